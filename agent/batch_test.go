@@ -33,8 +33,8 @@ func newBatchPod(name, amount string) *corev1.Pod {
 	return p
 }
 
-// TestBatchPods checks the quota of the tier of batch pods and what the node offers to them, on a node
-// of 8 CPUs, while others use none and then six, and that a cleanup removes both.
+// TestBatchPods checks the quota of the tier of batch pods and what the node offers to them, on a
+// node of 8 CPUs, while others use none and then six, and that a cleanup removes both.
 func TestBatchPods(t *testing.T) {
 	const tier = "/kubepods/besteffort"
 	k := newTree(t)
@@ -101,8 +101,8 @@ func TestBatchPods(t *testing.T) {
 	}
 }
 
-// TestGroupIdentity runs the agent on files like those of a kernel with Group Identity: while that is
-// off batch pods have cpu.idle instead, then cpu.bvt_warp_ns, and after a cleanup neither.
+// TestGroupIdentity runs the agent on files like those of a kernel with Group Identity: while that
+// is off batch pods have cpu.idle instead, then cpu.bvt_warp_ns, and after a cleanup neither.
 func TestGroupIdentity(t *testing.T) {
 	const sysctl = "proc/sys/kernel/sched_group_identity_enabled"
 	k := newTree(t)
@@ -156,8 +156,8 @@ func TestGroupIdentity(t *testing.T) {
 	}
 }
 
-// TestObjective lets the threads of an online container wait, so that batch pods get less. While the
-// container is throttled, its waiting does not count.
+// TestObjective lets the threads of an online container wait, so that batch pods get less. While
+// the container is throttled, its waiting does not count.
 func TestObjective(t *testing.T) {
 	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond})
 	online := n.pods()[0].DeepCopy()
@@ -193,9 +193,9 @@ func TestObjective(t *testing.T) {
 	}
 }
 
-// TestStarved checks the node's condition about batch pods: while the others use all CPUs for a minute,
-// when they do not any more, and after a cleanup. Nothing starves without a running batch pod, or if all
-// of them are asleep.
+// TestStarved checks the node's condition about batch pods: while the others use all CPUs for a
+// minute, when they do not any more, and after a cleanup. Nothing starves without a running batch
+// pod, or if all of them are asleep.
 func TestStarved(t *testing.T) {
 	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5})
 	w := makeWorld()

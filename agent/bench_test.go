@@ -132,8 +132,9 @@ func written(k *kernel) (n uint64) {
 	return n
 }
 
-// BenchmarkBatchTick measures a tick that bounds batch pods, on a node with 100 online containers whose
-// waiting is measured. Two files are read for each. Version 1 has no pressure, so another file is read there.
+// BenchmarkBatchTick measures a tick that bounds batch pods, on a node with 100 online containers
+// whose waiting is measured. Two files are read for each. Version 1 has no pressure, so another
+// file is read there.
 func BenchmarkBatchTick(b *testing.B) {
 	batch := colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond}
 	e, pods := fullNode(b, newHostTree(b), 50, control.Config{Batch: batch})

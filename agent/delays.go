@@ -31,11 +31,12 @@ type containerDelays struct {
 	waited, throttled prometheus.Observer
 }
 
-// traceRing is the size of the buffer for events in bytes. It holds 32,000 events, enough for 600,000 a
-// second at one reading every 50 ms.
+// traceRing is the size of the buffer for events in bytes. It holds 32,000 events, enough for
+// 600,000 a second at one reading every 50 ms.
 const traceRing = 2 << 20
 
-// newDelays returns the delays of no container. maxShare is what tracing may use of the machine's CPU time.
+// newDelays returns the delays of no container. maxShare is what tracing may use of the machine's
+// CPU time.
 func newDelays(groups *cgroup.FS, maxShare float64) *delays {
 	vec := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pinfold_container_cpu_" + name, Help: help,

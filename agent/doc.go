@@ -35,9 +35,9 @@
 //	                       +-- control.Result    next tick                        condition,       cookies, and a
 //	                           to Applied                                         events, capacity scheduler
 //
-// A round (engine.go) observes everything and decides. A tick, a request of the runtime and a new pod
-// pass in what they know and let the same function decide. run.go starts all tasks, and says which lock
-// each holds.
+// A round (engine.go) observes everything and decides. A tick, a request of the runtime and a new
+// pod pass in what they know and let the same function decide. run.go starts all tasks, and says
+// which lock each holds.
 //
 // To follow the start of a container, read runtime.go and decide in engine.go, then decide.go and
 // execute.go of package control, then apply.go of package cgroup.

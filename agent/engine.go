@@ -143,9 +143,9 @@ func (e *engine) loop(ctx context.Context, observe func(time.Duration)) {
 	}
 }
 
-// A round of a node with thousands of containers takes long, and their events request the next one at
-// once. The agent rests after each for restAfter times as long, at most maxRest, so that rounds take a
-// fifth of a CPU.
+// A round of a node with thousands of containers takes long, and their events request the next one
+// at once. The agent rests after each for restAfter times as long, at most maxRest, so that rounds
+// take a fifth of a CPU.
 const (
 	restAfter = 4
 	maxRest   = 2 * time.Second
@@ -272,8 +272,8 @@ func (e *engine) updatePods() {
 	}
 }
 
-// decide lets the state machine decide, carries out the decision, and passes what follows from it to
-// those that do the rest. mu must be locked.
+// decide lets the state machine decide, carries out the decision, and passes what follows from it
+// to those that do the rest. mu must be locked.
 func (e *engine) decide() {
 	e.updatePods()
 	for _, group := range e.control.Waiting() {

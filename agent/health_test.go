@@ -71,8 +71,9 @@ func TestMachineCannotBeRead(t *testing.T) {
 	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
 }
 
-// TestDamagedTopology starts the agent on a machine with a damaged file and a virtual list of online
-// CPUs, which a container may have (lxcfs). Pods get their CPUs, and the condition says what is wrong.
+// TestDamagedTopology starts the agent on a machine with a damaged file and a virtual list of
+// online CPUs, which a container may have (lxcfs). Pods get their CPUs, and the condition says what
+// is wrong.
 func TestDamagedTopology(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
 	k.file("sys/devices/system/cpu/cpu2/topology/core_cpus_list", "?")

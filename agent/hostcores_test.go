@@ -25,10 +25,10 @@ import (
 	"pinfold.dev/pinfold/linux/priority"
 )
 
-// TestCoresOnThisMachine runs rounds of the agent with core scheduling on cgroups of version 2 of this
-// machine: a batch pod has the cookie, another one has not. The cookie follows changes of the class, is
-// given to processes that join, is recognised by the next agent, and is taken by one without core
-// scheduling and by a cleanup.
+// TestCoresOnThisMachine runs rounds of the agent with core scheduling on cgroups of version 2 of
+// this machine: a batch pod has the cookie, another one has not. The cookie follows changes of the
+// class, is given to processes that join, is recognised by the next agent, and is taken by one
+// without core scheduling and by a cleanup.
 func TestCoresOnThisMachine(t *testing.T) {
 	if err := priority.CheckCores(); err != nil {
 		t.Skipf("%v; test/vm runs this test on a machine with several hardware threads per core", err)
@@ -174,8 +174,8 @@ func (g *groupTree) sleeping(pod *corev1.Pod, id string) (pid int) {
 	return g.start(pod, id, "sleep")
 }
 
-// start starts a process in a container, which it makes if necessary: one that sleeps, or that spins on a CPU
-// ("spin 3").
+// start starts a process in a container, which it makes if necessary: one that sleeps, or that
+// spins on a CPU ("spin 3").
 func (g *groupTree) start(pod *corev1.Pod, id, what string) (pid int) {
 	g.t.Helper()
 	group := g.pod(pod)

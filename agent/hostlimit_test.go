@@ -87,8 +87,8 @@ func watchLateness(t *testing.T) *lateness {
 type attack struct{ key, one, other string }
 
 // TestAttacksOnThisMachine changes an annotation of a pod ten times a second while its container is
-// busy. The container must not use more than its limit over time, plus what its budget had before and
-// the bucket with which it began. PINFOLD_TEST_LONG sets the duration of each attack.
+// busy. The container must not use more than its limit over time, plus what its budget had before
+// and the bucket with which it began. PINFOLD_TEST_LONG sets the duration of each attack.
 func TestAttacksOnThisMachine(t *testing.T) {
 	const period, burst = "pinfold.dev/cpu-period", "pinfold.dev/cpu-burst"
 	for name, a := range map[string]attack{
@@ -150,8 +150,8 @@ func (a attack) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := after.Usage - before.Usage
-	// The budget and the bucket hold three seconds and two quotas at most. The kernel's slices of 5 ms, on
-	// each of a few CPUs, come on top once.
+	// The budget and the bucket hold three seconds and two quotas at most. The kernel's slices of 5
+	// ms, on each of a few CPUs, come on top once.
 	most := elapsed*limit/100 + 3*time.Second*limit/100 + 2*100*time.Millisecond*limit/100 + 20*time.Millisecond
 	t.Logf("used %v in %v, the limit allows %v; %d changes; at the end %v per %v, burst %v", used, elapsed, elapsed*limit/100, changes, s.Quota, s.Period, s.Burst)
 	if used > most {

@@ -20,9 +20,9 @@ import (
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 )
 
-// TestScheduleOnThisMachine runs the agent's scheduler for batch pods: threads of batch pods are turned over,
-// those that join and those of a pod that becomes a batch pod too, and back; the next agent goes on, also
-// without the scheduler; a scheduler of another program is left alone.
+// TestScheduleOnThisMachine runs the agent's scheduler for batch pods: threads of batch pods are
+// turned over, those that join and those of a pod that becomes a batch pod too, and back; the next
+// agent goes on, also without the scheduler; a scheduler of another program is left alone.
 func TestScheduleOnThisMachine(t *testing.T) {
 	if why := scx.Lacking(); why != "" {
 		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
@@ -140,8 +140,9 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	await("after a cleanup", false, false, false)
 }
 
-// TestRescueOnThisMachine: online pods use all CPUs all the time, and the kernel keeps nothing for batch
-// pods. A batch pod then gets a little time in the fair class, and the kernel does not end the scheduler.
+// TestRescueOnThisMachine: online pods use all CPUs all the time, and the kernel keeps nothing for
+// batch pods. A batch pod then gets a little time in the fair class, and the kernel does not end
+// the scheduler.
 func TestRescueOnThisMachine(t *testing.T) {
 	if why := scx.Lacking(); why != "" {
 		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)

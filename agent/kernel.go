@@ -92,10 +92,10 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 	return nil
 }
 
-// view reads the cgroups of all pods; of containers whose ids are not in known, only the CPUs and the
-// partition. Partitions are read if partitions is set or the group of all pods has exclusive CPUs,
-// without which there can be none in it. Cgroups that disappear meanwhile or cannot be read are left
-// out. partial is the error of the latter.
+// view reads the cgroups of all pods; of containers whose ids are not in known, only the CPUs and
+// the partition. Partitions are read if partitions is set or the group of all pods has exclusive
+// CPUs, without which there can be none in it. Cgroups that disappear meanwhile or cannot be read
+// are left out. partial is the error of the latter.
 func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v control.View, partial, err error) {
 	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
 	if v.Pods, err = naming.Pods(groups); err != nil {
@@ -139,8 +139,8 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	return v, errors.Join(errs...), nil
 }
 
-// locate parses a cgroup path as the OCI runtime gets it. It reports whether it is the path of a pod
-// or container.
+// locate parses a cgroup path as the OCI runtime gets it. It reports whether it is the path of a
+// pod or container.
 func (k *kernel) locate(cgroupsPath string) (group string, where kubepods.Place, ok bool) {
 	group, err := nri.CgroupPath(cgroupsPath)
 	if err != nil {

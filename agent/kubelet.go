@@ -183,8 +183,8 @@ func (c KubeletClient) dial(ctx context.Context, network, address string, secure
 	return nil, err
 }
 
-// verify returns an error unless roots have signed a server's certificate for the address or for the
-// name of the node.
+// verify returns an error unless roots have signed a server's certificate for the address or for
+// the name of the node.
 func (c KubeletClient) verify(chain []*x509.Certificate, roots *x509.CertPool, address string) (err error) {
 	if roots == nil || len(chain) == 0 {
 		return errors.New("no CA is known that could have signed its certificate")

@@ -319,8 +319,8 @@ func TestPeerInPod(t *testing.T) {
 	}
 }
 
-// unifiedGroups returns a mount of cgroup version 2, which exists for the rest of the test, and this
-// process's group in it.
+// unifiedGroups returns a mount of cgroup version 2, which exists for the rest of the test, and
+// this process's group in it.
 func unifiedGroups(t *testing.T) (mount, own string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/cgroup")

@@ -47,10 +47,11 @@ type Options struct {
 	// each of its periods. 0 disables sampling: no quota is raised, and there are no metrics about
 	// periods.
 	SampleInterval time.Duration
-	// TraceShare is what tracing the delays of containers may use of the machine's CPU time; 0 disables it.
+	// TraceShare is what tracing the delays of containers may use of the machine's CPU time; 0
+	// disables it.
 	TraceShare float64
-	// BatchMaxWait is how long a thread of a batch pod with a scheduler of its own waits at most, as long
-	// as other pods leave CPUs. The default is [scx.DefaultMaxWait].
+	// BatchMaxWait is how long a thread of a batch pod with a scheduler of its own waits at most, as
+	// long as other pods leave CPUs. The default is [scx.DefaultMaxWait].
 	BatchMaxWait time.Duration
 	// APIEvery is the interval at which the Node, the topology object and the kubelet's
 	// configuration are read. After a failure, these and the container runtime are tried again

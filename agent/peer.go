@@ -49,7 +49,8 @@ type peer struct {
 	group uint64
 }
 
-// checkGroup returns an error if the socket was made in a pod: root there is root to the kernel, too.
+// checkGroup returns an error if the socket was made in a pod: root there is root to the kernel,
+// too.
 func (s peer) checkGroup(groups string) error {
 	var mount unix.Statfs_t
 	if err := unix.Statfs(groups, &mount); err != nil || mount.Type != unix.CGROUP2_SUPER_MAGIC || s.group == 0 {

@@ -216,8 +216,8 @@ func (p *publisher) publishCondition(ctx context.Context) error {
 	return p.writeCondition(ctx, *want)
 }
 
-// publishStarved writes whether batch pods starve, if that differs from the Node object. Without a bound
-// for batch pods the node has no such condition.
+// publishStarved writes whether batch pods starve, if that differs from the Node object. Without a
+// bound for batch pods the node has no such condition.
 func (p *publisher) publishStarved(ctx context.Context) error {
 	if p.node == nil {
 		return nil

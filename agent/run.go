@@ -81,7 +81,8 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// task runs until its context ends. It logs its errors and retries. Dumps of goroutines have its name.
+// task runs until its context ends. It logs its errors and retries. Dumps of goroutines have its
+// name.
 //
 // Engine.mu protects the state machine, its status and the writes of settings. These tasks hold it:
 //
@@ -93,8 +94,8 @@ func Run(ctx context.Context, o Options) error {
 //	batch scheduler, publishing  to copy values
 //
 // The meters, the delays and the batch scheduler have locks of their own, which are taken after
-// engine.mu, if both are: sampling and tracing never wait for a decision. The heartbeat takes no lock,
-// because it must notice a round that hangs.
+// engine.mu, if both are: sampling and tracing never wait for a decision. The heartbeat takes no
+// lock, because it must notice a round that hangs.
 type task struct {
 	name string
 	on   bool // whether the options want it
@@ -180,8 +181,8 @@ func trimPod(object any) (any, error) {
 	return object, nil
 }
 
-// maxEvent is the length after which the message of an event is cut, in bytes. A message may name every
-// container of a pod.
+// maxEvent is the length after which the message of an event is cut, in bytes. A message may name
+// every container of a pod.
 const maxEvent = 1024
 
 // recordEvents lets the engine create events on the pods and the node that notices are about.

@@ -78,8 +78,9 @@ func (k *kernel) setUnits() (err error) {
 	return k.systemd.Set(ctx, k.untold)
 }
 
-// addUntold adds settings that systemd must be told of. systemd needs quota and period together, and
-// weights in the unit of version 2 (cgroup_cpu_weight_to_shares in src/core/cgroup.c of systemd 257).
+// addUntold adds settings that systemd must be told of. systemd needs quota and period together,
+// and weights in the unit of version 2 (cgroup_cpu_weight_to_shares in src/core/cgroup.c of systemd
+// 257).
 func (k *kernel) addUntold(group string, w cgroup.Wanted) {
 	if w.CPUs == nil && w.Quota == nil && w.Period == nil && w.Weight == nil && w.Idle == nil {
 		return

@@ -50,7 +50,8 @@ func TestTellSystemd(t *testing.T) {
 	}
 }
 
-// TestOwnWeightIsTold checks that systemd is told of the agent's weight, like of all other settings.
+// TestOwnWeightIsTold checks that systemd is told of the agent's weight, like of all other
+// settings.
 func TestOwnWeightIsTold(t *testing.T) {
 	tree := newTree(t)
 	k, err := openKernel(tree.root)

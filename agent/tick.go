@@ -14,8 +14,8 @@ import (
 // tickEvery is the interval at which raising quotas is decided: the most common period.
 const tickEvery = 100 * time.Millisecond
 
-// sampleSpacing bounds what sampling the containers of one pod costs, some 1.5% of a CPU: those of a pod
-// with more than a hundred are sampled less often than once in their period.
+// sampleSpacing bounds what sampling the containers of one pod costs, some 1.5% of a CPU: those of
+// a pod with more than a hundred are sampled less often than once in their period.
 const sampleSpacing = time.Millisecond
 
 // sampleContainers samples the usage and throttling of containers until the context ends.
@@ -60,8 +60,8 @@ func every(ctx context.Context, period time.Duration, do func()) {
 	}
 }
 
-// tick decides which quotas to raise or lower and what batch pods may use, and writes the quotas. It
-// reads the settings only of cgroups whose quota is raised or whose limits have changed.
+// tick decides which quotas to raise or lower and what batch pods may use, and writes the quotas.
+// It reads the settings only of cgroups whose quota is raised or whose limits have changed.
 func (e *engine) tick() {
 	samples, changed := e.meters.drain()
 	e.mu.Lock()
@@ -87,7 +87,8 @@ func (e *engine) tick() {
 	}
 }
 
-// setBatch passes on what was decided about batch pods after a tick, which is nil if they are not bounded.
+// setBatch passes on what was decided about batch pods after a tick, which is nil if they are not
+// bounded.
 func (e *engine) setBatch(after colocation.Decision, tick *colocation.Tick) {
 	if tick == nil {
 		return

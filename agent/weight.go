@@ -12,10 +12,10 @@ import (
 )
 
 // ownShares is the weight that the agent gives its own pod, which has no other container: that of a
-// request of a quarter of a CPU. With the weight of a small request, 5 ms of work take seconds beside
-// busy neighbours, and the container runtime does not wait that long for an answer. More weight would
-// cost more: since Kubernetes 1.36 kubelets report it as the pod's request (status.resources), and
-// schedulers count that.
+// request of a quarter of a CPU. With the weight of a small request, 5 ms of work take seconds
+// beside busy neighbours, and the container runtime does not wait that long for an answer. More
+// weight would cost more: since Kubernetes 1.36 kubelets report it as the pod's request
+// (status.resources), and schedulers count that.
 const ownShares = 256
 
 // minTierShares is the weight below which the QoS tier of the agent's pod is too weak: that of the

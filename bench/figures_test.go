@@ -74,8 +74,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// placed returns the cells of a row of placements: microseconds in the median and at worst, for each
-// number of CPUs.
+// placed returns the cells of a row of placements: microseconds in the median and at worst, for
+// each number of CPUs.
 func placed(bench func(name, unit string) (float64, error), machine, free string) (string, error) {
 	var cells []string
 	for _, cpus := range []int{4, 16, 64} {
@@ -123,8 +123,8 @@ func TestResults(t *testing.T) {
 // processors is what ends the names of benchmarks that run on more than one CPU.
 var processors = regexp.MustCompile(`-[0-9]+$`)
 
-// baseline returns the medians of baseline.txt, with their intervals, by the name of the benchmark, a
-// space and the unit.
+// baseline returns the medians of baseline.txt, with their intervals, by the name of the benchmark,
+// a space and the unit.
 func baseline(t *testing.T) map[string]benchmath.Summary {
 	file, err := os.Open("baseline.txt")
 	if err != nil {
@@ -158,8 +158,8 @@ func significant(n int, value float64) string {
 }
 
 // cell returns a cell of the row of a table whose first cells are keys, counted from the cell after
-// these. An empty cell stands for that above it. The row is the first such one after a heading, or after
-// several, separated by " > ".
+// these. An empty cell stands for that above it. The row is the first such one after a heading, or
+// after several, separated by " > ".
 func cell(file, heading string, column int, keys ...string) (string, error) {
 	data, err := os.ReadFile(filepath.Join("..", file))
 	if err != nil {

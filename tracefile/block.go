@@ -38,7 +38,8 @@ const (
 //	edge    number of its group; time, relative to the end of the previous entry in the block; CPU
 //	        time left before and after; periods, throttled periods, throttled time
 //
-// Numbers are varints, zigzag-encoded except for numbers of groups and texts. A text follows its length.
+// Numbers are varints, zigzag-encoded except for numbers of groups and texts. A text follows its
+// length.
 const (
 	kindHeader byte = iota + 1
 	kindGroup
@@ -69,7 +70,8 @@ func appendText(b []byte, text string) []byte {
 	return append(b, text...)
 }
 
-// appendSpan appends a span of a group, or an edge of its quota. process and behind are the numbers of its texts.
+// appendSpan appends a span of a group, or an edge of its quota. process and behind are the numbers
+// of its texts.
 func appendSpan(b []byte, number int, s *trace.Span, previous time.Duration, process, behind uint64) []byte {
 	kind := kindSpan
 	if s.Quota != nil {

@@ -41,9 +41,10 @@
 //
 // # Spans
 //
-// A recording for which threads were traced has a second table, [SpansOf], beside its Parquet file, with a row per
-// [trace.Span]. Rows are in row groups as above, ordered by cgroup and thread. The metadata of both files say when
-// the recording began, so a table of another recording is recognised.
+// A recording for which threads were traced has a second table, [SpansOf], beside its Parquet file,
+// with a row per [trace.Span]. Rows are in row groups as above, ordered by cgroup and thread. The
+// metadata of both files say when the recording began, so a table of another recording is
+// recognised.
 //
 //	start               begin of the span, wall clock (UTC), as above
 //	length_ns           its length; 0 at an edge, and when a thread leaves a group

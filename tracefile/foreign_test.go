@@ -32,8 +32,8 @@ func onGrid() *trace.Recording {
 	return rec
 }
 
-// TestForeignFiles reads files that pandas, pyarrow and DuckDB wrote in all their ways, and compares
-// every value.
+// TestForeignFiles reads files that pandas, pyarrow and DuckDB wrote in all their ways, and
+// compares every value.
 func TestForeignFiles(t *testing.T) {
 	python := pythonWith(t, "numpy", "pandas", "pyarrow", "duckdb")
 	dir := t.TempDir()

@@ -174,8 +174,8 @@ func (j *journalWriter) fail(err error) error {
 	return j.err
 }
 
-// Close writes pending samples and closes the file. It does not return errors that Write has already
-// returned.
+// Close writes pending samples and closes the file. It does not return errors that Write has
+// already returned.
 func (j *journalWriter) Close() error {
 	var err error
 	if j.err == nil {

@@ -102,8 +102,8 @@ type npyReader struct {
 	next   int64
 }
 
-// newNPYReader reads the header. Because the file has no times, the samples begin in 1970 and follow
-// each other without gaps.
+// newNPYReader reads the header. Because the file has no times, the samples begin in 1970 and
+// follow each other without gaps.
 func newNPYReader(in io.Reader, group string, interval time.Duration) (*npyReader, error) {
 	if interval <= 0 {
 		return nil, ErrNoInterval
@@ -125,8 +125,9 @@ func newNPYReader(in io.Reader, group string, interval time.Duration) (*npyReade
 
 var errHeaderCut = errors.New("the header is cut off: copy the file again, or save it with numpy.save")
 
-// readNPYHeader reads everything before the values (numpy/lib/format.py): the magic number, two bytes
-// for the version, the length of a Python dictionary (2 bytes, or 4 since version 2), and that.
+// readNPYHeader reads everything before the values (numpy/lib/format.py): the magic number, two
+// bytes for the version, the length of a Python dictionary (2 bytes, or 4 since version 2), and
+// that.
 func readNPYHeader(in io.Reader) (npyType, error) {
 	var head [len(npyMagic) + 2]byte
 	var length [4]byte

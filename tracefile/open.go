@@ -49,8 +49,8 @@ func (g *groupSums) add(r *Row) error {
 	return nil
 }
 
-// reader reads the rows of one recording. Next returns io.EOF after the last. Resolution is the unit
-// of the times that were read so far, or 0.
+// reader reads the rows of one recording. Next returns io.EOF after the last. Resolution is the
+// unit of the times that were read so far, or 0.
 type reader interface {
 	Header() Header
 	Resolution() time.Duration

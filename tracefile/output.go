@@ -67,8 +67,8 @@ func Taken(name string, replace bool) error {
 	return nil
 }
 
-// Check returns an error if an output cannot be written: its format is unknown, or its name or that of the table
-// beside it is taken. Only a table of spans may be replaced by another.
+// Check returns an error if an output cannot be written: its format is unknown, or its name or that
+// of the table beside it is taken. Only a table of spans may be replaced by another.
 func (o Output) Check() error {
 	format, err := FormatOf(o.Name)
 	if err == nil {

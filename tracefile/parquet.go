@@ -53,7 +53,8 @@ func (p *tableWriter[R]) write(r R) error {
 	return p.flush()
 }
 
-// flush writes the pending rows as a row group. Rows that are equal in the table's order keep theirs.
+// flush writes the pending rows as a row group. Rows that are equal in the table's order keep
+// theirs.
 func (p *tableWriter[R]) flush() error {
 	slices.SortStableFunc(p.pending, p.order)
 	if _, err := p.w.Write(p.pending); err != nil {
@@ -164,8 +165,8 @@ func openParquet[R any](f *os.File, fields func(*R) []any, required ...string) (
 	return p, nil
 }
 
-// findColumns returns an error if a required column is missing or one of the columns has a type that
-// cannot be converted.
+// findColumns returns an error if a required column is missing or one of the columns has a type
+// that cannot be converted.
 func (p *tableReader[R]) findColumns(schema *parquet.Schema, required []string) error {
 	for i, name := range columnNames[R]() {
 		required := slices.Contains(required, name)

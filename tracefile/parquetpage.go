@@ -142,8 +142,8 @@ func checkLevels(b []byte, n int64) ([]byte, error) {
 	return b[length:], checkRuns(b[:length], 1, n)
 }
 
-// booleanPage has the values of a page of truth values that are not null. bits is nil if the page is
-// not run-length encoded. The library (parquet-go 0.32) decodes such pages wrongly: it takes the
+// booleanPage has the values of a page of truth values that are not null. bits is nil if the page
+// is not run-length encoded. The library (parquet-go 0.32) decodes such pages wrongly: it takes the
 // lengths of runs for multiples of 8, and a run of 1 for a byte of 1. Arrow writes them in pages of
 // version 2.
 type booleanPage struct{ bits []bool }

@@ -6,8 +6,8 @@ import (
 	"errors"
 )
 
-// errJSON explains what to do with a file of JSON. Its beginning is enough to recognise an answer of
-// Prometheus.
+// errJSON explains what to do with a file of JSON. Its beginning is enough to recognise an answer
+// of Prometheus.
 func errJSON(in *bufio.Reader) error {
 	begin, _ := in.Peek(4096) // less if the file is shorter
 	switch {

@@ -10,7 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// Read reads a whole recording, with what its threads did if that was traced; see Open and File.AddExact. lost is the result of File.Lost.
+// Read reads a whole recording, with what its threads did if that was traced; see Open and
+// File.AddExact. lost is the result of File.Lost.
 func Read(name string, npyInterval time.Duration) (rec *trace.Recording, lost int64, err error) {
 	f, err := Open(name, npyInterval)
 	if err != nil {

@@ -22,8 +22,8 @@ func runPython(t *testing.T, python string, statements ...string) {
 	}
 }
 
-// TestNPYRemedies saves arrays that are refused, saves them again as each remedy in the message says,
-// and reads that.
+// TestNPYRemedies saves arrays that are refused, saves them again as each remedy in the message
+// says, and reads that.
 func TestNPYRemedies(t *testing.T) {
 	python := pythonWith(t, "numpy")
 	remedy := regexp.MustCompile(`\ba(?:\.\w+\((?:'[^']*')?\)|\[[^\]]*\])`)

@@ -77,9 +77,9 @@ func (rec *spanRecord) span(start int64) (*trace.Span, error) {
 	return nil, fmt.Errorf("the state is %q", rec.State)
 }
 
-// Spans returns the spans of a recording: of a journal, or those in the table beside a Parquet file. The
-// spans of each thread are in the order of time. If nothing was traced, there are none. An error ends the
-// sequence.
+// Spans returns the spans of a recording: of a journal, or those in the table beside a Parquet
+// file. The spans of each thread are in the order of time. If nothing was traced, there are none.
+// An error ends the sequence.
 func Spans(name string) iter.Seq2[*trace.Span, error] {
 	return func(yield func(*trace.Span, error) bool) {
 		f, next, err := openSpans(name)
@@ -159,8 +159,8 @@ func openTable(name string) (*os.File, *tableReader[spanRecord], error) {
 	return f, rows, nil
 }
 
-// writeSpans writes the table of spans of an output. If there are no spans, it removes the table of the file that
-// is replaced.
+// writeSpans writes the table of spans of an output. If there are no spans, it removes the table of
+// the file that is replaced.
 func writeSpans(o Output, h Header, spans iter.Seq2[*trace.Span, error]) (n int64, err error) {
 	name := SpansOf(o.Name)
 	err = atomicfile.WriteFunc(name, atomicfile.Options{KeepOld: !o.Replace, Sync: true}, func(f *os.File) error {
@@ -195,8 +195,8 @@ func writeSpans(o Output, h Header, spans iter.Seq2[*trace.Span, error]) (n int6
 	return n, nil
 }
 
-// WriteExact is like Write, and also writes spans, in a table beside a Parquet file. Other formats cannot represent
-// them.
+// WriteExact is like Write, and also writes spans, in a table beside a Parquet file. Other formats
+// cannot represent them.
 func WriteExact(o Output, h Header, rows iter.Seq2[*Row, error], spans iter.Seq2[*trace.Span, error]) (Converted, error) {
 	if format, err := FormatOf(o.Name); err != nil || format != Parquet || o.Name == Stdout {
 		return Write(o, h, rows)
@@ -213,8 +213,8 @@ func WriteExact(o Output, h Header, rows iter.Seq2[*Row, error], spans iter.Seq2
 	return c, err
 }
 
-// AddExact adds to the series of a recording what their threads did, if that was traced. The recording has rows
-// of the file.
+// AddExact adds to the series of a recording what their threads did, if that was traced. The
+// recording has rows of the file.
 func (f *File) AddExact(rec *trace.Recording) error {
 	series := trace.Exacts{}
 	for i := range rec.Series {

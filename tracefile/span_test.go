@@ -19,7 +19,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// steadySpans returns spans of n threads of each group: each runs, is throttled until an edge, and ends.
+// steadySpans returns spans of n threads of each group: each runs, is throttled until an edge, and
+// ends.
 func steadySpans(groups []string, n int) (spans []trace.Span) {
 	for _, group := range groups {
 		for i := range n {
@@ -103,8 +104,8 @@ func TestSpans(t *testing.T) {
 	})
 }
 
-// TestExactRecording: the series of a recording that was traced know what their threads did; those of one that
-// was not, or that has replaced one that was, do not.
+// TestExactRecording: the series of a recording that was traced know what their threads did; those
+// of one that was not, or that has replaced one that was, do not.
 func TestExactRecording(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.parquet")
 	rec := steady([]string{"/a", "/b"}, 30)

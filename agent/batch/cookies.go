@@ -11,8 +11,8 @@ import (
 // cookieFile contains the core-scheduling cookie of batch pods.
 func cookieFile(runDir string) string { return filepath.Join(runDir, "batch-cookie") }
 
-// Cookies keep batch pods off the cores on which others run, by core scheduling. The zero value is not
-// usable: set Groups and RunDir.
+// Cookies keep batch pods off the cores on which others run, by core scheduling. The zero value is
+// not usable: set Groups and RunDir.
 type Cookies struct {
 	Groups *cgroup.FS
 	RunDir string

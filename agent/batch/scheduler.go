@@ -1,6 +1,6 @@
-// Package batch does for batch pods what is more than a setting of their control groups: [Usage] measures
-// what their budget depends on, [Cookies] keep their threads off the cores of others, and a [Scheduler]
-// runs them in the kernel.
+// Package batch does for batch pods what is more than a setting of their control groups: [Usage]
+// measures what their budget depends on, [Cookies] keep their threads off the cores of others, and
+// a [Scheduler] runs them in the kernel.
 //
 //	usage := &batch.Usage{...}
 //	tick := usage.Measure(now, &status.Batch) // for control.Tick
@@ -134,8 +134,8 @@ const (
 // verifierLines is how much of the verifier's log, which ends with the reason, is logged.
 const verifierLines = 50
 
-// Run runs the scheduler until the context ends. If it is not wanted, Run takes threads from it that an
-// earlier agent turned over, once.
+// Run runs the scheduler until the context ends. If it is not wanted, Run takes threads from it
+// that an earlier agent turned over, once.
 func (s *Scheduler) Run(ctx context.Context) {
 	if !s.Wanted {
 		for ctx.Err() == nil && !s.turnAllBack() {
@@ -161,8 +161,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// runOnce runs the scheduler until it ends or the context does. The error is not nil unless the context
-// ends.
+// runOnce runs the scheduler until it ends or the context does. The error is not nil unless the
+// context ends.
 func (s *Scheduler) runOnce(ctx context.Context) (err error) {
 	if why := scx.Lacking(); why != "" {
 		return errors.New(why)
@@ -258,8 +258,8 @@ func (s *Scheduler) turnOver(loaded *scx.Scheduler, node Node) error {
 	return errors.Join(errPods, errStats, errOver, scx.TurnBack(s.Groups, slices.Concat(node.Others, outside)))
 }
 
-// turnAllBack takes the threads of all pods from a scheduler for batch work. It reports whether the pods
-// were known.
+// turnAllBack takes the threads of all pods from a scheduler for batch work. It reports whether the
+// pods were known.
 func (s *Scheduler) turnAllBack() (done bool) {
 	node := s.Node()
 	if !node.Known {
@@ -273,8 +273,8 @@ func (s *Scheduler) turnAllBack() (done bool) {
 	return true
 }
 
-// TurnOverStarting gives the scheduler, if it runs, the threads of batch pods before a container of one
-// starts, because what they start has their policy.
+// TurnOverStarting gives the scheduler, if it runs, the threads of batch pods before a container of
+// one starts, because what they start has their policy.
 func (s *Scheduler) TurnOverStarting(pods []control.BatchPod) {
 	s.mu.Lock()
 	running := s.running != nil
@@ -292,8 +292,8 @@ func (s *Scheduler) TurnOverStarting(pods []control.BatchPod) {
 	s.Dedup.WarnOrClear("turn over", "some threads of batch pods are idle in the fair class", err)
 }
 
-// endFile contains when an agent ended its scheduler, so that the next one knows for how long there was
-// none.
+// endFile contains when an agent ended its scheduler, so that the next one knows for how long there
+// was none.
 func endFile(runDir string) string { return filepath.Join(runDir, "batch-scheduler-end") }
 
 func sinceBoot() time.Duration {

@@ -13,14 +13,15 @@ import (
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
-// Usage measures, for the budget of batch pods, what these and everything else use on the shared CPUs,
-// and what online containers wait for CPUs.
+// Usage measures, for the budget of batch pods, what these and everything else use on the shared
+// CPUs, and what online containers wait for CPUs.
 type Usage struct {
 	Groups *cgroup.FS
 	Dedup  *logdedup.Log
 	Waits  bool          // whether waiting is measured
 	Tick   time.Duration // for which waiting is given
-	// Traced returns what a container has waited so far, if that is traced. Pressure returns its pressure.
+	// Traced returns what a container has waited so far, if that is traced. Pressure returns its
+	// pressure.
 	Traced   func(group string) (waited schedtrace.Waited, known bool)
 	Pressure func(group string) (cgroup.Pressure, error)
 
@@ -29,15 +30,15 @@ type Usage struct {
 	waits                map[string]waiting // of online containers, by path
 }
 
-// waiting is what a container has waited for CPUs so far, and how often it was throttled. If that is not
-// traced (Epoch is 0), waiting includes the time in which it was throttled.
+// waiting is what a container has waited for CPUs so far, and how often it was throttled. If that
+// is not traced (Epoch is 0), waiting includes the time in which it was throttled.
 type waiting struct {
 	schedtrace.Waited
 	throttled uint64
 }
 
-// Measure returns what was used and waited since the last call. now is monotonic. It returns nil if batch
-// pods are not bounded.
+// Measure returns what was used and waited since the last call. now is monotonic. It returns nil if
+// batch pods are not bounded.
 func (u *Usage) Measure(now time.Duration, b *control.Batch) *colocation.Tick {
 	if !b.Bounded {
 		u.forget()
@@ -70,8 +71,8 @@ func (u *Usage) forget() {
 }
 
 // longestWait returns the longest time that an online container has waited for CPUs since the last
-// call, scaled to the length of a tick, without those that were throttled. It is not known at the first
-// call, or if there are online containers but it is known of none.
+// call, scaled to the length of a tick, without those that were throttled. It is not known at the
+// first call, or if there are online containers but it is known of none.
 func (u *Usage) longestWait(now time.Duration, online []string) (longest time.Duration, known bool) {
 	if !u.Waits {
 		return 0, false
@@ -108,8 +109,8 @@ func (u *Usage) waitingOf(group string, now time.Duration) (waiting, error) {
 	return waiting{schedtrace.Waited{Total: pressure.Total, Until: now}, stat.Throttled}, errors.Join(err, errStat)
 }
 
-// CheckWaiting returns an error if this machine cannot tell what containers wait. traces is whether they
-// are to be traced.
+// CheckWaiting returns an error if this machine cannot tell what containers wait. traces is whether
+// they are to be traced.
 func (u *Usage) CheckWaiting(traces bool) error {
 	_, err := u.Pressure("/")
 	if err == nil {

@@ -132,18 +132,18 @@ func (c *Control) adopt(g groups, now time.Time) {
 	}
 }
 
-// startPeriod gives a pod the kubelet's period instead of a longer one, which must be paid for. A new
-// cgroup begins with a full bucket, and so does one whose removed quota is restored. With a period of a
-// second, pods that are created again and again would use twice their limits.
+// startPeriod gives a pod the kubelet's period instead of a longer one, which must be paid for. A
+// new cgroup begins with a full bucket, and so does one whose removed quota is restored. With a
+// period of a second, pods that are created again and again would use twice their limits.
 func (c *Control) startPeriod(a *adopted) {
 	if a.period > c.kubelet.Quota.PeriodOrDefault() {
 		a.period = 0
 	}
 }
 
-// adoptedFor returns the adopted annotations of a pod. A new pod starts with its own annotations, but
-// not with a long period. A pod that is older than the agent, and one whose limits have changed, starts
-// with the settings that its cgroups hold.
+// adoptedFor returns the adopted annotations of a pod. A new pod starts with its own annotations,
+// but not with a long period. A pod that is older than the agent, and one whose limits have
+// changed, starts with the settings that its cgroups hold.
 func (c *Control) adoptedFor(s *podState, g groups) *adopted {
 	a := c.adopted[s.plan.ID]
 	if a == nil {
@@ -257,8 +257,9 @@ func (c *Control) unpaid(g groups) map[ledger.PodID]bool {
 }
 
 // refill returns the largest quota and burst to which the writes to a cgroup can refill it, or 0 if
-// nothing has to be written. For a quota that is to be removed it returns the present one, which will
-// have to be restored. A cgroup that another program owns is the agent's again when its limit changes.
+// nothing has to be written. For a quota that is to be removed it returns the present one, which
+// will have to be restored. A cgroup that another program owns is the agent's again when its limit
+// changes.
 func (c *Control) refill(l *Limited) (quota, kernelBurst time.Duration) {
 	present := c.view.Settings[l.Path]
 	quota = max(present.Quota, l.want.Quota)

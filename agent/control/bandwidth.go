@@ -27,8 +27,8 @@ type Limited struct {
 	idle    bool             // wanted, of pods only
 	bvt     int              // wanted
 	kubelet bandwidth.Limits // what the kubelet would set
-	// resizing is set while the quota is left to the kubelet, which is changing it: of all cgroups of a
-	// pod without CPUs of its own, unless the quota of one of them must be restored.
+	// resizing is set while the quota is left to the kubelet, which is changing it: of all cgroups of
+	// a pod without CPUs of its own, unless the quota of one of them must be restored.
 	resizing bool
 	separate bool // see nodeplan.PodSettings, of pods only
 }
@@ -95,8 +95,8 @@ func (c *Control) setBandwidth(a *Decision, all []Limited) {
 }
 
 // prepareResize undoes what would make the kernel reject the quota that the kubelet is about to
-// write: a burst above that quota, which is for the kubelet's period, and a raised quota of a container,
-// which its pod's quota must not be below.
+// write: a burst above that quota, which is for the kubelet's period, and a raised quota of a
+// container, which its pod's quota must not be below.
 func (c *Control) prepareResize(l *Limited) (w cgroup.Wanted) {
 	present, before := c.view.Settings[l.Path], c.beforeResize[l.Path]
 	if most := min(l.want.Burst, max(0, l.kubelet.Quota)); most < present.Burst {

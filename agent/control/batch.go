@@ -18,8 +18,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// mechanisms returns what puts batch pods behind all others on this node. It is the zero value before
-// the first observation.
+// mechanisms returns what puts batch pods behind all others on this node. It is the zero value
+// before the first observation.
 func (c *Control) mechanisms() colocation.Choice {
 	if c.view == nil {
 		return colocation.Choice{}
@@ -93,8 +93,8 @@ func (c *Control) batchStatus() Batch {
 	return b
 }
 
-// suppress decides how much CPU time batch pods may use after a tick, and reports whether the budget has
-// changed.
+// suppress decides how much CPU time batch pods may use after a tick, and reports whether the
+// budget has changed.
 func (c *Control) suppress(t colocation.Tick) (changed bool) {
 	before := c.batchBudget()
 	t.CPUs = c.sharedCPUs().Len()
@@ -104,15 +104,16 @@ func (c *Control) suppress(t colocation.Tick) (changed bool) {
 }
 
 const (
-	// asleep is the usage up to which batch work does not want to run: a thread that does gets more even
-	// with idle priority beside others that use all CPUs.
+	// asleep is the usage up to which batch work does not want to run: a thread that does gets more
+	// even with idle priority beside others that use all CPUs.
 	asleep quantity.CPUs = 0.001
 	// lately is the time in which what batch pods have used counts.
 	lately = 10 * time.Second
 )
 
-// batchWaits reports whether a batch pod runs that would use more CPU time than the floor: it has not been
-// asleep lately, and has had no more, as it may where another pod of its tier prevents the quota.
+// batchWaits reports whether a batch pod runs that would use more CPU time than the floor: it has
+// not been asleep lately, and has had no more, as it may where another pod of its tier prevents the
+// quota.
 func (c *Control) batchWaits(t colocation.Tick) bool {
 	if t.Batch > asleep {
 		c.batchRan = t.Now
@@ -151,8 +152,8 @@ func (c *Control) batchTier() string {
 }
 
 // setsBatchQuota reports whether a decision sets the quota of the tier of batch pods. That of an
-// earlier agent is removed by the first decision, or, if there is to be a bound, stays until the first
-// sample.
+// earlier agent is removed by the first decision, or, if there is to be a bound, stays until the
+// first sample.
 func (c *Control) setsBatchQuota(d nodeplan.Desired) bool {
 	if c.batch == nil {
 		return !c.recovered
@@ -169,8 +170,8 @@ func (c *Control) setBatchQuota(a *Decision, d nodeplan.Desired) {
 	}
 }
 
-// idleTierNotes returns the note about a tier of batch pods with idle priority, which the agent does
-// not set: the kernel then rejects the weights that the kubelet writes to the tier.
+// idleTierNotes returns the note about a tier of batch pods with idle priority, which the agent
+// does not set: the kernel then rejects the weights that the kubelet writes to the tier.
 func (c *Control) idleTierNotes() []Notice {
 	if c.view == nil || !c.view.Settings[c.batchTier()].Idle {
 		return nil

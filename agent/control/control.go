@@ -129,8 +129,8 @@ type Control struct {
 	// batch decides about batch pods, and batched is its last decision. Without a bound both are zero.
 	batch   *colocation.Budget
 	batched colocation.Decision
-	// batchRan and batchFree are the times of the last ticks in which batch pods were not asleep, and had
-	// more than the floor without a quota; 0 for none.
+	// batchRan and batchFree are the times of the last ticks in which batch pods were not asleep, and
+	// had more than the floor without a quota; 0 for none.
 	batchRan, batchFree time.Duration
 	// adopted are the annotations that the plan follows. groupUsage is what SetGroupUsage has
 	// recorded since the last decision, by path. began and now are the times of the first and the
@@ -241,8 +241,8 @@ func (c *Control) SetPods(pods []*corev1.Pod) {
 	}
 }
 
-// runs reports whether the pod with this id, as the kubelet uses it, had cgroups below its own when last
-// observed.
+// runs reports whether the pod with this id, as the kubelet uses it, had cgroups below its own when
+// last observed.
 func (c *Control) runs(id ledger.PodID) bool {
 	return c.view != nil && slices.ContainsFunc(c.view.Pods, func(p kubepods.Pod) bool {
 		return ledger.PodID(p.UID) == id && len(p.Containers)+len(p.Others) > 0

@@ -39,12 +39,13 @@ func (p *plan) container(ref nodeplan.Ref) *nodeplan.ContainerSettings {
 	return nil
 }
 
-// Ask makes the settings with which a container is to be created, or updated, a part of the status after
-// the next decision.
+// Ask makes the settings with which a container is to be created, or updated, a part of the status
+// after the next decision.
 func (c *Control) Ask(ref nodeplan.Ref) { c.asked = &ref }
 
-// createSettings returns the settings with which a container is to be created. It contains a quota only if that differs from the kubelet's, so that
-// other plugins may set the quota of all other containers.
+// createSettings returns the settings with which a container is to be created. It contains a quota
+// only if that differs from the kubelet's, so that other plugins may set the quota of all other
+// containers.
 func (c *Control) createSettings(ref nodeplan.Ref) nri.Settings {
 	planned := c.plan.container(ref)
 	if planned == nil { // the pod is unknown

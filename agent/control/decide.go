@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Decision is the writes that follow from the inputs. [Decision.Execute] carries them out. What else
-// follows is in the [Status], which depends on which writes the kernel accepts.
+// Decision is the writes that follow from the inputs. [Decision.Execute] carries them out. What
+// else follows is in the [Status], which depends on which writes the kernel accepts.
 type Decision struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
@@ -119,9 +119,9 @@ func (c *Control) Decide(now time.Time) Decision {
 	return a
 }
 
-// Restore returns the decision that restores the settings of the kubelet with the CPU manager policy
-// none: all CPUs for every cgroup, including those of unknown containers, and every limit as a
-// quota.
+// Restore returns the decision that restores the settings of the kubelet with the CPU manager
+// policy none: all CPUs for every cgroup, including those of unknown containers, and every limit as
+// a quota.
 func (c *Control) Restore() Decision {
 	if hold := c.hold(); hold != "" {
 		return Decision{Hold: hold}

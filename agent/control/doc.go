@@ -1,7 +1,7 @@
 // Package control decides what the agent of a node does. It is a state machine without I/O: the
 // caller passes in what it observes (machine, kubelet configuration, pods, usage, runtime events,
-// cgroup settings) and gets a [Decision], which it carries out and reports back, and a [Status], which
-// says everything else that follows.
+// cgroup settings) and gets a [Decision], which it carries out and reports back, and a [Status],
+// which says everything else that follows.
 //
 //	c.SetMachine(...), c.SetPods(...), ...   // inputs, in any order, at any time
 //	c.Observe(view)                          // the present cgroup settings
@@ -12,16 +12,16 @@
 //
 // Package nodeplan computes the settings of each tier (QoS class), pod and container. Existing
 // cgroups are matched to containers by container id, which comes from pod statuses and, earlier,
-// from the runtime. A pod that the API server has no longer keeps its limits while it runs. Cgroups of
-// unknown containers (sandboxes, pods that the API server did not have since the agent started) are
-// confined to the shared CPUs; their bandwidth is not changed.
+// from the runtime. A pod that the API server has no longer keeps its limits while it runs. Cgroups
+// of unknown containers (sandboxes, pods that the API server did not have since the agent started)
+// are confined to the shared CPUs; their bandwidth is not changed.
 //
 // # Order
 //
-// Partitions that change are ended. Tiers and pods are widened, then containers move in the order of
-// [nodeplan.Steps], then pods are narrowed, then bandwidth is written, then partitions are made. A
-// container that could not be moved keeps its CPUs, and so does its pod. Those CPUs are not given to
-// another container in the same round if either side needs them exclusively.
+// Partitions that change are ended. Tiers and pods are widened, then containers move in the order
+// of [nodeplan.Steps], then pods are narrowed, then bandwidth is written, then partitions are made.
+// A container that could not be moved keeps its CPUs, and so does its pod. Those CPUs are not given
+// to another container in the same round if either side needs them exclusively.
 //
 // A pod's cgroup has the shared CPUs and the CPUs of its containers, and no others. Groups that the
 // runtime creates in it without asking (sandboxes always, containers if the agent does not answer
@@ -29,11 +29,11 @@
 //
 // # Partitions
 //
-// With [Config.Partition] the cgroups of containers with exclusive CPUs are cpuset partitions, and the
-// groups above have these CPUs as exclusive ones. Partitions that change are ended before anything
-// else, and made after everything else. A container whose partition is not valid is a member again in
-// the same round, and is tried again after a growing pause. Without that option, partitions that are
-// found are ended.
+// With [Config.Partition] the cgroups of containers with exclusive CPUs are cpuset partitions, and
+// the groups above have these CPUs as exclusive ones. Partitions that change are ended before
+// anything else, and made after everything else. A container whose partition is not valid is a
+// member again in the same round, and is tried again after a growing pause. Without that option,
+// partitions that are found are ended.
 //
 // # Quota, period and burst
 //
@@ -50,8 +50,8 @@
 //     start that neither the kubelet nor an agent would have set.
 //   - A quota may be raised temporarily, as package burst decides.
 //
-// For raises, the caller reports what it observes about every tenth of a second, as status.Raises and
-// status.Batch name it:
+// For raises, the caller reports what it observes about every tenth of a second, as status.Raises
+// and status.Batch name it:
 //
 //	done := c.Tick(tick)
 //	if done.Write: Decide, Execute, Applied, as in a round

@@ -9,8 +9,8 @@ import (
 )
 
 // CPUsUnavailable is the reason of the problem that a container does not run on all CPUs that its
-// cgroup has. Version 2 accepts any CPUs, and uses those that are online, in the groups above, and in
-// no partition of another group.
+// cgroup has. Version 2 accepts any CPUs, and uses those that are online, in the groups above, and
+// in no partition of another group.
 const CPUsUnavailable = "CPUsUnavailable"
 
 // unavailable returns the containers that do not run on all of their CPUs.
@@ -28,8 +28,8 @@ func (c *Control) unavailable() (all []*Limited) {
 }
 
 // withoutEffective records which CPUs a cgroup has and runs on if the error says only that these
-// differ, and returns nil then: Control.unavailable covers it, also in later rounds. It returns other
-// errors, and those on version 1.
+// differ, and returns nil then: Control.unavailable covers it, also in later rounds. It returns
+// other errors, and those on version 1.
 func (c *Control) withoutEffective(path string, err error) error {
 	s, ok := c.view.Settings[path]
 	if !ok || c.view.Layout.CPUSet != cgroup.V2 {
@@ -54,8 +54,8 @@ func (c *Control) withoutEffective(path string, err error) error {
 	return nil
 }
 
-// unavailableNotices returns the problems of the containers that do not run on all of their CPUs: one
-// for each container with CPUs of its own, and one for all that lack the same shared CPUs.
+// unavailableNotices returns the problems of the containers that do not run on all of their CPUs:
+// one for each container with CPUs of its own, and one for all that lack the same shared CPUs.
 func (c *Control) unavailableNotices() (problems []Notice) {
 	const why = "the others are offline, not in a group above, or in a partition of another group"
 	shared := map[cpuset.Set]bool{} // effective CPUs

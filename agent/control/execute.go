@@ -21,8 +21,8 @@ type Result struct {
 	Failed  map[string]error // by path
 	// Unpartitioned are the containers that could not become partitions, by path.
 	Unpartitioned map[string]error
-	// effective are the CPUs on which containers run after the writes, of those that did not run on all
-	// of theirs before, by path.
+	// effective are the CPUs on which containers run after the writes, of those that did not run on
+	// all of theirs before, by path.
 	effective map[string]cpuset.Set
 	// applied are the settings that were applied without error, by path.
 	applied map[string][]cgroup.Wanted
@@ -47,8 +47,8 @@ type Kernel interface {
 	Effective(group string) (cpuset.Set, error)
 }
 
-// Execute carries out the decision, in order. A cgroup that cannot be moved keeps its CPUs, and cgroups
-// of other pods do not get those CPUs if either side is to have them exclusively.
+// Execute carries out the decision, in order. A cgroup that cannot be moved keeps its CPUs, and
+// cgroups of other pods do not get those CPUs if either side is to have them exclusively.
 func (a Decision) Execute(k Kernel) Result {
 	apply := k.Apply
 	a.Held = maps.Clone(a.Held)

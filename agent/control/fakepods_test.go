@@ -68,8 +68,8 @@ func (n *fakeNode) addPod(args []string) error {
 // annotationKeys are the keys of annotations, by their names in scenarios.
 var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
 
-// resize changes a limit, changes another field of the spec, or records that the kubelet has deferred
-// or carried out the changes.
+// resize changes a limit, changes another field of the spec, or records that the kubelet has
+// deferred or carried out the changes.
 func (n *fakeNode) resize(command string, args []string) error {
 	p := n.pods[args[0]].DeepCopy()
 	n.pods[args[0]] = p

@@ -166,8 +166,8 @@ func (c *Control) leaveForeign(all []Limited) (left []Foreign) {
 }
 
 // mayBeOurs reports whether the kubelet or an earlier agent may have set the quota and period that
-// the agent finds at its start, including a raised quota, and a quota that was removed from a pod which
-// had exclusive CPUs then.
+// the agent finds at its start, including a raised quota, and a quota that was removed from a pod
+// which had exclusive CPUs then.
 func (l *Limited) mayBeOurs(present cgroup.Settings) bool {
 	if present.Quota == bandwidth.Unlimited {
 		return true

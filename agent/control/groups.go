@@ -238,7 +238,8 @@ type plannedCPUs struct {
 	own            cpuset.Set // all exclusive ones
 }
 
-// plannedByPod returns the planned CPUs by pod, if any pod has a cgroup whose name is not a container's.
+// plannedByPod returns the planned CPUs by pod, if any pod has a cgroup whose name is not a
+// container's.
 func (c *Control) plannedByPod(d nodeplan.Desired, g groups) map[ledger.PodID]plannedCPUs {
 	if len(g.others) == 0 {
 		return nil
@@ -263,8 +264,9 @@ func (c *Control) plannedByPod(d nodeplan.Desired, g groups) map[ledger.PodID]pl
 
 // otherAssignment returns the CPUs of a cgroup whose name is not a container's. Running containers
 // of its pod that have no cgroup of their own (for example, in a virtual machine) run in it, so it
-// gets their CPUs. If there are none it is a helper and gets the shared CPUs. In a pod with exclusive
-// CPUs, whose quota is removed, it gets no others, except for CRI-O's monitor: nothing else bounds it.
+// gets their CPUs. If there are none it is a helper and gets the shared CPUs. In a pod with
+// exclusive CPUs, whose quota is removed, it gets no others, except for CRI-O's monitor: nothing
+// else bounds it.
 func otherAssignment(other nodeplan.Ref, d nodeplan.Desired, in plannedCPUs, monitor bool) nodeplan.Assignment {
 	switch {
 	case !in.exclusive.IsEmpty():

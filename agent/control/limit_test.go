@@ -55,9 +55,9 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// TestRecreatedPods checks that a pod uses at most its limit x its life + two quotas of the kubelet's
-// period, whatever its annotations are, however short it lives, and whenever it idles: pods that are
-// created again and again use no more than that each.
+// TestRecreatedPods checks that a pod uses at most its limit x its life + two quotas of the
+// kubelet's period, whatever its annotations are, however short it lives, and whenever it idles:
+// pods that are created again and again use no more than that each.
 func TestRecreatedPods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		annotations := map[string]string{
@@ -102,9 +102,9 @@ func attacks() map[string][2]map[string]string {
 	}
 }
 
-// TestChangesOfAnnotations checks that a change takes effect after the container has used less than its
-// limit, also in a new pod; that repeated changes are postponed and users told; and that the last one
-// takes effect after the container has been idle.
+// TestChangesOfAnnotations checks that a change takes effect after the container has used less than
+// its limit, also in a new pod; that repeated changes are postponed and users told; and that the
+// last one takes effect after the container has been idle.
 func TestChangesOfAnnotations(t *testing.T) {
 	h := newHostile(t, 1, "app=100m", nil)
 	h.pass(5*time.Second, true)

@@ -16,9 +16,9 @@ import (
 // NotPartitioned is the reason of the note that a container could not become a partition.
 const NotPartitioned = "NotPartitioned"
 
-// A container that could not become a partition is tried again after firstPartitionPause, then after
-// twice that time, and so on up to lastPartitionPause: each attempt makes the kernel rebuild its
-// scheduling domains.
+// A container that could not become a partition is tried again after firstPartitionPause, then
+// after twice that time, and so on up to lastPartitionPause: each attempt makes the kernel rebuild
+// its scheduling domains.
 const (
 	firstPartitionPause = 30 * time.Second
 	lastPartitionPause  = 10 * time.Minute

@@ -59,10 +59,11 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 	return s
 }
 
-// limit returns the CPU limit that is in force. A pod's spec has the limit that its author wants: the
-// kubelet may not have seen it yet, defer it, or refuse it for good. Until it has carried it out, the
-// status has the limit in force; while it may be doing that, the smaller of the two counts. The kubelet
-// computes the limit from a quota in whole microseconds, so it may be lower by a thousandth of a CPU.
+// limit returns the CPU limit that is in force. A pod's spec has the limit that its author wants:
+// the kubelet may not have seen it yet, defer it, or refuse it for good. Until it has carried it
+// out, the status has the limit in force; while it may be doing that, the smaller of the two
+// counts. The kubelet computes the limit from a quota in whole microseconds, so it may be lower by
+// a thousandth of a CPU.
 func (s *podState) limit(want corev1.ResourceList, actual *corev1.ResourceRequirements) ledger.MilliCPU {
 	limit := milli(want)
 	changing, waiting := resizeOf(s.object)
@@ -80,9 +81,9 @@ func (s *podState) limit(want corev1.ResourceList, actual *corev1.ResourceRequir
 	return inForce
 }
 
-// depart makes the state that of a pod that the API server has no longer. It has no CPUs of its own,
-// and keeps its limits until the kubelet has ended its containers, which may take the whole grace
-// period after a forced deletion.
+// depart makes the state that of a pod that the API server has no longer. It has no CPUs of its
+// own, and keeps its limits until the kubelet has ended its containers, which may take the whole
+// grace period after a forced deletion.
 func (s podState) depart() podState {
 	s.departed, s.problem, s.aboveCeiling, s.unknown = true, nil, nil, nil
 	s.plan.Claim, s.annotations.allocated = ledger.Claim{}, false

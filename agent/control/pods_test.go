@@ -184,8 +184,8 @@ func TestContainersOfEndedPod(t *testing.T) {
 	}
 }
 
-// TestLimitInForce checks which limit of a container is enforced while its spec changes, and whether the
-// kubelet may be writing another one.
+// TestLimitInForce checks which limit of a container is enforced while its spec changes, and
+// whether the kubelet may be writing another one.
 func TestLimitInForce(t *testing.T) {
 	amount := func(text string) *corev1.ResourceRequirements {
 		return &corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse(text)}}

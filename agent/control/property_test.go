@@ -16,8 +16,8 @@ import (
 // allocations, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
 // restarts, and failures of the API server. No write may give a cgroup CPUs that are exclusive to
 // another pod, or a quota, period or burst that the kernel rejects. When the failures end, one
-// round must correct everything and the next one have nothing to do; then batch pods, and only these,
-// run behind all others.
+// round must correct everything and the next one have nothing to do; then batch pods, and only
+// these, run behind all others.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newFakeNode()

@@ -22,8 +22,8 @@ type Tick struct {
 	Behind   time.Duration
 	// Samples are the containers' usage since the last tick that had a sample of them, by path.
 	Samples map[string]trace.Sample
-	// Present are the bandwidth settings of the containers whose quota is raised, and of others that may
-	// have changed, by path.
+	// Present are the bandwidth settings of the containers whose quota is raised, and of others that
+	// may have changed, by path.
 	Present map[string]cgroup.Settings
 	// Colocation is what batch pods and others have used, if [Batch.Bounded].
 	Colocation *colocation.Tick
@@ -63,8 +63,8 @@ func (c *Control) mayRaise(l *Limited) bool {
 	return l.Policy.Mode != "" && !l.isPod() && !foreign && !foreignPod && c.exists(l.Path)
 }
 
-// raisedQuota returns the quota of a container that is above its limit, in the given period, or 0. The
-// quota of a cgroup that another program owns counts too: the pod's quota must not be below it.
+// raisedQuota returns the quota of a container that is above its limit, in the given period, or 0.
+// The quota of a cgroup that another program owns counts too: the pod's quota must not be below it.
 func (c *Control) raisedQuota(path string, period time.Duration) time.Duration {
 	if _, foreign := c.foreignOwned[path]; foreign {
 		present := c.view.Settings[path]
@@ -99,8 +99,8 @@ func (c *Control) Tick(t Tick) (done Ticked) {
 	return done
 }
 
-// observeBandwidth records the present bandwidth settings of one cgroup, and reports whether another
-// writer has changed them.
+// observeBandwidth records the present bandwidth settings of one cgroup, and reports whether
+// another writer has changed them.
 func (c *Control) observeBandwidth(path string, now cgroup.Settings) (changed bool) {
 	present, ok := c.view.Settings[path]
 	before, known := c.expected[path]
@@ -114,8 +114,8 @@ func (c *Control) observeBandwidth(path string, now cgroup.Settings) (changed bo
 	return len(c.changed) > count
 }
 
-// raise decides which quotas to raise, and by how much. It returns the changes, and whether there is
-// anything to write.
+// raise decides which quotas to raise, and by how much. It returns the changes, and whether there
+// is anything to write.
 func (c *Control) raise(t Tick) (changes []QuotaChange, write bool) {
 	input, containers := c.burstTick(t)
 	c.decisions = c.burst.Step(&input, c.decisions[:0])

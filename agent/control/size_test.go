@@ -17,7 +17,8 @@ import (
 	"pinfold.dev/pinfold/test/busy"
 )
 
-// largePod returns a pod whose n init containers have ended and whose n main ones run, with its cgroups.
+// largePod returns a pod whose n init containers have ended and whose n main ones run, with its
+// cgroups.
 func largePod(name string, n int) (*corev1.Pod, kubepods.Pod) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "n"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning}}

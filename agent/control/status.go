@@ -11,8 +11,8 @@ import (
 )
 
 // Status is what follows from a decision that was carried out: what to read until the next one, and
-// what to tell others. It contains everything that the agent does besides writing settings, and stays
-// valid until the next decision.
+// what to tell others. It contains everything that the agent does besides writing settings, and
+// stays valid until the next decision.
 type Status struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
@@ -64,10 +64,10 @@ type Batch struct {
 	Separate, Together []string
 }
 
-// Capacity returns what the node offers to batch pods, in thousandths of a CPU: the decided capacity,
-// but at least what the running pods request, because a kubelet that starts rejects pods that do not
-// fit. Other pods do not count: everybody may bind a pod of any request to the node, which the kubelet
-// then rejects. It returns false while nothing has been decided.
+// Capacity returns what the node offers to batch pods, in thousandths of a CPU: the decided
+// capacity, but at least what the running pods request, because a kubelet that starts rejects pods
+// that do not fit. Other pods do not count: everybody may bind a pod of any request to the node,
+// which the kubelet then rejects. It returns false while nothing has been decided.
 func (b *Batch) Capacity() (capacity int64, known bool) {
 	return max(int64(milliCPU(b.Decision.Capacity)), b.Requested), b.Decision.Budget > 0
 }

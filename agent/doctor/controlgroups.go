@@ -70,8 +70,8 @@ func (x *examination) writable() {
 	}
 }
 
-// permitted returns an error for each hierarchy whose files this user may not write. It asks about a
-// file: the directory is read-only for root without capabilities on version 2.
+// permitted returns an error for each hierarchy whose files this user may not write. It asks about
+// a file: the directory is read-only for root without capabilities on version 2.
 func (x *examination) permitted() error {
 	var errs []error
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {

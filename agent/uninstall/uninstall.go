@@ -44,9 +44,9 @@ type Options struct {
 	Progress        func(text string) // called when the number of nodes that are done changes
 }
 
-// Run turns the DaemonSet's pods into cleanups and waits until every node of the DaemonSet is cleaned
-// up. If the context ends before, the error names the nodes that are not, and why. A DaemonSet that
-// does not exist has nothing to clean up.
+// Run turns the DaemonSet's pods into cleanups and waits until every node of the DaemonSet is
+// cleaned up. If the context ends before, the error names the nodes that are not, and why. A
+// DaemonSet that does not exist has nothing to clean up.
 func Run(ctx context.Context, o Options) error {
 	sets := o.Client.AppsV1().DaemonSets(o.Namespace)
 	set, err := sets.Get(ctx, o.Name, metav1.GetOptions{})
@@ -178,7 +178,8 @@ func (o Options) look(ctx context.Context, generation int64) (done, all int, wai
 	return done, int(set.Status.DesiredNumberScheduled), waiting, nil
 }
 
-// nodeOf returns the node of a DaemonSet's pod. Before it is scheduled, its affinity names the node.
+// nodeOf returns the node of a DaemonSet's pod. Before it is scheduled, its affinity names the
+// node.
 func nodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
 		return pod.Spec.NodeName

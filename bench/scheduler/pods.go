@@ -38,8 +38,8 @@ func (r *rig) createPods(ctx context.Context, pods []*corev1.Pod) error {
 	})
 }
 
-// deletePods returns when the pods are deleted. With a grace period of 0 the API server deletes them
-// without waiting for a kubelet.
+// deletePods returns when the pods are deleted. With a grace period of 0 the API server deletes
+// them without waiting for a kubelet.
 func (r *rig) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	err := forEach(ctx, "delete", pods, func(ctx context.Context, pod *corev1.Pod) error {
 		err := r.client.CoreV1().Pods(namespace).Delete(ctx, pod.Name, *metav1.NewDeleteOptions(0))

@@ -45,8 +45,8 @@ func memory(pid int) (now, peak uint64, err error) {
 // profileSeconds is shorter than the time for binding 2,000 pods.
 const profileSeconds = 3
 
-// startProfile starts taking profiles of the scheduler if the flags ask for it: of the CPU, and then
-// of all allocations since the scheduler's start. The caller waits for the result.
+// startProfile starts taking profiles of the scheduler if the flags ask for it: of the CPU, and
+// then of all allocations since the scheduler's start. The caller waits for the result.
 func (r *rig) startProfile(ctx context.Context, v variant) (wait func() error) {
 	if r.options.profiles == "" {
 		return func() error { return nil }

@@ -22,8 +22,8 @@ import (
 
 const namespace = metav1.NamespaceDefault
 
-// rig is a cluster of simulated nodes for consecutive measurements. Its scheduler runs only during a
-// measurement.
+// rig is a cluster of simulated nodes for consecutive measurements. Its scheduler runs only during
+// a measurement.
 type rig struct {
 	options  options
 	stderr   io.Writer

@@ -49,8 +49,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// Lines have the format of golang.org/x/perf/benchfmt: a name without spaces, the number of iterations,
-// and pairs of a value and a unit.
+// Lines have the format of golang.org/x/perf/benchfmt: a name without spaces, the number of
+// iterations, and pairs of a value and a unit.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	printFigures(&out, 500, variant{name: withPlugin}, figures{2000, 512.34, 498.76, 1702 * time.Microsecond, 310 * time.Millisecond})

@@ -15,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-// workloadSeed generates the pods. Results from before and after a change of the seed, or of anything
-// else in this file, cannot be compared.
+// workloadSeed generates the pods. Results from before and after a change of the seed, or of
+// anything else in this file, cannot be compared.
 const workloadSeed = 20261120
 
 // machineKind is a shape of nodes and how many of every ten nodes have it.
@@ -60,9 +60,9 @@ func limitWeights() []struct{ cpus, of20 int } {
 	return []struct{ cpus, of20 int }{{1, 2}, {2, 5}, {4, 6}, {8, 4}, {16, 2}, {32, 1}}
 }
 
-// makePods returns pods of all sizes and both policies in random order. Their names sort in the order
-// of the slice. Consecutive pods differ in limit or request: otherwise kube-scheduler would reuse
-// most results of the previous pod, and more often without the plugin, where policies do not
+// makePods returns pods of all sizes and both policies in random order. Their names sort in the
+// order of the slice. Consecutive pods differ in limit or request: otherwise kube-scheduler would
+// reuse most results of the previous pod, and more often without the plugin, where policies do not
 // differ.
 func makePods(count int, annotated bool) []*corev1.Pod {
 	rng := rand.New(rand.NewPCG(workloadSeed, 0))

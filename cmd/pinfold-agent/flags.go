@@ -198,8 +198,8 @@ const (
 // checkBatch checks the flags of addBatch.
 func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) error {
 	const tickLength = 100 * time.Millisecond
-	// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose threads wait
-	// for 30 s; the agent needs some of that.
+	// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose
+	// threads wait for 30 s; the agent needs some of that.
 	const leastMaxWait, mostMaxWait = 100 * time.Millisecond, 5 * time.Second
 	const least = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
 	percent, err := flags.GetInt(batchPercent)

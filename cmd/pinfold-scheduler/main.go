@@ -1,7 +1,7 @@
 // Command pinfold-scheduler is kube-scheduler with the Pinfold plugin. It accepts all flags and
 // configuration of kube-scheduler. Without --config it uses [scheduler.DefaultConfiguration] and
-// replaces the cluster's default scheduler. Without --emulated-version it runs as the minor version of its
-// API server.
+// replaces the cluster's default scheduler. Without --emulated-version it runs as the minor version
+// of its API server.
 package main
 
 import (

@@ -28,8 +28,8 @@ func decode(t *testing.T, text []byte) *config.KubeSchedulerConfiguration {
 	return c
 }
 
-// Without --config the command passes the default configuration to kube-scheduler, with the kubeconfig
-// of the command line.
+// Without --config the command passes the default configuration to kube-scheduler, with the
+// kubeconfig of the command line.
 func TestDefaultConfiguration(t *testing.T) {
 	cmd := newCommand()
 	if err := cmd.ParseFlags([]string{"--kubeconfig", "/some/where"}); err != nil {
@@ -86,7 +86,8 @@ func TestGivenConfigurationIsKept(t *testing.T) {
 	}
 }
 
-// In a cluster the configuration has no kubeconfig. The plugin replaces the default scheduler's binder.
+// In a cluster the configuration has no kubeconfig. The plugin replaces the default scheduler's
+// binder.
 func TestConfigurationInCluster(t *testing.T) {
 	text, err := configuration("")
 	if err != nil {

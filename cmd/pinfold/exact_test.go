@@ -18,8 +18,9 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// TestSampleExact records a group that wants a CPU and gets a fifth of one, and traces its thread. What was traced
-// equals what the kernel counted; demand is not known, as the thread never catches up.
+// TestSampleExact records a group that wants a CPU and gets a fifth of one, and traces its thread.
+// What was traced equals what the kernel counted; demand is not known, as the thread never catches
+// up.
 func TestSampleExact(t *testing.T) {
 	fs, name := group(t)
 	spin(t, fs, name)

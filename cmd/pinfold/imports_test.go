@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// forbidden are parts of Kubernetes that the command must not link. "pinfold status" needs a client;
-// a whole component, or the client for all kinds, would make the command several times as large and
-// slower to build and to start.
+// forbidden are parts of Kubernetes that the command must not link. "pinfold status" needs a
+// client; a whole component, or the client for all kinds, would make the command several times as
+// large and slower to build and to start.
 var forbidden = []string{
 	"k8s.io/kubernetes", "k8s.io/apiserver", "k8s.io/apiextensions-apiserver", "k8s.io/component-base", "k8s.io/kube-scheduler",
 	"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "sigs.k8s.io/kwok", "go.etcd.io",

@@ -1,6 +1,7 @@
 // Command pinfold shows the CPU topology of machines, chooses CPUs, runs commands with CPU
 // settings, shows and records the CPU usage of cgroups, explains why they are slow, computes the
-// effect of limits and burst, and shows the state of a cluster. Its manuals are docs/pinfold.md and docs/status.md.
+// effect of limits and burst, and shows the state of a cluster. Its manuals are docs/pinfold.md and
+// docs/status.md.
 //
 // The command changes nothing on the machine, except files that it is asked to write and the
 // cgroups in which "pinfold run" runs a command. Only "pinfold status" uses the network: it reads

@@ -24,7 +24,8 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// group makes a control group on this machine, with a quota of 10 ms in each 50 ms, and removes it after the test.
+// group makes a control group on this machine, with a quota of 10 ms in each 50 ms, and removes it
+// after the test.
 func group(t *testing.T) (*cgroup.FS, string) {
 	t.Helper()
 	quota, period := 10*time.Millisecond, 50*time.Millisecond

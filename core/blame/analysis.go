@@ -45,7 +45,8 @@ type Analysis struct {
 	cpus    map[int]*cpu
 	groups  map[Group]*account
 	// exhausted has the CPUs on which a group's quota is used up. stillThrottled has those on which it
-	// remains so after the group's next edge. throttled has the threads that a group's quota throttles.
+	// remains so after the group's next edge. throttled has the threads that a group's quota
+	// throttles.
 	exhausted, stillThrottled map[Group]map[int]bool
 	throttled                 map[Group]map[*thread]bool
 
@@ -116,8 +117,8 @@ func (a *Analysis) Add(e Event) {
 	}
 }
 
-// Watch replaces Options.Watched and Options.Above. It ends the observation of threads in groups that
-// are no longer watched.
+// Watch replaces Options.Watched and Options.Above. It ends the observation of threads in groups
+// that are no longer watched.
 func (a *Analysis) Watch(watched, above map[Group]Group) {
 	for _, t := range a.threads {
 		if watched[t.Group] != a.Watched[t.Group] {
@@ -134,8 +135,8 @@ func (a *Analysis) Forget(g Group) {
 	delete(a.stillThrottled, g)
 }
 
-// Waited returns for how long at least one of a group's threads has waited for a CPU, until a time that is
-// not before the last event.
+// Waited returns for how long at least one of a group's threads has waited for a CPU, until a time
+// that is not before the last event.
 func (a *Analysis) Waited(g Group, until time.Duration) time.Duration {
 	return a.account(g).waiting.until(max(a.now, until))
 }
@@ -250,7 +251,8 @@ func (a *Analysis) seen(e Event) {
 	a.become(a.thread(e.Thread), e.State, e.CPU, e.Throttler)
 }
 
-// followed reports whether the kernel sends all switches of a CPU: watched threads run or wait there.
+// followed reports whether the kernel sends all switches of a CPU: watched threads run or wait
+// there.
 func (a *Analysis) followed(n int) bool {
 	c := a.cpu(n)
 	runs := a.threads[c.runs.ID]

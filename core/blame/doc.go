@@ -7,18 +7,18 @@
 //	}
 //	report := a.Report(end)
 //
-// Events are those of the scheduler: a CPU switches from one thread to another, a thread wakes up, a
-// quota is refilled. Package schedtrace gets them from the kernel.
+// Events are those of the scheduler: a CPU switches from one thread to another, a thread wakes up,
+// a quota is refilled. Package schedtrace gets them from the kernel.
 //
 // # States
 //
-// A thread is in one [State] at a time. Only events change it, so the [Parts] of a thread add up to the
-// time for which it was observed. While a thread waits, its time is charged to the thread that runs on
-// its CPU, the [Occupant].
+// A thread is in one [State] at a time. Only events change it, so the [Parts] of a thread add up to
+// the time for which it was observed. While a thread waits, its time is charged to the thread that
+// runs on its CPU, the [Occupant].
 //
-// The kernel sends no event when the throttling of a thread ends. Instead, a quota's timer refills the
-// quota at the edge of a period, and sometimes in between ([Edge]). Then the thread waits for a CPU,
-// unless its group is still throttled on that CPU ([StillThrottled]), or a group above it is.
+// The kernel sends no event when the throttling of a thread ends. Instead, a quota's timer refills
+// the quota at the edge of a period, and sometimes in between ([Edge]). Then the thread waits for a
+// CPU, unless its group is still throttled on that CPU ([StillThrottled]), or a group above it is.
 //
 // # Wrong and missing events
 //

@@ -72,13 +72,13 @@ type Event struct {
 	Thread Thread
 	State  State // of Thread
 	Other  Thread
-	// Throttler is the group whose quota throttles Thread. Before Linux 6.18, a quota throttles a whole
-	// queue (WholeQueue): all threads on CPU that belong to Throttler or its descendants.
+	// Throttler is the group whose quota throttles Thread. Before Linux 6.18, a quota throttles a
+	// whole queue (WholeQueue): all threads on CPU that belong to Throttler or its descendants.
 	Throttler  Group
 	WholeQueue bool
 	Whole      bool // all threads of the process; see Attach
-	// Clock is the CPU's clock of task time at a Switch: it stops during interrupts and stolen time, as
-	// far as the kernel measures these. 0 is unknown.
+	// Clock is the CPU's clock of task time at a Switch: it stops during interrupts and stolen time,
+	// as far as the kernel measures these. 0 is unknown.
 	Clock time.Duration
 	Quota *Quota // of an Edge
 }

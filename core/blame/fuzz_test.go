@@ -9,8 +9,8 @@ import (
 // eventSize is the number of bytes that decodeEvents makes an event of.
 const eventSize = 8
 
-// decodeEvents makes events of bytes. Few numbers occur, so that events are often about the same threads
-// and CPUs.
+// decodeEvents makes events of bytes. Few numbers occur, so that events are often about the same
+// threads and CPUs.
 func decodeEvents(data []byte) []Event {
 	thread := func(b byte) Thread {
 		return Thread{ID: int(b % 5), Process: int(b / 5 % 3), Group: Group(b / 15 % 5)}
@@ -53,8 +53,8 @@ func FuzzEvents(f *testing.F) {
 	})
 }
 
-// fuzzSeeds returns a few streams: a thread that runs, sleeps and waits; throttling on two CPUs; changes of
-// groups and numbers.
+// fuzzSeeds returns a few streams: a thread that runs, sleeps and waits; throttling on two CPUs;
+// changes of groups and numbers.
 func fuzzSeeds() [][]byte {
 	const a1, a2, b3, x4 = 15 + 1, 15 + 5 + 2, 30 + 5 + 3, 10 + 4
 	event := func(k Kind, after, cpu byte, s State, level, thread, other byte) []byte {

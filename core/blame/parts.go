@@ -23,7 +23,8 @@ type Parts struct {
 	Idle      time.Duration // waiting while the CPU was idle and had not switched to the thread yet
 	Unknown   time.Duration // events were lost
 	Sleeping  time.Duration `json:"Asleep"`
-	// Behind splits Others, Own and Idle by occupant. It is nil on timelines. Invariant: no value is 0.
+	// Behind splits Others, Own and Idle by occupant. It is nil on timelines. Invariant: no value is
+	// 0.
 	Behind map[Occupant]time.Duration `json:"-"`
 }
 

@@ -12,7 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestParts checks that an analysis of a simulated kernel's events finds what each thread did at each time.
+// TestParts checks that an analysis of a simulated kernel's events finds what each thread did at
+// each time.
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := newKernel(t)
@@ -78,8 +79,8 @@ func (k *kernel) compareSpans(t *rapid.T, spans []Span) {
 	}
 }
 
-// byThread returns the spans of each thread without the last, empty ones of a group, and joins those between
-// which nothing changed.
+// byThread returns the spans of each thread without the last, empty ones of a group, and joins
+// those between which nothing changed.
 func byThread(t *rapid.T, spans []Span) map[int][]Span {
 	threads := map[int][]Span{}
 	for _, s := range spans {

@@ -31,8 +31,8 @@ type Sum struct {
 	// Active is the time in which at least one thread wanted to run, Waited that in which at least one
 	// waited for a CPU.
 	Active, Waited time.Duration
-	// Threads has the threads that were observed to the end, and up to 100 that ended earlier, those with
-	// the longest delays first.
+	// Threads has the threads that were observed to the end, and up to 100 that ended earlier, those
+	// with the longest delays first.
 	Threads []ThreadSum
 	// Longest are the longest delays of a thread, longest first.
 	Longest []Delay

@@ -10,8 +10,8 @@ import (
 // served. Usage: Add all spans, then Split.
 //
 // Which threads serve a request is unknown. So each moment of a request is divided evenly among the
-// threads that want to run. If no thread wants to run, the request waits for something else: a lock, a
-// disk, another service.
+// threads that want to run. If no thread wants to run, the request waits for something else: a
+// lock, a disk, another service.
 type Timeline struct {
 	Group   Group
 	Watched map[Group]Group // as in Options

@@ -48,8 +48,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestTimelineAddsUp: the parts of a request add up to its time, and those of two successive times to those
-// of both.
+// TestTimelineAddsUp: the parts of a request add up to its time, and those of two successive times
+// to those of both.
 func TestTimelineAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		timeline := &Timeline{Group: 1, Watched: map[Group]Group{1: 1}}

@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/*.txt. A scenario consists of blocks: commands, one per line, then "----" and
-// their output. A group is a letter, a thread its group and number (a1), or that of its process and its own
-// (a1.2); "-" is the idle thread. The commands:
+// TestScenarios runs testdata/*.txt. A scenario consists of blocks: commands, one per line, then
+// "----" and their output. A group is a letter, a thread its group and number (a1), or that of its
+// process and its own (a1.2); "-" is the idle thread. The commands:
 //
 //	start 10ms a b<p c=a , start 10ms nameless a
 //	    a trace of groups a, b and c begins; b is below p; threads of c count for a

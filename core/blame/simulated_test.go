@@ -96,8 +96,8 @@ func (k *kernel) drawTask(t *rapid.T, is func(*task) bool) *task {
 
 func (k *kernel) drawCPU(t *rapid.T) int { return rapid.IntRange(0, len(k.cpus)-1).Draw(t, "CPU") }
 
-// actions returns what happens on the machine. An action that is not possible is skipped before it draws
-// anything, as rapid stops after some that are skipped later.
+// actions returns what happens on the machine. An action that is not possible is skipped before it
+// draws anything, as rapid stops after some that are skipped later.
 func (k *kernel) actions() map[string]func(*rapid.T) {
 	actions := map[string]func(*rapid.T){"switch": k.switches, "switch too": k.switches, "wake": k.wakes, "migrate": k.migrates,
 		"create": k.create, "edge": k.edge, "attach": k.attach, "exec": k.exec, "steal": k.steal}
@@ -111,7 +111,8 @@ func (k *kernel) actions() map[string]func(*rapid.T) {
 	return actions
 }
 
-// exhausted returns the group nearest to g, itself or above it, whose quota is used up on a CPU, or 0.
+// exhausted returns the group nearest to g, itself or above it, whose quota is used up on a CPU, or
+// 0.
 func (k *kernel) exhausted(g Group, cpu int) Group {
 	for g != 0 && !k.usedUp[place{g, cpu}] {
 		g = k.options.Above[g]
@@ -119,8 +120,8 @@ func (k *kernel) exhausted(g Group, cpu int) Group {
 	return g
 }
 
-// enqueue makes a thread want to run on a CPU. If a quota is used up there, it is throttled at once, or when
-// it has run.
+// enqueue makes a thread want to run on a CPU. If a quota is used up there, it is throttled at
+// once, or when it has run.
 func (k *kernel) enqueue(t *rapid.T, x *task, cpu int) {
 	x.cpu, x.state, x.level, x.since = cpu, Waiting, 0, k.now
 	if g := k.exhausted(x.Group, cpu); g != 0 && rapid.Bool().Draw(t, "throttled at once") {
@@ -128,7 +129,8 @@ func (k *kernel) enqueue(t *rapid.T, x *task, cpu int) {
 	}
 }
 
-// create creates a thread, in a new process or that of another thread, or in one whose first thread has ended.
+// create creates a thread, in a new process or that of another thread, or in one whose first thread
+// has ended.
 func (k *kernel) create(t *rapid.T) {
 	k.newest++
 	x := &task{Thread: Thread{k.newest, k.newest, draw(t, "group", k.groups...)}}
@@ -299,7 +301,8 @@ func (k *kernel) attachable(x *task, to Group) bool {
 	return x.state != Throttled || !k.hidden(to, x.cpu)
 }
 
-// exec makes the last thread of a process start another program, if it does not have the number of the process.
+// exec makes the last thread of a process start another program, if it does not have the number of
+// the process.
 func (k *kernel) exec(t *rapid.T) {
 	x := k.drawTask(t, func(x *task) bool {
 		return x.state == Running && x.ID != x.Process && !slices.ContainsFunc(k.tasks, func(o *task) bool {

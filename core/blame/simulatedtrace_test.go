@@ -65,8 +65,8 @@ func (k *kernel) behind(x *task) Occupant {
 	return Occupant{cmp.Or(k.options.Watched[runs.Group], runs.Group), runs.Process}
 }
 
-// followed reports whether the next switch of a CPU is sent in any case, because a watched thread runs or
-// waits there.
+// followed reports whether the next switch of a CPU is sent in any case, because a watched thread
+// runs or waits there.
 func (k *kernel) followed(cpu int) bool {
 	return slices.ContainsFunc(k.tasks, func(x *task) bool {
 		return x.observed && x.cpu == cpu && (x.state == Running || x.state == Waiting)
@@ -95,7 +95,8 @@ func (k *kernel) unlearn() {
 	}
 }
 
-// hidden reports whether the quota of a group, or of one above it, is used up on a CPU and no event has told it.
+// hidden reports whether the quota of a group, or of one above it, is used up on a CPU and no event
+// has told it.
 func (k *kernel) hidden(g Group, cpu int) bool {
 	g = k.exhausted(g, cpu)
 	return g != 0 && !k.named[place{g, cpu}]

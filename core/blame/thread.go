@@ -61,9 +61,9 @@ func (a *Analysis) leave(t *thread) {
 	}
 }
 
-// steal moves the time in which a thread ran while its CPU's clock stopped from Running to Stolen. The
-// times of events and clocks are read at slightly different moments. So the difference may be slightly
-// negative; that reduces earlier stolen time.
+// steal moves the time in which a thread ran while its CPU's clock stopped from Running to Stolen.
+// The times of events and clocks are read at slightly different moments. So the difference may be
+// slightly negative; that reduces earlier stolen time.
 func (a *Analysis) steal(t *thread, clock time.Duration) {
 	if t.state != Running || t.clock == 0 || clock == 0 || t.since < a.Start {
 		return

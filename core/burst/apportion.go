@@ -182,8 +182,8 @@ const oneCPU rate = 1e9
 // maxAmount bounds all amounts so that sums of a few of them do not overflow. It is 73 CPU years.
 const maxAmount = 1 << 61
 
-// mulDiv returns a x b / c, rounded down and at most maxAmount. It returns 0 if any argument is 0 or
-// negative.
+// mulDiv returns a x b / c, rounded down and at most maxAmount. It returns 0 if any argument is 0
+// or negative.
 func mulDiv(a, b, c int64) int64 {
 	if a <= 0 || b <= 0 || c <= 0 {
 		return 0

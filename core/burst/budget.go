@@ -12,9 +12,9 @@ import (
 // [Budget.Pays].
 //
 // The budget gains what the quota in force grants and loses what the group used. A write is paid
-// for if the budget holds what the group can use at once after it: a full bucket, and one quota more if
-// the kernel's period ends right then. The group could have used that anyway. So, at any time since
-// the budget was opened, whenever such writes happen,
+// for if the budget holds what the group can use at once after it: a full bucket, and one quota
+// more if the kernel's period ends right then. The group could have used that anyway. So, at any
+// time since the budget was opened, whenever such writes happen,
 //
 //	used <= quota in force x time + the bucket that the group had then
 //
@@ -35,8 +35,8 @@ type Budget struct {
 	free, bound bool
 }
 
-// creditTime is how long a group must run at its limit to use its credit: what the most expensive write
-// costs, which has a period of one second and a burst of one quota.
+// creditTime is how long a group must run at its limit to use its credit: what the most expensive
+// write costs, which has a period of one second and a burst of one quota.
 const creditTime = 3 * bandwidth.MaxPeriod
 
 // credit returns the maximum of a budget.
@@ -47,8 +47,8 @@ func (b *Budget) credit() time.Duration {
 	return scaled(b.quota, creditTime, b.period)
 }
 
-// OpenNew returns the budget of a group that was just created. It has no credit: pods that are created
-// again and again would use it each time.
+// OpenNew returns the budget of a group that was just created. It has no credit: pods that are
+// created again and again would use it each time.
 func OpenNew(now time.Duration, l bandwidth.Limits) Budget {
 	b := Budget{at: now}
 	b.InForce(now, l)
@@ -100,8 +100,8 @@ func (b *Budget) Used(now, usage time.Duration) {
 	b.free, b.bound = b.quota <= 0, b.quota > 0
 }
 
-// Pays reports whether the budget covered a write when usage was last recorded. quota and kernelBurst
-// are the larger ones of before and after.
+// Pays reports whether the budget covered a write when usage was last recorded. quota and
+// kernelBurst are the larger ones of before and after.
 func (b *Budget) Pays(quota, kernelBurst time.Duration) bool {
 	return b.usage >= 0 && b.tokens >= 2*quota+kernelBurst
 }

@@ -62,8 +62,8 @@ func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 	}
 }
 
-// idleOf returns how much of a set of CPUs is idle or used by batch work. On which of its CPUs batch
-// work ran is unknown: at least the part counts that the other ones were not busy enough for.
+// idleOf returns how much of a set of CPUs is idle or used by batch work. On which of its CPUs
+// batch work ran is unknown: at least the part counts that the other ones were not busy enough for.
 func (c *Controller) idleOf(cpus cpuset.Set) rate {
 	idle, _ := c.sum(cpus)
 	_, elsewhere := c.sum(c.batchCPUs.Difference(cpus))

@@ -43,7 +43,8 @@ type Tick struct {
 	Unsampled bool
 	// Others is the mean usage of everything but batch work on these CPUs since the last tick.
 	Others quantity.CPUs
-	// Batch is what batch work has used meanwhile. NoBatch is set if there is none that would use more.
+	// Batch is what batch work has used meanwhile. NoBatch is set if there is none that would use
+	// more.
 	Batch   quantity.CPUs
 	NoBatch bool
 	// Waited is the longest time that the threads of an online container waited for CPUs in the last
@@ -115,8 +116,8 @@ func (b *Budget) Step(t Tick) Decision {
 // band is the least change, and the least usage that matters.
 func (t Tick) band() quantity.CPUs { return max(bandShare*quantity.CPUs(t.CPUs), leastBand) }
 
-// follow moves the budget towards what batch work may use. Of several falls in a row, each after the
-// first goes further than necessary, by twice as much as the one before, so that there are few.
+// follow moves the budget towards what batch work may use. Of several falls in a row, each after
+// the first goes further than necessary, by twice as much as the one before, so that there are few.
 func (b *Budget) follow(t Tick, want quantity.CPUs) {
 	band := t.band()
 	b.least = min(b.least, want)

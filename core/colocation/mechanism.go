@@ -16,16 +16,17 @@ const (
 	Idle Mechanism = "idle"
 	// CoreScheduling keeps batch work off the cores on which other work runs.
 	CoreScheduling Mechanism = "core-scheduling"
-	// SchedExt is a scheduler for batch work that the agent loads into the kernel (sched_ext). Batch pods
-	// are idle, too, for the times without it.
+	// SchedExt is a scheduler for batch work that the agent loads into the kernel (sched_ext). Batch
+	// pods are idle, too, for the times without it.
 	SchedExt Mechanism = "sched_ext"
 	// BVT is cpu.bvt_warp_ns, the file of Group Identity (Alibaba Cloud Linux, Anolis OS) and of its
-	// predecessor, the scheduler plug-in "bvt and noise clean". It does what the other two do together.
+	// predecessor, the scheduler plug-in "bvt and noise clean". It does what the other two do
+	// together.
 	BVT Mechanism = "bvt"
 )
 
-// Values of cpu.bvt_warp_ns: before all others, also on the core's other hardware threads, and behind
-// them.
+// Values of cpu.bvt_warp_ns: before all others, also on the core's other hardware threads, and
+// behind them.
 const (
 	OnlineIdentity = 2
 	BatchIdentity  = -1
@@ -40,8 +41,8 @@ type Priority struct {
 	wanted []Mechanism
 }
 
-// ParsePriority parses "none", "auto", or mechanisms separated by commas. SchedExt includes Idle. The
-// agent loads nothing into the kernel unless that is named, so "auto" is without SchedExt.
+// ParsePriority parses "none", "auto", or mechanisms separated by commas. SchedExt includes Idle.
+// The agent loads nothing into the kernel unless that is named, so "auto" is without SchedExt.
 func ParsePriority(text string) (p Priority, err error) {
 	switch text {
 	case "none":

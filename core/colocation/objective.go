@@ -26,8 +26,8 @@ type objective struct {
 	factor        float64 // of the configured threshold
 }
 
-// observe records a tick. Waiting counts only while batch work uses more than the floor: otherwise it
-// is not the reason, or there is nothing left to do about it.
+// observe records a tick. Waiting counts only while batch work uses more than the floor: otherwise
+// it is not the reason, or there is nothing left to do about it.
 func (o *objective) observe(t Tick, floor quantity.CPUs) {
 	if o.most == 0 || t.Unsampled || t.WaitUnknown {
 		return

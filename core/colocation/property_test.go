@@ -9,9 +9,10 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// TestBudget checks, for any usage by others, that the budget is never below the floor nor above what
-// the others leave by more than the band, that it is raised only to what was left for five seconds,
-// that raises are at least that far apart, and that there are at most eight changes in that time.
+// TestBudget checks, for any usage by others, that the budget is never below the floor nor above
+// what the others leave by more than the band, that it is raised only to what was left for five
+// seconds, that raises are at least that far apart, and that there are at most eight changes in
+// that time.
 func TestBudget(t *testing.T) {
 	const mostChanges = 8 // a raise, and falls by 1, 2, 4 ... bands of 2% each
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A pod is starved if a thread of it has waited for starvedWaits times MaxWait. It runs outside of the
-// scheduler for rescueWaits times MaxWait then.
+// A pod is starved if a thread of it has waited for starvedWaits times MaxWait. It runs outside of
+// the scheduler for rescueWaits times MaxWait then.
 const (
 	starvedWaits = 4
 	rescueWaits  = 4
 )
 
-// Rescue decides which batch pods run outside of a scheduler for batch work for a while, because other
-// work leaves that scheduler no CPU at all.
+// Rescue decides which batch pods run outside of a scheduler for batch work for a while, because
+// other work leaves that scheduler no CPU at all.
 type Rescue struct {
 	// MaxWait is the time after which the scheduler runs a waiting thread, if it has a CPU.
 	MaxWait time.Duration
@@ -27,8 +27,8 @@ type Rescue struct {
 // Reset puts all pods back into the scheduler, which has been loaded again.
 func (r *Rescue) Reset() { r.outside = nil }
 
-// Step takes how long the threads of each pod have waited, and returns the pods that are to run in the
-// scheduler and outside of it, sorted.
+// Step takes how long the threads of each pod have waited, and returns the pods that are to run in
+// the scheduler and outside of it, sorted.
 func (r *Rescue) Step(now time.Time, waiting map[string]time.Duration) (inside, outside []string) {
 	before := r.outside
 	r.outside = map[string]time.Time{}

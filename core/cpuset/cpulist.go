@@ -34,9 +34,10 @@ func Parse(list string) (Set, error) {
 	return s, nil
 }
 
-// ParseTyped parses a list of CPUs as people type it, or copy it from other tools. It accepts what Parse
-// accepts, and also spaces in place of commas (numactl, systemd), needless commas, strides "first-last:step"
-// (lscpu, taskset), "N" for the last CPU that is online, and "all" for all of these.
+// ParseTyped parses a list of CPUs as people type it, or copy it from other tools. It accepts what
+// Parse accepts, and also spaces in place of commas (numactl, systemd), needless commas, strides
+// "first-last:step" (lscpu, taskset), "N" for the last CPU that is online, and "all" for all of
+// these.
 func ParseTyped(list string, online Set) (Set, error) {
 	last := CPU(0)
 	for c := range online.All() {

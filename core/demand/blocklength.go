@@ -16,15 +16,15 @@ const (
 	quietLags = 5
 )
 
-// BlockLength returns the mean length of pieces for NewBlocks, in periods. It is ten times the memory
-// of the demand, but at least the square root of the number n of samples (weak correlation
-// disappears in the noise, but makes bursts longer), and at most n/20. enough is false if the pieces
-// had to be too short for the memory.
+// BlockLength returns the mean length of pieces for NewBlocks, in periods. It is ten times the
+// memory of the demand, but at least the square root of the number n of samples (weak correlation
+// disappears in the noise, but makes bursts longer), and at most n/20. enough is false if the
+// pieces had to be too short for the memory.
 //
-// The memory is the lag before the first five consecutive autocorrelations within
-// 2 sqrt(log10(n)/n) (D. N. Politis and H. White, Automatic block-length selection for the dependent
-// bootstrap, 2004). Periodic demand has an infinite memory. So the longest pieces are also enough if
-// the averages of consecutive pieces are not correlated.
+// The memory is the lag before the first five consecutive autocorrelations within 2
+// sqrt(log10(n)/n) (D. N. Politis and H. White, Automatic block-length selection for the dependent
+// bootstrap, 2004). Periodic demand has an infinite memory. So the longest pieces are also enough
+// if the averages of consecutive pieces are not correlated.
 func BlockLength(samples []float64) (length float64, enough bool) {
 	n := float64(len(samples))
 	most := max(1, n/minBlocks)
@@ -46,8 +46,8 @@ func BlockLength(samples []float64) (length float64, enough bool) {
 }
 
 // unrelated reports whether the averages of pieces vary no more than those of independent samples,
-// as with periodic demand, or are not correlated with the average of the previous piece. The samples
-// must not all be equal.
+// as with periodic demand, or are not correlated with the average of the previous piece. The
+// samples must not all be equal.
 func unrelated(samples []float64, piece int) bool {
 	means := make([]float64, len(samples)/piece)
 	for i := range means {

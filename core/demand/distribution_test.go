@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestScenarios runs testdata/scenarios/*.txt. A line is a distribution with its parameters, or "cdf"
-// with points at which to evaluate the last distribution.
+// TestScenarios runs testdata/scenarios/*.txt. A line is a distribution with its parameters, or
+// "cdf" with points at which to evaluate the last distribution.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/scenarios/*.txt", func(t *testing.T, text string) string {
 		var last Distribution
@@ -80,8 +80,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// ks returns the largest distance between the CDF and that of the sorted sample, times the square root
-// of the sample's size. It checks both sides of atoms.
+// ks returns the largest distance between the CDF and that of the sorted sample, times the square
+// root of the sample's size. It checks both sides of atoms.
 func ks(sorted []float64, cdf func(float64) float64) float64 {
 	n, worst := float64(len(sorted)), 0.0
 	for i := 0; i < len(sorted); {

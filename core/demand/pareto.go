@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// Pareto is the distribution with P(X > x) = (minimum/x)^shape for x >= minimum. The published tables
-// for CPU burst use shape 4.
+// Pareto is the distribution with P(X > x) = (minimum/x)^shape for x >= minimum. The published
+// tables for CPU burst use shape 4.
 type Pareto struct {
 	shape, minimum, mean float64
 	bound                float64 // +Inf if it is not truncated

@@ -12,14 +12,15 @@ import (
 // maxPoisson bounds the mean number of requests, and thereby the size of the table.
 const maxPoisson = 1e4
 
-// Poisson is a Poisson-distributed number of requests, each of which uses the same part of the quota.
+// Poisson is a Poisson-distributed number of requests, each of which uses the same part of the
+// quota.
 type Poisson struct {
 	lambda, perQuota float64
 	table            []float64 // P(N <= i); the last is 1
 }
 
-// NewPoisson returns the distribution of Poisson(perQuota*mean)/perQuota: requests of 1/perQuota with
-// the given mean demand. The published tables for CPU burst have 10 requests per quota.
+// NewPoisson returns the distribution of Poisson(perQuota*mean)/perQuota: requests of 1/perQuota
+// with the given mean demand. The published tables for CPU burst have 10 requests per quota.
 func NewPoisson(mean, perQuota float64) (Poisson, error) {
 	if err := cmp.Or(checkPositive("the mean", mean), checkPositive("the number of requests per quota", perQuota)); err != nil {
 		return Poisson{}, err

@@ -7,7 +7,8 @@ import (
 	"sort"
 )
 
-// checkAmounts returns an error if samples are impossible, or if no demand can be derived from them.
+// checkAmounts returns an error if samples are impossible, or if no demand can be derived from
+// them.
 func checkAmounts(samples []float64) error {
 	if len(samples) == 0 {
 		return invalid("there are no samples; record for longer")
@@ -39,7 +40,8 @@ type Empirical struct {
 	mean   float64
 }
 
-// NewEmpirical returns the distribution of samples, at least one of which is above 0. It copies them.
+// NewEmpirical returns the distribution of samples, at least one of which is above 0. It copies
+// them.
 func NewEmpirical(samples []float64) (*Empirical, error) {
 	if err := checkAmounts(samples); err != nil {
 		return nil, err

@@ -94,8 +94,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestUnlike checks which conditions are not compared: those whose neighbours starve in one of them, and
-// those whose planned requests need nearly all of a limit.
+// TestUnlike checks which conditions are not compared: those whose neighbours starve in one of
+// them, and those whose planned requests need nearly all of a limit.
 func TestUnlike(t *testing.T) {
 	limited := map[string]json.RawMessage{"server": json.RawMessage(`{"limit": 1}`)}
 	for _, test := range []struct {

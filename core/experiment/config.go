@@ -118,7 +118,8 @@ type Request struct {
 	Size int      `json:"size,omitempty"` // bytes of the answer
 }
 
-// Priority is a priority, see [Service.Priority]. All but Least have the names of the agent's mechanisms.
+// Priority is a priority, see [Service.Priority]. All but Least have the names of the agent's
+// mechanisms.
 type Priority string
 
 // The priorities, besides the zero value.
@@ -133,7 +134,8 @@ const (
 // Priorities returns all priorities, besides the zero value.
 func Priorities() []Priority { return []Priority{Least, Idle, CoreScheduling, SchedExt, GroupIdentity} }
 
-// OfNode reports whether a priority is a setting of the node, not of a pod. Few kernels have all of these.
+// OfNode reports whether a priority is a setting of the node, not of a pod. Few kernels have all of
+// these.
 func (p Priority) OfNode() bool { return p == CoreScheduling || p == SchedExt || p == GroupIdentity }
 
 // Count returns how many replicas of a service run.

@@ -11,12 +11,12 @@ import (
 // are not the same neighbours any more.
 const starved = 0.25
 
-// overload is the share of a limit from which on a queue of planned requests hardly ever empties. Its
-// latency then grows with the length of the window.
+// overload is the share of a limit from which on a queue of planned requests hardly ever empties.
+// Its latency then grows with the length of the window.
 const overload quantity.Share = 0.9
 
-// unlike returns why the figure of a condition cannot be compared with that of its baseline, "" if it
-// can. Usage can always be compared.
+// unlike returns why the figure of a condition cannot be compared with that of its baseline, "" if
+// it can. Usage can always be compared.
 func (r Result) unlike(c Comparison) string {
 	if Figures()[c.Figure].Better == 0 || c.Condition == c.Baseline {
 		return ""
@@ -47,8 +47,8 @@ func (r Result) planned(load string) bool {
 	})
 }
 
-// limit returns the limit of the first service in a condition, in CPUs, that of all replicas together;
-// 0: none.
+// limit returns the limit of the first service in a condition, in CPUs, that of all replicas
+// together; 0: none.
 func (r Result) limit(condition string) float64 {
 	for _, c := range r.Config.Conditions {
 		if services, err := c.In(r.Config.Services); c.Name == condition && err == nil && len(services) > 0 {

@@ -8,7 +8,8 @@
 // # Books
 //
 // Every online CPU is either exclusive to one pod or shared. [Books] depend only on the machine,
-// the [Config] and the set of [Claim]s. The order in which claims were added has no effect, so books rebuilt after a restart equal the books before it.
+// the [Config] and the set of [Claim]s. The order in which claims were added has no effect, so
+// books rebuilt after a restart equal the books before it.
 //
 // Colliding claims are resolved in the order (Rank, ID). The first keeps its CPUs. A later pod
 // loses all of its CPUs, runs in the shared CPUs with everything it requests, and is listed by

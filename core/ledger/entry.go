@@ -68,8 +68,8 @@ func (e *entry) fill(s *site, claim Claim) {
 	}
 }
 
-// staticProblems returns what is wrong with the CPUs of containers[at], beside which earlier ones use
-// some CPUs.
+// staticProblems returns what is wrong with the CPUs of containers[at], beside which earlier ones
+// use some CPUs.
 func (s *site) staticProblems(containers []ContainerClaim, at int, inUse cpuset.Set) (found []Problem) {
 	c := &containers[at]
 	if c.CPUs.IsEmpty() {

@@ -11,9 +11,9 @@ import (
 // defaultPeriod is the kubelet's default period (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
 const defaultPeriod = 100 * time.Millisecond
 
-// minRemainder is the least quota of a container without a limit in a pod whose quota is removed. If
-// the pod's limit leaves less, the container runs on the pod's exclusive CPUs: it makes progress there,
-// and many such containers do not exceed the limit together.
+// minRemainder is the least quota of a container without a limit in a pod whose quota is removed.
+// If the pod's limit leaves less, the container runs on the pod's exclusive CPUs: it makes progress
+// there, and many such containers do not exceed the limit together.
 const minRemainder ledger.MilliCPU = 100
 
 // PeriodOrDefault returns the period of pods that do not set one.
@@ -107,10 +107,10 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 	return sum.Largest(), declared
 }
 
-// spare returns what the pod-level limit leaves to each container without a limit, above its request, when
-// the pod's quota is removed because of static containers: an even part of what is left, so that the
-// long-running containers together keep the pod's limit. It is negative if the limits of the others leave
-// less than these requests.
+// spare returns what the pod-level limit leaves to each container without a limit, above its
+// request, when the pod's quota is removed because of static containers: an even part of what is
+// left, so that the long-running containers together keep the pod's limit. It is negative if the
+// limits of the others leave less than these requests.
 func (p *Pod) spare() ledger.MilliCPU {
 	left, _ := p.containerLimits()
 	left = p.Limit - left
@@ -127,8 +127,8 @@ func (p *Pod) spare() ledger.MilliCPU {
 	return left / ledger.MilliCPU(max(1, without))
 }
 
-// remainder returns the share of a container without a limit: its request and the spare CPU time, 0 if
-// there is none.
+// remainder returns the share of a container without a limit: its request and the spare CPU time, 0
+// if there is none.
 func (c *Container) remainder(spare ledger.MilliCPU) ledger.MilliCPU {
 	if spare < 0 {
 		return 0

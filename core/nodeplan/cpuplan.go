@@ -179,10 +179,10 @@ func (plan *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, l
 	return cpuset.Set{}, "", false
 }
 
-// available returns the exclusive CPUs of a pod that a container without CPUs of its own runs on. An
-// init container has those that no sidecar has at the same time. Containers that a quota of their own
-// cannot keep within the pod's limit have all of them: ephemeral ones, and those for which the pod-level
-// limit has no room.
+// available returns the exclusive CPUs of a pod that a container without CPUs of its own runs on.
+// An init container has those that no sidecar has at the same time. Containers that a quota of
+// their own cannot keep within the pod's limit have all of them: ephemeral ones, and those for
+// which the pod-level limit has no room.
 func (plan *cpuPlan) available(p *Pod, to *Container) cpuset.Set {
 	in := plan.inPods[p.ID]
 	if in == nil {

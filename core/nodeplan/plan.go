@@ -86,8 +86,8 @@ func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tier
 // distinct names.
 //
 // If the quota of a pod with a pod-level limit is removed, the containers without a limit divide
-// what the other containers' limits leave of the pod's: each gets its request, and an even part of the
-// rest. If that is too little, they run on the pod's exclusive CPUs.
+// what the other containers' limits leave of the pod's: each gets its request, and an even part of
+// the rest. If that is too little, they run on the pod's exclusive CPUs.
 func Plan(s State) Desired {
 	s.Tuning = s.Tuning.withDefaults()
 	if s.BindingOff != "" {
@@ -164,9 +164,9 @@ func tiers(online cpuset.Set) []TierSettings {
 	return all
 }
 
-// prioritize sets what puts batch pods behind all others. In other tiers than BestEffort, cpu.idle puts
-// a pod behind those of its tier only. The kernel passes BVT of a pod on to its containers, but does
-// not take it back.
+// prioritize sets what puts batch pods behind all others. In other tiers than BestEffort, cpu.idle
+// puts a pod behind those of its tier only. The kernel passes BVT of a pod on to its containers,
+// but does not take it back.
 func (s *State) prioritize(d *Desired) {
 	idle, bvt := s.Batch.Uses(colocation.Idle), s.Batch.Uses(colocation.BVT)
 	for i := range d.Pods {

@@ -85,7 +85,8 @@ func checkPhases(t *rapid.T, p Pod, settings PodSettings) {
 	}
 }
 
-// sharesItsPods reports whether a container may run on the CPUs of its pod, beside their containers.
+// sharesItsPods reports whether a container may run on the CPUs of its pod, beside their
+// containers.
 func sharesItsPods(p *Pod, name string) bool {
 	c := p.container(name)
 	return !claimed(p, name) && c.Limit == 0 && (c.Ephemeral || p.Limit > 0)

@@ -48,9 +48,9 @@ func TestQuota(t *testing.T) {
 	})
 }
 
-// TestUnlimitedOnlyOnExclusiveCPUs: whatever a pod's class, tier and period, a quota that the kubelet
-// sets is removed from a container only if all its CPUs are exclusive to its pod, and from a pod only if
-// everything in it either has such CPUs or a quota.
+// TestUnlimitedOnlyOnExclusiveCPUs: whatever a pod's class, tier and period, a quota that the
+// kubelet sets is removed from a container only if all its CPUs are exclusive to its pod, and from
+// a pod only if everything in it either has such CPUs or a quota.
 func TestUnlimitedOnlyOnExclusiveCPUs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)

@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/test/busy"
 )
 
-// largePod returns a pod with one container that has a CPU of its own, and n others, of which the last
-// two have a limit.
+// largePod returns a pod with one container that has a CPU of its own, and n others, of which the
+// last two have a limit.
 func largePod(n int, role ledger.Role, phase Phase) Pod {
 	p := Pod{ID: "large", Tier: Burstable, Limit: ledger.MilliCPU(n) * 1000, Burst: burst.Policy{Mode: burst.Auto, BurstPercent: 100, QuotaPercent: 300}}
 	for i := range n {

@@ -27,8 +27,8 @@ func (a score) compare(b score) int {
 }
 
 // brute is a machine of at most 16 CPUs prepared for enumeration. CPU i is bit i of a set. Designs,
-// NUMA nodes and LLCs are bits, too, in the order of their first occurrence (designs in the machine's
-// order).
+// NUMA nodes and LLCs are bits, too, in the order of their first occurrence (designs in the
+// machine's order).
 type brute struct {
 	m                 *topology.Machine
 	cpus              []topology.CPU

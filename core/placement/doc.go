@@ -20,13 +20,13 @@
 //  8. the lowest numbers: of nodes, then LLCs, then cores, then threads, each identified by its
 //     lowest CPU.
 //
-// Criteria 1 to 5 are optimal on every machine of up to 16 NUMA nodes, and criterion 6 if at most 64
-// sets of nodes are equal by criteria 2 and 3; the tests compare them with an enumeration of all
+// Criteria 1 to 5 are optimal on every machine of up to 16 NUMA nodes, and criterion 6 if at most
+// 64 sets of nodes are equal by criteria 2 and 3; the tests compare them with an enumeration of all
 // choices. On larger machines criterion 2 is still optimal. Criterion 3 is optimal if there are at
-// most 20,000 sets of that many nodes; otherwise sets are grown greedily from the nodes with the most
-// free CPUs, and [Result.Exact] is false. Criterion 7 is optimal on regular machines if one NUMA node
-// suffices. With several nodes it is optimal except for rare arrangements of LLCs, and the general
-// solver approximates it by sums of squares.
+// most 20,000 sets of that many nodes; otherwise sets are grown greedily from the nodes with the
+// most free CPUs, and [Result.Exact] is false. Criterion 7 is optimal on regular machines if one
+// NUMA node suffices. With several nodes it is optimal except for rare arrangements of LLCs, and
+// the general solver approximates it by sums of squares.
 //
 // A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
 // the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them

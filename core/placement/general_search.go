@@ -29,8 +29,8 @@ func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
 	return Result{}, false
 }
 
-// designSets returns the sets of designs in the order of criterion 1: fewer designs first, then faster
-// ones.
+// designSets returns the sets of designs in the order of criterion 1: fewer designs first, then
+// faster ones.
 func (ix *Index) designSets() []mask {
 	var sets []mask
 	for m := mask(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {

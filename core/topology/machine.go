@@ -41,17 +41,17 @@ type (
 // NoNUMA is the NUMA node of a CPU without a NUMA node, such as one whose node is offline.
 const NoNUMA NUMAID = -1
 
-// Kind is a kind of core. It is "" on machines with a single kind. Kinds differ in their design, or only
-// in their clock ([ClockKind]): every CPU decision prefers few designs to near memory, and near memory
-// to a fast clock.
+// Kind is a kind of core. It is "" on machines with a single kind. Kinds differ in their design, or
+// only in their clock ([ClockKind]): every CPU decision prefers few designs to near memory, and
+// near memory to a fast clock.
 type Kind string
 
 // clock stands before the number of a clock in the names of kinds.
 const clock = "clock-"
 
 // ClockKind returns the kind of the cores of one design that have the n-th fastest clock of these,
-// counted from 1: for example those with a high base frequency of Intel Speed Select. The design is "" if
-// all cores of the machine have the same.
+// counted from 1: for example those with a high base frequency of Intel Speed Select. The design is
+// "" if all cores of the machine have the same.
 func ClockKind(design Kind, n int) Kind {
 	if design != "" {
 		design += "/"

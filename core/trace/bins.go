@@ -57,8 +57,8 @@ func statsOf(bins []bin) Stats {
 	}
 }
 
-// quantile returns the smallest value such that the bins up to it last at least percent of the total
-// time. The bins are in ascending order.
+// quantile returns the smallest value such that the bins up to it last at least percent of the
+// total time. The bins are in ascending order.
 func quantile(bins []bin, total time.Duration, percent time.Duration) float64 {
 	need := total/100*percent + (total%100*percent+99)/100 // rounded up, without overflow
 	var upTo time.Duration

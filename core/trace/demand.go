@@ -30,7 +30,8 @@ type Demand struct {
 	OpenShare float64   // share of the time in those runs
 }
 
-// RecordCommand returns the command that records the group at the interval of its enforcement period.
+// RecordCommand returns the command that records the group at the interval of its enforcement
+// period.
 func (s *Series) RecordCommand() string {
 	group := "'" + s.Group + "'"
 	if pod := strings.Split(s.Name, "/"); len(pod) == 3 { // NAMESPACE/POD/CONTAINER

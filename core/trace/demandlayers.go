@@ -71,8 +71,8 @@ func (r *recovery) occupy(s *segment) {
 	}
 }
 
-// occupation returns the share of the time in which more than j CPUs ran or waited, given the average
-// number that did.
+// occupation returns the share of the time in which more than j CPUs ran or waited, given the
+// average number that did.
 func occupation(cpus float64, j int) float64 { return min(max(cpus-float64(j), 0), 1) }
 
 // move moves usage to where the demand was.
@@ -208,8 +208,9 @@ func lower(samples []Sample, less time.Duration) {
 	}
 }
 
-// raise adds usage to the latest samples, because CPUs wait at the end of a period. It fills samples
-// up to the highest number of CPUs in any of them, at least one, and distributes the rest evenly.
+// raise adds usage to the latest samples, because CPUs wait at the end of a period. It fills
+// samples up to the highest number of CPUs in any of them, at least one, and distributes the rest
+// evenly.
 func raise(samples []Sample, more time.Duration) {
 	peak, length := 1.0, time.Duration(0)
 	for i := range samples {

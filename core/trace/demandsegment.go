@@ -114,8 +114,8 @@ type run struct {
 	open       bool // still throttled at a gap or the end of the recording
 }
 
-// throttledRuns returns the runs of segments in which CPUs waited. Each run includes the first segment
-// after it, in which no CPU waited.
+// throttledRuns returns the runs of segments in which CPUs waited. Each run includes the first
+// segment after it, in which no CPU waited.
 func throttledRuns(segments []segment, samples []Sample, nominal time.Duration) []run {
 	var runs []run
 	for i := 0; i < len(segments); {

@@ -55,8 +55,8 @@ func NewExact(s *Series) *Exact {
 	return &Exact{samples: s.Samples, moved: make([]time.Duration, len(s.Samples)), late: map[int]*late{}}
 }
 
-// Add adds a span of a thread of the group, or of a group below it, or an edge of the group's quota. The spans of
-// each thread must be in the order of time.
+// Add adds a span of a thread of the group, or of a group below it, or an edge of the group's
+// quota. The spans of each thread must be in the order of time.
 func (x *Exact) Add(s *Span) {
 	if s.Quota != nil {
 		if x.First == nil {
@@ -104,8 +104,8 @@ func (x *Exact) Periods() uint32 {
 	return x.Last.Periods - x.First.Periods + 1
 }
 
-// spread adds a time (or, if sign is -1, subtracts it) to the samples in which it lies. The part before the
-// first sample belongs to the first.
+// spread adds a time (or, if sign is -1, subtracts it) to the samples in which it lies. The part
+// before the first sample belongs to the first.
 func (x *Exact) spread(from, to, sign time.Duration) {
 	i := sort.Search(len(x.samples), func(i int) bool { return x.samples[i].At > from })
 	if i == 0 && len(x.samples) > 0 {
@@ -117,8 +117,8 @@ func (x *Exact) spread(from, to, sign time.Duration) {
 	}
 }
 
-// End ends the trace, which covers from to to. Threads that are still late have demand of an unknown
-// amount.
+// End ends the trace, which covers from to to. Threads that are still late have demand of an
+// unknown amount.
 func (x *Exact) End(from, to time.Duration) {
 	x.From, x.To = from, to
 	for _, l := range x.late {
@@ -141,7 +141,8 @@ func (x *Exact) End(from, to time.Duration) {
 // from spans.
 const maxUntraced = .1
 
-// enough reports whether demand can be computed: all but a small share of the throttling was traced.
+// enough reports whether demand can be computed: all but a small share of the throttling was
+// traced.
 func (x *Exact) enough() bool {
 	var throttled, untraced time.Duration
 	for i := range x.samples {
@@ -155,8 +156,8 @@ func (x *Exact) enough() bool {
 	return float64(untraced) <= maxUntraced*float64(throttled)
 }
 
-// move replaces the usage of the series' samples by demand. It returns the number and the total length
-// of the windows in which demand is unknown.
+// move replaces the usage of the series' samples by demand. It returns the number and the total
+// length of the windows in which demand is unknown.
 func (x *Exact) move(samples []Sample) (open int, length time.Duration) {
 	rest := time.Duration(0) // usage is counted up to a tick later than it was traced
 	for i := range samples {

@@ -14,7 +14,8 @@ import (
 
 const ms = time.Millisecond
 
-// limited returns a series of samples of 100 ms with the given usage in milliseconds, which were all throttled.
+// limited returns a series of samples of 100 ms with the given usage in milliseconds, which were
+// all throttled.
 func limited(usage ...int) *trace.Series {
 	s := &trace.Series{Group: "/a"}
 	for i, u := range usage {
@@ -92,8 +93,8 @@ func TestUntraced(t *testing.T) {
 	}
 }
 
-// TestExactProperty: nothing is lost when usage is moved, a thread wants one CPU at most, and without
-// throttling demand is usage.
+// TestExactProperty: nothing is lost when usage is moved, a thread wants one CPU at most, and
+// without throttling demand is usage.
 func TestExactProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const end = 3000

@@ -51,8 +51,8 @@ func (s *Summary) ThrottledOfTimer() float64 {
 	return min(1, ratio(float64(s.Throttled), float64(s.Periods)))
 }
 
-// ThrottledOfWall returns the throttled share of all periods that passed while there was a quota; at
-// most 1.
+// ThrottledOfWall returns the throttled share of all periods that passed while there was a quota;
+// at most 1.
 func (s *Summary) ThrottledOfWall() float64 {
 	return min(1, ratio(float64(s.Throttled), s.WallPeriods))
 }

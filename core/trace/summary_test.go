@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// TestMorePeriodsThanTime: eleven periods may end within the time of ten and a half, and a throttled
-// period may be counted before the timer's.
+// TestMorePeriodsThanTime: eleven periods may end within the time of ten and a half, and a
+// throttled period may be counted before the timer's.
 func TestMorePeriodsThanTime(t *testing.T) {
 	for _, counts := range []struct{ periods, throttled uint32 }{{11, 11}, {11, 12}, {10, 11}} {
 		s := trace.Series{Group: "/a", Samples: []trace.Sample{{

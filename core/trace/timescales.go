@@ -81,8 +81,8 @@ func newPrefixSums(run []Sample) prefixSums {
 	return p
 }
 
-// windows appends the values of all windows of length w to figures. It updates the maximum in sc and
-// the number of throttled windows.
+// windows appends the values of all windows of length w to figures. It updates the maximum in sc
+// and the number of throttled windows.
 func (p *prefixSums) windows(w, tolerance time.Duration, figures []float64, sc *Scale, throttled *int) []float64 {
 	last := len(p.length) - 1
 	end := 1

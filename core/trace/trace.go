@@ -82,9 +82,9 @@ func (s *Sample) Validate() error {
 	return nil
 }
 
-// Contiguous returns the longest sequences of samples without a gap, as subslices of s.Samples. Times
-// that differ by less than a hundredth of the nominal interval count as equal, because other programs
-// may have rounded them.
+// Contiguous returns the longest sequences of samples without a gap, as subslices of s.Samples.
+// Times that differ by less than a hundredth of the nominal interval count as equal, because other
+// programs may have rounded them.
 func (s *Series) Contiguous(nominal time.Duration) [][]Sample {
 	var sequences [][]Sample
 	begin := 0

@@ -1,5 +1,5 @@
-// Package chart contains the Helm chart of the scheduler and the agent. Go programs can use only the
-// file that is embedded, [NodeResourceTopology]. The chart's README.md is its manual.
+// Package chart contains the Helm chart of the scheduler and the agent. Go programs can use only
+// the file that is embedded, [NodeResourceTopology]. The chart's README.md is its manual.
 package chart
 
 import _ "embed"

@@ -1,5 +1,5 @@
-// Package manifests contains the manifests of the scheduler and the agent, for kubectl apply. They are
-// rendered from the chart in deploy/chart by "make manifests". Programs use the embedded ones.
+// Package manifests contains the manifests of the scheduler and the agent, for kubectl apply. They
+// are rendered from the chart in deploy/chart by "make manifests". Programs use the embedded ones.
 package manifests
 
 import _ "embed"

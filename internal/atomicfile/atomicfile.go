@@ -41,8 +41,8 @@ func Write(name string, content []byte, o Options) error {
 	})
 }
 
-// WriteFunc writes the named file; the function write writes its content. Errors name that file, not
-// the temporary one. Devices, pipes, sockets and links to them are not replaced.
+// WriteFunc writes the named file; the function write writes its content. Errors name that file,
+// not the temporary one. Devices, pipes, sockets and links to them are not replaced.
 func WriteFunc(name string, o Options, write func(*os.File) error) error {
 	exists := fmt.Errorf("%s: %w", name, fs.ErrExist)
 	if old, err := os.Stat(name); err == nil && old.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 {

@@ -94,8 +94,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestLeftover checks that a temporary file left by a killed process is replaced, and that a symbolic
-// link of that name is not followed.
+// TestLeftover checks that a temporary file left by a killed process is replaced, and that a
+// symbolic link of that name is not followed.
 func TestLeftover(t *testing.T) {
 	letter := filepath.Join(t.TempDir(), "letter")
 	must(t, os.WriteFile(letter, []byte("dear"), 0o600))

@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Install creates those policies and bindings that do not exist, for the default names of the lease and
-// of the agent's service account. The API server enforces them within about a second.
+// Install creates those policies and bindings that do not exist, for the default names of the lease
+// and of the agent's service account. The API server enforces them within about a second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err

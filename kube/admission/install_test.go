@@ -10,8 +10,8 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 )
 
-// TestInstallAgain loses the answer to each request in turn, after the server has carried it out. The
-// next call then installs what is missing.
+// TestInstallAgain loses the answer to each request in turn, after the server has carried it out.
+// The next call then installs what is missing.
 func TestInstallAgain(t *testing.T) {
 	const objects = 6
 	lost := errors.New("http2: client connection lost")

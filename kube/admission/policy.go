@@ -83,8 +83,8 @@ func cpus(spec string) string {
 	return fmt.Sprintf("(%[1]s.?initContainers.orValue([]) + %[1]s.containers).map(c, %[2]s) + [%[3]s]", spec, amounts("c"), amounts(spec))
 }
 
-// amounts returns a CEL expression: the CPU request and limit of a container, or of a pod as a whole.
-// The API server has normalized their texts: "1000m" is "1".
+// amounts returns a CEL expression: the CPU request and limit of a container, or of a pod as a
+// whole. The API server has normalized their texts: "1000m" is "1".
 func amounts(of string) string {
 	return fmt.Sprintf(`[%[1]s.?resources.?requests[?"cpu"].orValue(""), %[1]s.?resources.?limits[?"cpu"].orValue("")]`, of)
 }
@@ -98,9 +98,9 @@ const (
 // FenceName returns the name of the policy for a scheduler's lease, and of its binding.
 func FenceName(lease string) string { return "pinfold-bindings-" + lease }
 
-// Fence rejects Bindings from a scheduler that is no longer the leader. An annotation of the Binding
-// names the scheduler's lease and its holder, and the policy compares it with the lease. Bindings
-// without the annotation, or with another lease, are not affected.
+// Fence rejects Bindings from a scheduler that is no longer the leader. An annotation of the
+// Binding names the scheduler's lease and its holder, and the policy compares it with the lease.
+// Bindings without the annotation, or with another lease, are not affected.
 func Fence(namespace, lease string) *admissionv1.ValidatingAdmissionPolicy {
 	prefix := namespace + "/" + lease + " "
 	return newPolicy(FenceName(lease),
@@ -117,8 +117,8 @@ func Fence(namespace, lease string) *admissionv1.ValidatingAdmissionPolicy {
 		})
 }
 
-// FenceBinding enforces [Fence] in all namespaces. While the lease does not exist, there is no leader,
-// and nothing is rejected.
+// FenceBinding enforces [Fence] in all namespaces. While the lease does not exist, there is no
+// leader, and nothing is rejected.
 func FenceBinding(namespace, lease string) *admissionv1.ValidatingAdmissionPolicyBinding {
 	binding := newBinding(FenceName(lease), inNamespaces(metav1.LabelSelector{}))
 	binding.Spec.ParamRef = &admissionv1.ParamRef{Namespace: namespace, Name: lease, ParameterNotFoundAction: new(admissionv1.AllowAction)}
@@ -142,9 +142,9 @@ const (
 // AgentUser returns the user name of a node's agent that has a client certificate.
 func AgentUser(node string) string { return userPrefix + node }
 
-// AgentPolicy rejects writes of agents about nodes other than their own. An agent is who has the given
-// service account, or a certificate of [AgentGroup]. Its node is taken from its token or certificate.
-// The policy fails closed.
+// AgentPolicy rejects writes of agents about nodes other than their own. An agent is who has the
+// given service account, or a certificate of [AgentGroup]. Its node is taken from its token or
+// certificate. The policy fails closed.
 func AgentPolicy(namespace, account string) *admissionv1.ValidatingAdmissionPolicy {
 	user := "system:serviceaccount:" + namespace + ":" + account
 	writes := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update, admissionv1.Delete}

@@ -19,8 +19,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestTemplates compares the chart's templates with the policies. In the templates, values of the chart
-// take the place of the names of the lease and the account.
+// TestTemplates compares the chart's templates with the policies. In the templates, values of the
+// chart take the place of the names of the lease and the account.
 func TestTemplates(t *testing.T) {
 	fence, fenceBinding := chartFence("{{$namespace}}", "{{$lease}}")
 	compareTemplate(t, "scheduler-admission.yaml", ".Values.scheduler.enabled",
@@ -42,8 +42,8 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// chartFence returns the fence under a name that does not depend on the lease, so that Helm changes it
-// instead of creating another one. The annotation makes Helm keep it at the end of the release.
+// chartFence returns the fence under a name that does not depend on the lease, so that Helm changes
+// it instead of creating another one. The annotation makes Helm keep it at the end of the release.
 func chartFence(namespace, lease string) (policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) {
 	policy, binding = Fence(namespace, lease), FenceBinding(namespace, lease)
 	name := FenceName("scheduler")
@@ -171,8 +171,8 @@ func drawPod(t *rapid.T, node string) *corev1.Pod {
 
 const allocation = `{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"3","numaNodes":[0]}]}`
 
-// resources returns everything that a resize may change: the resources of all containers and of the pod
-// as a whole.
+// resources returns everything that a resize may change: the resources of all containers and of the
+// pod as a whole.
 func resources(pod *corev1.Pod) []*corev1.ResourceRequirements {
 	all := []*corev1.ResourceRequirements{&pod.Spec.Containers[0].Resources}
 	for i := range pod.Spec.InitContainers {
@@ -219,8 +219,8 @@ func drawSizes(t *rapid.T, before, after *corev1.Pod) (resized bool) {
 	return resized
 }
 
-// entitled reports whether a bound pod with these annotations would get the CPUs of an allocation that
-// matches its limits, according to package api.
+// entitled reports whether a bound pod with these annotations would get the CPUs of an allocation
+// that matches its limits, according to package api.
 func entitled(pod *corev1.Pod) bool {
 	pod = pod.DeepCopy()
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{{Name: "app",

@@ -27,9 +27,9 @@ func (e *AllocationError) Cause() string { return Shorten(e.Err.Error(), longest
 // Unwrap returns the cause.
 func (e *AllocationError) Unwrap() error { return e.Err }
 
-// AllocationOf returns the valid allocation of a pod, without a check of its signature. It returns nil
-// without an error if the pod has no node yet, has ended, or does not ask for CPUs. It returns nil with
-// an error if the allocation or a setting is not valid; about the allocation it is an
+// AllocationOf returns the valid allocation of a pod, without a check of its signature. It returns
+// nil without an error if the pod has no node yet, has ended, or does not ask for CPUs. It returns
+// nil with an error if the allocation or a setting is not valid; about the allocation it is an
 // *AllocationError.
 func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
 	e, err := (*Keys)(nil).entitlementOf(pod)

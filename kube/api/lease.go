@@ -8,9 +8,9 @@ import (
 )
 
 // VersionAnnotation is on the leases of agents and schedulers, and KubernetesAnnotation on those of
-// schedulers. Their values are the holder of the lease, a space, and that program's version of Pinfold,
-// or the minor version of Kubernetes as which it runs. The holder is part of them because other
-// programs, such as a stock kube-scheduler, keep the annotations when they take the lease.
+// schedulers. Their values are the holder of the lease, a space, and that program's version of
+// Pinfold, or the minor version of Kubernetes as which it runs. The holder is part of them because
+// other programs, such as a stock kube-scheduler, keep the annotations when they take the lease.
 const (
 	VersionAnnotation    = "pinfold.dev/version"
 	KubernetesAnnotation = "pinfold.dev/kubernetes-version"
@@ -30,8 +30,8 @@ func SetKubernetesVersion(lease *coordinationv1.Lease, version string) {
 // has not recorded any: it is not part of Pinfold, or older than the annotation.
 func VersionOf(lease *coordinationv1.Lease) string { return recorded(lease, VersionAnnotation) }
 
-// KubernetesVersionOf returns the version of Kubernetes as which the holder of a lease runs, or "" as
-// [VersionOf].
+// KubernetesVersionOf returns the version of Kubernetes as which the holder of a lease runs, or ""
+// as [VersionOf].
 func KubernetesVersionOf(lease *coordinationv1.Lease) string {
 	return recorded(lease, KubernetesAnnotation)
 }

@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// counts computes how kube-scheduler counts the CPU requests of a pod's containers. While a resize is
-// pending, the larger request counts.
+// counts computes how kube-scheduler counts the CPU requests of a pod's containers. While a resize
+// is pending, the larger request counts.
 //
 // [helper.PodRequests] defines the result. It searches the status of each container among those of
 // all, so it is given one container that sums up the others.
@@ -30,8 +30,8 @@ func newCounts(pod *corev1.Pod) counts {
 	return c
 }
 
-// of returns the request of a container in its specification, what the kubelet has allocated for it,
-// and what is in force.
+// of returns the request of a container in its specification, what the kubelet has allocated for
+// it, and what is in force.
 func (c *counts) of(m member) (spec, allocated, actuated ledger.MilliCPU) {
 	spec = MilliCPU(m.Resources.Requests)
 	if !c.infeasible {

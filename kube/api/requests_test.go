@@ -10,7 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// drawStatuses draws what a kubelet reports about some containers, in the middle of a resize or not.
+// drawStatuses draws what a kubelet reports about some containers, in the middle of a resize or
+// not.
 func drawStatuses(t *rapid.T, containers []corev1.Container) (all []corev1.ContainerStatus) {
 	draw := func(name string) corev1.ResourceList {
 		if !rapid.Bool().Draw(t, name) {

@@ -66,8 +66,8 @@ func annotation[T comparable](parse func(string) (T, error), keys ...string) []a
 	return aliases
 }
 
-// lookUp parses a setting of a pod. It returns the zero setting if the pod has none of its keys, and an
-// error if a value is invalid or two keys have different meanings.
+// lookUp parses a setting of a pod. It returns the zero setting if the pod has none of its keys,
+// and an error if a value is invalid or two keys have different meanings.
 func lookUp[T comparable](pod *corev1.Pod, aliases []alias[T]) (value T, found setting, err error) {
 	for _, s := range aliases {
 		texts := pod.Annotations

@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/test/busy"
 )
 
-// largePod returns a bound pod with n init containers and n main ones, each of which the kubelet reports. Half
-// of the init containers ask for a CPU and have it.
+// largePod returns a bound pod with n init containers and n main ones, each of which the kubelet
+// reports. Half of the init containers ask for a CPU and have it.
 func largePod(n int) *corev1.Pod {
 	pod := boundPod()
 	a := Allocation{Version: allocationVersion, Node: "n", Policy: placement.Static}

@@ -101,8 +101,8 @@ type Args struct {
 	AgentGracePeriod *metav1.Duration `json:"agentGracePeriod,omitempty"`
 	// AgentLeaseNamespace is the namespace of the agents' leases.
 	AgentLeaseNamespace string `json:"agentLeaseNamespace,omitempty"`
-	// EvictBatchPods evicts batch pods from nodes on which they starve; see package evict. All profiles
-	// need the same value.
+	// EvictBatchPods evicts batch pods from nodes on which they starve; see package evict. All
+	// profiles need the same value.
 	EvictBatchPods bool `json:"evictBatchPods,omitempty"`
 	// Ceilings limit what pods may ask for. The scheduler enforces exclusiveCPUs, the agent the
 	// rest.

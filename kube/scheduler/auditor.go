@@ -30,8 +30,8 @@ const auditDelay = 500 * time.Millisecond
 const nodeIndex = "pinfold.dev/node"
 
 // auditor reports changes to the books that did not come from this scheduler: manual edits, forced
-// deletions, other schedulers. It audits a node, outside the scheduling cycle, after every change of
-// its pods' entitlements, its topology or its reserved amount, and reports each problem once.
+// deletions, other schedulers. It audits a node, outside the scheduling cycle, after every change
+// of its pods' entitlements, its topology or its reserved amount, and reports each problem once.
 type auditor struct {
 	ctx          context.Context //nolint:containedctx // of the scheduler, for its queue's workers
 	log          klog.Logger

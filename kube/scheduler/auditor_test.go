@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A node whose reserved amount grows beyond what its pods leave is reported, and so is the end of that.
+// A node whose reserved amount grows beyond what its pods leave is reported, and so is the end of
+// that.
 func TestReservedAmountOverflow(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=8", "pod asks cpus=6"} {

@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// BenchmarkUnchangedNode measures Filter and Score for a node that has not changed since a pod with the
-// same question.
+// BenchmarkUnchangedNode measures Filter and Score for a node that has not changed since a pod with
+// the same question.
 func BenchmarkUnchangedNode(b *testing.B) {
 	p, node := barePlugin(b), nodeInfoOf("n", 256)
 	reportMachine(b, p, "n", topology.AMD256().MustBuild(), 1)
@@ -56,8 +56,8 @@ func BenchmarkChangedNode(b *testing.B) {
 	}
 }
 
-// BenchmarkNamespaceCeiling measures the check of a ceiling per pod if the namespace has 4,000 pods with
-// exclusive CPUs on 1,000 nodes.
+// BenchmarkNamespaceCeiling measures the check of a ceiling per pod if the namespace has 4,000 pods
+// with exclusive CPUs on 1,000 nodes.
 func BenchmarkNamespaceCeiling(b *testing.B) {
 	p := barePlugin(b)
 	most := 1 << 20
@@ -92,8 +92,8 @@ func BenchmarkNamespaceCeiling(b *testing.B) {
 	}
 }
 
-// BenchmarkReadTopology measures the cost per node when the scheduler starts: its object is decoded and
-// checked.
+// BenchmarkReadTopology measures the cost per node when the scheduler starts: its object is decoded
+// and checked.
 func BenchmarkReadTopology(b *testing.B) {
 	for name, machine := range map[string]*topology.Machine{"intel-104": topology.Intel104().MustBuild(), "amd-256": topology.AMD256().MustBuild()} {
 		obj, err := nodetopology.FromMachine("n", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, AgentLease: nodetopology.LeaseNamespace + "/n"})

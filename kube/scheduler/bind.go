@@ -57,7 +57,8 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	return fwk.AsStatus(err)
 }
 
-// added returns the annotations that a Binding adds to a pod. allocation is "" if the pod does not ask.
+// added returns the annotations that a Binding adds to a pod. allocation is "" if the pod does not
+// ask.
 func (p *Plugin) added(pod *corev1.Pod, allocation string) map[string]string {
 	added := map[string]string{}
 	if allocation != "" || pod.Annotations[api.AllocationAnnotation] != "" { // forged: it would take effect if the pod asked later
@@ -71,7 +72,8 @@ func (p *Plugin) added(pod *corev1.Pod, allocation string) map[string]string {
 
 // exceedsAnnotations returns an error message if a pod's annotations together would be longer than
 // the API server accepts, otherwise "". The API server does not check those of a Binding. It would
-// reject every later update of the pod and its status, so the pod would keep its CPUs after its end.
+// reject every later update of the pod and its status, so the pod would keep its CPUs after its
+// end.
 func exceedsAnnotations(pod *corev1.Pod, added map[string]string) string {
 	size := 0
 	for key, value := range pod.Annotations {
@@ -98,8 +100,8 @@ const (
 )
 
 // exceedsObject returns an error message if a pod that asks is so large that its status may not be
-// written later, otherwise "". It would then keep its CPUs after its end. Fields that the scheduler does
-// not see (managedFields) are not counted.
+// written later, otherwise "". It would then keep its CPUs after its end. Fields that the scheduler
+// does not see (managedFields) are not counted.
 func exceedsObject(pod *corev1.Pod) string {
 	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
 	size := pod.Size() + podGrowth + containers*containerGrowth
@@ -132,8 +134,8 @@ const (
 // Binding may be carried out now or a moment later. CPUs released in that situation could be
 // allocated twice. Until carryOut returns, the pod stays assumed and its CPUs stay reserved.
 //
-// If only the pod's version has changed, the decision remains valid, and the pod is bound at its new
-// version. In most cases the change is the scheduler's own update of the pod's status.
+// If only the pod's version has changed, the decision remains valid, and the pod is bound at its
+// new version. In most cases the change is the scheduler's own update of the pod's status.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, binding *corev1.Binding) error {
 	if p.leadership.Elected() { // the lease is released only afterwards
 		ctx = context.WithoutCancel(ctx)
@@ -183,8 +185,8 @@ func wasRefused(err error) bool {
 		!apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err)
 }
 
-// isFenced reports whether the API server rejected the Binding because it sees another holder of the
-// lease. It may see a new holder with a short delay.
+// isFenced reports whether the API server rejected the Binding because it sees another holder of
+// the lease. It may see a new holder with a short delay.
 func isFenced(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), admission.FenceName(""))
 }

@@ -185,8 +185,8 @@ func TestBindThroughAnOutage(t *testing.T) {
 	}
 }
 
-// The Binding of a pod that is as large as etcd accepts can never be carried out, and the pod's version
-// cannot be changed either. Its CPUs are released at once.
+// The Binding of a pod that is as large as etcd accepts can never be carried out, and the pod's
+// version cannot be changed either. Its CPUs are released at once.
 func TestBindTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := askingPod("pod", 2)

@@ -21,8 +21,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// onePod is an API server with one pod. It binds and patches the pod only at the version named in the
-// request.
+// onePod is an API server with one pod. It binds and patches the pod only at the version named in
+// the request.
 type onePod struct {
 	*fake.Clientset
 	mu  sync.Mutex
@@ -104,8 +104,8 @@ func versionedPod() *corev1.Pod {
 	return pod
 }
 
-// The API server answers with an error, or not at all, and carries out the Binding later. A pod whose
-// CPUs were released must not be bound to them afterwards.
+// The API server answers with an error, or not at all, and carries out the Binding later. A pod
+// whose CPUs were released must not be bound to them afterwards.
 func TestLateBindingsAreVoid(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods/binding"}
 	for name, answer := range map[string]error{
@@ -140,8 +140,8 @@ func TestLateBindingsAreVoid(t *testing.T) {
 	}
 }
 
-// A pod that was edited since the decision is not bound. A pod of which only the status has changed is
-// bound at its new version.
+// A pod that was edited since the decision is not bound. A pod of which only the status has changed
+// is bound at its new version.
 func TestBindEditedPod(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -108,8 +108,8 @@ func pick(t *rapid.T, from *[]*corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// check compares the cached books with books derived from the pods, and these with the allocations of
-// the pods.
+// check compares the cached books with books derived from the pods, and these with the allocations
+// of the pods.
 func (l *life) check(t *rapid.T) {
 	p := l.plugin
 	now := p.shared.topologies.get("n")

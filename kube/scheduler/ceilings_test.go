@@ -55,7 +55,8 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// Reserve checks the ceiling again: pods of a group pass PreFilter before the first of them is reserved.
+// Reserve checks the ceiling again: pods of a group pass PreFilter before the first of them is
+// reserved.
 func TestReserveChecksCeiling(t *testing.T) {
 	p := barePlugin(t)
 	args, err := parseArgs(nil)

@@ -1,8 +1,8 @@
 // Package scheduler is a kube-scheduler plugin that allocates specific CPUs of a node to pods that
 // ask for them, and keeps all other pods off those CPUs. [NewFactory] returns the plugin's factory
 // under the [Name] Pinfold; package command builds the complete scheduler. There is one file per
-// extension point. Package leader says whether this replica may bind pods, package evict evicts batch
-// pods.
+// extension point. Package leader says whether this replica may bind pods, package evict evicts
+// batch pods.
 //
 // # Books
 //

@@ -175,8 +175,8 @@ func TestEvictions(t *testing.T) {
 	expect("without batch pods", time.Minute)
 }
 
-// TestRepeatedEvictions evicts less and less often while batch pods come to the node, and neither ended
-// pods nor because of them.
+// TestRepeatedEvictions evicts less and less often while batch pods come to the node, and neither
+// ended pods nor because of them.
 func TestRepeatedEvictions(t *testing.T) {
 	e := newEvictions(t)
 	e.add("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })

@@ -95,8 +95,8 @@ func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	return c
 }
 
-// refuseWatchList makes reflectors list before they watch. Fake API servers without support for watch
-// lists never answer them.
+// refuseWatchList makes reflectors list before they watch. Fake API servers without support for
+// watch lists never answer them.
 func refuseWatchList(action clienttesting.Action) (bool, watch.Interface, error) {
 	if w, ok := action.(clienttesting.WatchActionImpl); ok && w.ListOptions.SendInitialEvents != nil {
 		return true, nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)

@@ -52,7 +52,8 @@ func (s *scenario) silence(node string, d time.Duration) {
 	h.tick()
 }
 
-// The condition of a node whose agent is silent is set to Unknown, and only the agent changes it back.
+// The condition of a node whose agent is silent is set to Unknown, and only the agent changes it
+// back.
 func TestConditionOfSilentNode(t *testing.T) {
 	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
 	for _, command := range []string{"node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod asks cpus=1", "silence n1"} {

@@ -79,8 +79,8 @@ func startCycle(t testing.TB, p *Plugin, pod *corev1.Pod, nodes ...fwk.NodeInfo)
 	return state
 }
 
-// assume runs Reserve for the pod, adds it to the node as the scheduler does, and returns the assumed
-// pod.
+// assume runs Reserve for the pod, adds it to the node as the scheduler does, and returns the
+// assumed pod.
 func assume(t testing.TB, p *Plugin, state fwk.CycleState, pod *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
 	t.Helper()
 	assumed := pod.DeepCopy()

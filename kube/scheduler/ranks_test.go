@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// A table finds what was put last into an entry, and never the rank of another generation. Meant for
-// the race detector, too.
+// A table finds what was put last into an entry, and never the rank of another generation. Meant
+// for the race detector, too.
 func TestRanks(t *testing.T) {
 	const goroutines, each = 4, 500
 	r := new(rankTables).of("", 0, 100)

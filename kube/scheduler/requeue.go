@@ -30,8 +30,8 @@ func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	}, nil
 }
 
-// oncePerEvent computes a hint that does not depend on the waiting pod once for all of them: the pod of
-// the event may be large, and many may wait.
+// oncePerEvent computes a hint that does not depend on the waiting pod once for all of them: the
+// pod of the event may be large, and many may wait.
 func oncePerEvent(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 	var mu sync.Mutex
 	var before, after any
@@ -87,8 +87,8 @@ func afterOwnChange(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Queue
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec)), err)
 }
 
-// afterNodeChanged handles a new node, one with more CPU time to allocate, or one on which batch pods do
-// not starve any more.
+// afterNodeChanged handles a new node, one with more CPU time to allocate, or one on which batch
+// pods do not starve any more.
 func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, after, err := util.As[*corev1.Node](oldObj, newObj)
 	return hint(err == nil && (before == nil || after.UID != before.UID || api.Reserved(after) < api.Reserved(before) ||
@@ -134,8 +134,8 @@ func newWaitingPods(activate func(map[string]*corev1.Pod), exists func(*corev1.P
 	return &waitingPods{activate: activate, exists: exists, delay: releaseDelay, refused: map[types.UID]*corev1.Pod{}}
 }
 
-// add records a refused pod. A pod that was deleted during its scheduling cycle is not recorded: its
-// call of remove came too early.
+// add records a refused pod. A pod that was deleted during its scheduling cycle is not recorded:
+// its call of remove came too early.
 func (w *waitingPods) add(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.refused[pod.UID] = pod

@@ -88,7 +88,8 @@ func cpus(amount string) corev1.ResourceList {
 	return corev1.ResourceList{"cpu": resource.MustParse(amount)}
 }
 
-// A release activates the refused pods and the one being scheduled, once, but not pods that have a node.
+// A release activates the refused pods and the one being scheduled, once, but not pods that have a
+// node.
 func TestWaitingPods(t *testing.T) {
 	released := make(chan []string, 1)
 	w := newWaitingPods(func(pods map[string]*corev1.Pod) { released <- slices.Sorted(maps.Keys(pods)) },
@@ -112,8 +113,8 @@ func TestWaitingPods(t *testing.T) {
 	}
 }
 
-// While changes follow each other, the delay of releases doubles up to ten seconds. After a pause it
-// starts again with the shortest.
+// While changes follow each other, the delay of releases doubles up to ten seconds. After a pause
+// it starts again with the shortest.
 func TestReleasesBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()

@@ -100,8 +100,8 @@ func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.pods[pod.UID] = res
 }
 
-// matches reports whether a pod that has just been bound got what was reserved for it. before is the
-// pod as it was before it was bound.
+// matches reports whether a pod that has just been bound got what was reserved for it. before is
+// the pod as it was before it was bound.
 func (r *reservations) matches(before, bound *corev1.Pod) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

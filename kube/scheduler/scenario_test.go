@@ -25,8 +25,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// A scenario is a dialogue with a complete scheduler. Lines that start with "> " are commands, followed
-// by the changes of pods until the scheduler was idle. See scenario.run for the commands.
+// A scenario is a dialogue with a complete scheduler. Lines that start with "> " are commands,
+// followed by the changes of pods until the scheduler was idle. See scenario.run for the commands.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/scenarios/*.txt", replay)
 }
@@ -225,9 +225,9 @@ func (s *scenario) report(name string, words []string) {
 }
 
 // podOf builds a pod with one container. cpus=N sets request and limit to N CPUs and asks for them;
-// request= and limit= set one of them. bound=NODE binds the pod at once. Further fields are priority=,
-// on=NODE and namespace=. All others are annotations, to which the prefix is added unless they
-// contain "/".
+// request= and limit= set one of them. bound=NODE binds the pod at once. Further fields are
+// priority=, on=NODE and namespace=. All others are annotations, to which the prefix is added
+// unless they contain "/".
 func (s *scenario) podOf(name string, words []string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: s.nextVersion(),

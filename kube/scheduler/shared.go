@@ -22,8 +22,8 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler/evict"
 )
 
-// shared is the state that the plugins of all profiles of one scheduler share. They decide about the
-// same nodes, so each must know what the others have reserved.
+// shared is the state that the plugins of all profiles of one scheduler share. They decide about
+// the same nodes, so each must know what the others have reserved.
 //
 // The framework creates one plugin per profile, and the plugins can share only its informers. So
 // the state is attached to an informer, that of the topologies, which the informer factory creates
@@ -177,8 +177,9 @@ func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// onEvents returns handlers for an informer's events about objects of type T. changed is called with
-// a new object, and then before is nil, or with two versions of an object. Either function may be nil.
+// onEvents returns handlers for an informer's events about objects of type T. changed is called
+// with a new object, and then before is nil, or with two versions of an object. Either function may
+// be nil.
 func onEvents[T any](changed func(before, now *T), deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
 	if changed != nil {
 		handlers.UpdateFunc = func(oldObj, newObj any) {

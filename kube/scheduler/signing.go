@@ -84,9 +84,9 @@ func (s *signing) write(pod types.UID, a api.Allocation) (text string, rank int6
 	return text, a.Rank()
 }
 
-// now returns a decision time. Of two conflicting signed allocations the later one wins, so the time
-// is later than all that this scheduler has issued or seen, even if the clock was set back or the
-// clocks of replicas differ.
+// now returns a decision time. Of two conflicting signed allocations the later one wins, so the
+// time is later than all that this scheduler has issued or seen, even if the clock was set back or
+// the clocks of replicas differ.
 func (s *signing) now() time.Time {
 	for now := time.Now().UnixNano(); ; {
 		last := s.last.Load()

@@ -92,8 +92,8 @@ func (s *nodeState) sumUp(node fwk.NodeInfo, claims []ledger.Claim, nominated []
 	s.left = ledger.MilliCPU(node.Node().Status.Allocatable.Cpu().MilliValue()) - ledger.MilliCPU(s.exclusive)*1000 - requests
 }
 
-// fits checks the amounts of a node without a usable topology for a pod that does not ask. If no pod
-// has exclusive CPUs, kube-scheduler's own checks suffice.
+// fits checks the amounts of a node without a usable topology for a pod that does not ask. If no
+// pod has exclusive CPUs, kube-scheduler's own checks suffice.
 func (s *nodeState) fits(q *question) error {
 	if need := q.amount(); s.exclusive > 0 && need > 0 && need > s.left {
 		return &ledger.SharedError{Need: need, Have: max(0, s.left)}
@@ -129,8 +129,8 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known c
 	return entry.claim
 }
 
-// bookNominated books the pods that will run on the node when their victims are gone. Pods of higher
-// priority come first, so that the result does not depend on the order of their nomination.
+// bookNominated books the pods that will run on the node when their victims are gone. Pods of
+// higher priority come first, so that the result does not depend on the order of their nomination.
 func (s *nodeState) bookNominated(pods []*corev1.Pod) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(b), corev1helpers.PodPriority(a)),
@@ -208,8 +208,8 @@ func (n *nodeStates) stateOf(node fwk.NodeInfo, topology *nodeTopology, use stat
 	return state
 }
 
-// claimOf returns the pod's claim in the last state of its node. It returns false if the pod was not
-// on the node then, or has changed since.
+// claimOf returns the pod's claim in the last state of its node. It returns false if the pod was
+// not on the node then, or has changed since.
 func (n *nodeStates) claimOf(node *corev1.Node, pod *corev1.Pod) (ledger.Claim, bool) {
 	last := n.kept(node.Name).last.Load()
 	if last == nil {

@@ -118,8 +118,8 @@ func TestForgedAllocationOnAssumedPod(t *testing.T) {
 	}
 }
 
-// Filter and Score run for many nodes in parallel while nodes report new topologies. Meant for the race
-// detector.
+// Filter and Score run for many nodes in parallel while nodes report new topologies. Meant for the
+// race detector.
 func TestConcurrentUse(t *testing.T) {
 	const nodes, pods = 8, 50
 	p := barePlugin(t)

@@ -120,8 +120,8 @@ func placeAgain(pod *corev1.Pod) (action, command string) {
 	return "delete the pod and create it again", command
 }
 
-// addContainers adds the containers of a pod that have exclusive CPUs or are confined. It returns the
-// sum of the limits of those that are confined and run at the same time.
+// addContainers adds the containers of a pod that have exclusive CPUs or are confined. It returns
+// the sum of the limits of those that are confined and run at the same time.
 func addContainers(n *status.Node, pod *corev1.Pod, claim ledger.Claim) int {
 	if len(claim.Containers) > 0 {
 		*n.Pods++

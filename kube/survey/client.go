@@ -58,8 +58,8 @@ func NewClient(config *rest.Config, leaseNamespace string) (*Client, error) {
 	return c, nil
 }
 
-// list calls each for every object of a kind that a selector of fields selects, in a namespace or in
-// all ("").
+// list calls each for every object of a kind that a selector of fields selects, in a namespace or
+// in all ("").
 func (c *Client) list(ctx context.Context, kind Kind, namespace, fields string, newList func() runtime.Object, each func(runtime.Object)) error {
 	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		list := newList()

@@ -15,7 +15,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Labels of the pods of Pinfold's own programs, as the manifests set them. Everybody can write them.
+// Labels of the pods of Pinfold's own programs, as the manifests set them. Everybody can write
+// them.
 const (
 	programLabel   = "app.kubernetes.io/name"
 	agentLabel     = "pinfold-agent"

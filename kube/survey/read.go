@@ -109,8 +109,9 @@ func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string,
 // schedulerNamespace is the namespace of the lease of a cluster's default scheduler.
 const schedulerNamespace = metav1.NamespaceSystem
 
-// leaseNamespaces returns the usual namespaces of leases, and those that agents name. What pods name
-// does not count: everybody who may write a pod could make a lease of their own the scheduler's.
+// leaseNamespaces returns the usual namespaces of leases, and those that agents name. What pods
+// name does not count: everybody who may write a pod could make a lease of their own the
+// scheduler's.
 func (o *Objects) leaseNamespaces() map[string]bool {
 	all := map[string]bool{o.LeaseNamespace: true}
 	if o.Node == "" { // schedulers are not part of what is read about one node

@@ -1,5 +1,5 @@
-// Package versions says which minor versions of Kubernetes Pinfold's scheduler can run as, and reads
-// that of an API server:
+// Package versions says which minor versions of Kubernetes Pinfold's scheduler can run as, and
+// reads that of an API server:
 //
 //	version, err := versions.Of(info) // the answer to /version
 //	if err == nil {
@@ -20,8 +20,8 @@ import (
 	baseversion "k8s.io/component-base/version"
 )
 
-// emulated is the number of minor versions before its own that Kubernetes can emulate (k8s.io/apiserver
-// pkg/util/compatibility, 1.37).
+// emulated is the number of minor versions before its own that Kubernetes can emulate
+// (k8s.io/apiserver pkg/util/compatibility, 1.37).
 const emulated = 3
 
 // Newest returns the minor version of the Kubernetes that is linked into this program.
@@ -56,8 +56,9 @@ func Parse(text string) (*version.Version, error) {
 	return v, Check(v)
 }
 
-// Of returns the minor version whose APIs a server has, from its answer to /version. Since 1.33 servers
-// name it apart from that of their program. Providers append text to the numbers, such as "34+".
+// Of returns the minor version whose APIs a server has, from its answer to /version. Since 1.33
+// servers name it apart from that of their program. Providers append text to the numbers, such as
+// "34+".
 func Of(server *info.Info) (*version.Version, error) {
 	for _, text := range []string{
 		digits(server.EmulationMajor) + "." + digits(server.EmulationMinor),

@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// TestExamples checks that the examples can be applied together: pods of different names that run on any
-// node. There is one for each annotation that users write, all are in the README, and none has values
-// that are not read or have no effect.
+// TestExamples checks that the examples can be applied together: pods of different names that run
+// on any node. There is one for each annotation that users write, all are in the README, and none
+// has values that are not read or have no effect.
 func TestExamples(t *testing.T) {
 	readme, err := os.ReadFile("../../deploy/examples/README.md")
 	if err != nil {

@@ -24,8 +24,8 @@ func (c cut) String() string {
 }
 
 // fit reduces objects to a node with the given number of CPUs, and assigns their pods to it: no
-// container gets more CPUs than that, no Deployment more replicas than fit, and memory is small. It does
-// not change objects that create no pods.
+// container gets more CPUs than that, no Deployment more replicas than fit, and memory is small. It
+// does not change objects that create no pods.
 func fit(objects []*unstructured.Unstructured, node string, cpus int) (cut, error) {
 	var changes cut
 	for _, object := range objects {

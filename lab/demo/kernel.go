@@ -57,7 +57,8 @@ func openKernel() (*kernel, error) {
 	return &kernel{groups: groups, naming: naming}, nil
 }
 
-// look returns the kernel's view of the only container of a pod, without threads if it is not running.
+// look returns the kernel's view of the only container of a pod, without threads if it is not
+// running.
 func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return seen{}, nil

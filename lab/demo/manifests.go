@@ -14,8 +14,8 @@ import (
 // policyKey is the annotation of the policy in the manifests, which use the keys of ACK.
 const policyKey = "cpu-policy"
 
-// loadManifests reads example manifests. It changes nothing in them, not even a null, except that it
-// sets the policy of the pods if one is given.
+// loadManifests reads example manifests. It changes nothing in them, not even a null, except that
+// it sets the policy of the pods if one is given.
 func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, 0, len(files))
 	for _, name := range files {
@@ -37,8 +37,8 @@ func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Uns
 	return objects, nil
 }
 
-// podPath returns the path of a pod's field in an object of the given kind, nil if such objects create
-// no pods.
+// podPath returns the path of a pod's field in an object of the given kind, nil if such objects
+// create no pods.
 func podPath(kind string, field ...string) []string {
 	switch kind {
 	case "Pod":

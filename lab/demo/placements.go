@@ -72,8 +72,8 @@ func (v *view) placed(pod *corev1.Pod, policy placement.Policy, container api.Co
 	return p
 }
 
-// rate completes a placement with its shared CPUs and its quality. exclusive are the exclusive CPUs of
-// its node.
+// rate completes a placement with its shared CPUs and its quality. exclusive are the exclusive CPUs
+// of its node.
 func (v *view) rate(p *placed, exclusive cpuset.Set) error {
 	index := v.indexes[p.node]
 	online := index.Machine().Online()
@@ -93,8 +93,8 @@ func (v *view) rate(p *placed, exclusive cpuset.Set) error {
 	return nil
 }
 
-// optimal reports whether there is no better placement on the empty machine, by the criteria that matter
-// to this container.
+// optimal reports whether there is no better placement on the empty machine, by the criteria that
+// matter to this container.
 func (p placed) optimal() bool {
 	if p.policy == placement.StaticBurst {
 		return p.own.NUMANodes == p.best.NUMANodes && p.own.Distance == p.best.Distance

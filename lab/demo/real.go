@@ -50,8 +50,8 @@ func realRounds() []round {
 	return all
 }
 
-// RunReal runs the workloads on this machine, one after the other, and shows the kernel's view of their
-// threads. It needs the rights to read that.
+// RunReal runs the workloads on this machine, one after the other, and shows the kernel's view of
+// their threads. It needs the rights to read that.
 func RunReal(ctx context.Context, config *rest.Config, real Real, out Output) error {
 	cpus := real.Machine.Online().Len() - real.MinShared
 	if cpus < 1 {
@@ -102,9 +102,9 @@ func (r round) runReal(ctx context.Context, cluster *cluster, kernel *kernel, vi
 	return cluster.delete(ctx, objects)
 }
 
-// observe reads the state of the containers until the threads of each have the CPUs of its placement,
-// and a little longer. It returns, by pod, the observation with the most threads since then, or else the
-// last one.
+// observe reads the state of the containers until the threads of each have the CPUs of its
+// placement, and a little longer. It returns, by pod, the observation with the most threads since
+// then, or else the last one.
 func observe(ctx context.Context, cluster *cluster, kernel *kernel, placed []placed) (map[string]seen, error) {
 	found := map[string]seen{}
 	right := false

@@ -16,8 +16,8 @@ import (
 // budgetFloor is what a service with a budget gets in any case.
 const budgetFloor = quantity.CPUs(0.1)
 
-// control begins to do for services what the agent does for pods: to write the quotas of those that have
-// a budget, or whose quota may be raised, and to put others behind the rest.
+// control begins to do for services what the agent does for pods: to write the quotas of those that
+// have a budget, or whose quota may be raised, and to put others behind the rest.
 func (r *run) control(ctx context.Context, running *services) (end func() error, err error) {
 	if r.inPods {
 		return func() error { return nil }, nil

@@ -120,8 +120,8 @@ func (r *run) findShared(running *services) error {
 }
 
 // WriteImages writes the images of all programs to an OCI image layout, and returns their names.
-// Programs that are not installed are left out, because built-in ones replace them, and with builtIn
-// all programs that are not built in.
+// Programs that are not installed are left out, because built-in ones replace them, and with
+// builtIn all programs that are not built in.
 func WriteImages(dir string, builtIn bool, progress func(string)) ([]string, error) {
 	var found []programs.Program
 	for _, name := range slices.Sorted(maps.Values(realPrograms())) {

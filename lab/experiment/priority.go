@@ -87,8 +87,8 @@ type behind struct {
 	end  func() error
 }
 
-// putBehind puts a service behind the others by the mechanism that is its priority. It returns nil if the
-// settings of its groups, or nothing at all, does that.
+// putBehind puts a service behind the others by the mechanism that is its priority. It returns nil
+// if the settings of its groups, or nothing at all, does that.
 func (r *run) putBehind(s *service) (*behind, error) {
 	groups := r.machine.groups
 	switch {

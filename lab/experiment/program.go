@@ -29,8 +29,8 @@ func realPrograms() map[experiment.Program]string {
 // wrk is the program of loads with the client [experiment.Wrk].
 const wrk = experiment.Program(experiment.Wrk)
 
-// findPrograms finds the real programs of an experiment. It returns the version of each program, or why
-// a built-in one replaces it.
+// findPrograms finds the real programs of an experiment. It returns the version of each program, or
+// why a built-in one replaces it.
 func (r *run) findPrograms() (versions map[experiment.Program]string, err error) {
 	versions, r.real = map[experiment.Program]string{}, map[experiment.Program]realProgram{}
 	used := map[experiment.Program]bool{}
@@ -73,7 +73,8 @@ func (r *run) findPrograms() (versions map[experiment.Program]string, err error)
 	return versions, nil
 }
 
-// realProgram is a program of this machine with its image, which is "" where programs do not run in pods.
+// realProgram is a program of this machine with its image, which is "" where programs do not run in
+// pods.
 type realProgram struct {
 	programs.Program
 	image string

@@ -26,7 +26,8 @@ func (r *run) window(ctx context.Context, at slot) (w experiment.Window, err err
 	return w, err
 }
 
-// during runs the services of a condition, and calls measure when they have been under load for a while.
+// during runs the services of a condition, and calls measure when they have been under load for a
+// while.
 func (r *run) during(ctx context.Context, at slot, measure func(*services) error) (err error) {
 	running, err := r.start(ctx, at)
 	if err != nil {

@@ -41,8 +41,8 @@ func TestQuantileMatchesDefinition(t *testing.T) {
 	})
 }
 
-// TestDueTimes checks the planned times: they are in order, each batch is within its jitter, none is
-// after the end except by its jitter, and the same plan gives the same times.
+// TestDueTimes checks the planned times: they are in order, each batch is within its jitter, none
+// is after the end except by its jitter, and the same plan gives the same times.
 func TestDueTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		every := time.Duration(rapid.IntRange(1, 1000).Draw(t, "every"))

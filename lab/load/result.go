@@ -27,8 +27,8 @@ type Request struct {
 	Latency time.Duration
 }
 
-// WriteRequests writes the answered requests as CSV, with the columns start (when it was due) and end, in
-// RFC 3339 with nanoseconds.
+// WriteRequests writes the answered requests as CSV, with the columns start (when it was due) and
+// end, in RFC 3339 with nanoseconds.
 func (r *Result) WriteRequests(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, "start,end")

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Certificates are valid from a time in the past, in case the clock is set back, until long after the
-// end of any local cluster.
+// Certificates are valid from a time in the past, in case the clock is set back, until long after
+// the end of any local cluster.
 const (
 	validBefore = time.Hour
 	validFor    = 365 * 24 * time.Hour
@@ -72,8 +72,8 @@ func (a *authority) server(component string, further ...net.IP) (keyPair, error)
 	})
 }
 
-// issue creates a key and signs its certificate. The first certificate is the authority's own and is
-// self-signed.
+// issue creates a key and signs its certificate. The first certificate is the authority's own and
+// is self-signed.
 func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -91,8 +91,8 @@ func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	return keyPair{certificate: encodePEM("CERTIFICATE", der), key: key}, err
 }
 
-// newServiceAccountKey creates the key that signs the tokens of service accounts, and the public key
-// that verifies them.
+// newServiceAccountKey creates the key that signs the tokens of service accounts, and the public
+// key that verifies them.
 func newServiceAccountKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -101,8 +101,8 @@ func newServiceAccountKey() (private, public []byte, err error) {
 	return encodeKeys(key)
 }
 
-// newAllocationKey creates the key with which the scheduler signs allocations, and the public key with
-// which the agent verifies them.
+// newAllocationKey creates the key with which the scheduler signs allocations, and the public key
+// with which the agent verifies them.
 func newAllocationKey() (private, public []byte, err error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -38,11 +38,11 @@ type Cluster struct {
 	problem error
 }
 
-// Start starts a control plane. It returns when the API is served, pods can be created and scheduled,
-// and Config.Populate has returned. ctx applies to the start only.
+// Start starts a control plane. It returns when the API is served, pods can be created and
+// scheduled, and Config.Populate has returned. ctx applies to the start only.
 //
-// If a component does not become ready, the data directory is kept for its logs, and the error contains
-// the end of the component's log.
+// If a component does not become ready, the data directory is kept for its logs, and the error
+// contains the end of the component's log.
 func Start(ctx context.Context, config Config) (*Cluster, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -142,8 +142,8 @@ func (c *Cluster) launch(ctx context.Context) error {
 	return c.config.Populate(ctx, c.RESTConfig())
 }
 
-// waitForServiceAccount waits for the default service account. Until it exists, admission rejects pods
-// in the default namespace.
+// waitForServiceAccount waits for the default service account. Until it exists, admission rejects
+// pods in the default namespace.
 func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) error {
 	for {
 		err := localnode.Answered(ctx, func() error {
@@ -204,13 +204,14 @@ func (c *Cluster) Kubeconfig() string { return c.layout.path(kubeconfigName) }
 // RESTConfig returns a client configuration for the administrator.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// URL returns the URL of a component of Kubernetes: of the API, or of its metrics, health and profiles.
+// URL returns the URL of a component of Kubernetes: of the API, or of its metrics, health and
+// profiles.
 func (c *Cluster) URL(component string) string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].number)
 }
 
-// Failed delivers the reason when a component cannot be kept running. The other components run until
-// Stop.
+// Failed delivers the reason when a component cannot be kept running. The other components run
+// until Stop.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
 // Stop ends the cluster. It removes the data directory unless Config.KeepData is set, the start or

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The test binary is also a multi-call executable whose components all fail, or hang if the name of the
-// data directory ends in "hang". With the argument "supervise" it runs a cluster, to be killed.
+// The test binary is also a multi-call executable whose components all fail, or hang if the name of
+// the data directory ends in "hang". With the argument "supervise" it runs a cluster, to be killed.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "supervise" {
 		_, err := Start(context.Background(), Config{Executable: os.Args[0], Dir: os.Args[2], ExportKubeconfig: os.Args[3]})
@@ -39,8 +39,8 @@ func testConfig(t *testing.T, dir string) Config {
 	return Config{Executable: executable, Dir: dir}
 }
 
-// TestKilledSupervisor kills a supervisor that has exported its kubeconfig into new directories, and
-// checks what Remove and the next Start leave.
+// TestKilledSupervisor kills a supervisor that has exported its kubeconfig into new directories,
+// and checks what Remove and the next Start leave.
 func TestKilledSupervisor(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

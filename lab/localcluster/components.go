@@ -33,15 +33,15 @@ const (
 	schedulerConfigName = "scheduler.yaml"
 )
 
-// The URLs of etcd are relative to the data directory, the working directory of all components, because
-// the path of a Unix socket is limited to 107 bytes (unix(7)).
+// The URLs of etcd are relative to the data directory, the working directory of all components,
+// because the path of a Unix socket is limited to 107 bytes (unix(7)).
 const (
 	etcdURL     = "unix://" + socketName
 	etcdPeerURL = "unix://" + peerSocketName
 )
 
-// etcdQuotaBytes exceeds the default of 2 GiB, because the revisions of 1,000 nodes and many thousands
-// of pods in a long benchmark need more.
+// etcdQuotaBytes exceeds the default of 2 GiB, because the revisions of 1,000 nodes and many
+// thousands of pods in a long benchmark need more.
 const etcdQuotaBytes = 8 << 30
 
 // etcdConfig returns the configuration of the only member.
@@ -72,8 +72,8 @@ const (
 	SimulatedValue      = "fake"
 )
 
-// kwokOptions raises KWOK's workers from 4 to 16, so that 1,000 nodes become ready within seconds, and
-// leaves its server disabled, because simulated pods have no logs.
+// kwokOptions raises KWOK's workers from 4 to 16, so that 1,000 nodes become ready within seconds,
+// and leaves its server disabled, because simulated pods have no logs.
 const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
@@ -84,9 +84,9 @@ options:
   podPlayStageParallelism: 16
 `
 
-// kwokConfig returns KWOK's configuration: its options, and KWOK's own stages of simulated nodes and
-// pods. A node is ready at once, a bound pod runs at once, the pod of a Job succeeds at once, and a
-// deleted pod disappears at once.
+// kwokConfig returns KWOK's configuration: its options, and KWOK's own stages of simulated nodes
+// and pods. A node is ready at once, a bound pod runs at once, the pod of a Job succeeds at once,
+// and a deleted pod disappears at once.
 func kwokConfig() []byte {
 	return []byte(strings.Join([]string{
 		kwokOptions,
@@ -177,8 +177,8 @@ func (c *Cluster) servingFlags(component string) []string {
 	}
 }
 
-// delegatingFlags are the flags of a component that serves, and asks the API server who may read its
-// metrics.
+// delegatingFlags are the flags of a component that serves, and asks the API server who may read
+// its metrics.
 func (c *Cluster) delegatingFlags(component string) []string {
 	return append(c.servingFlags(component),
 		"--authentication-kubeconfig="+c.layout.kubeconfig(component),

@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/kube/versions"
 )
 
-// startTimeout limits Start, which takes about five seconds on two idle CPUs and much longer on a busy
-// machine.
+// startTimeout limits Start, which takes about five seconds on two idle CPUs and much longer on a
+// busy machine.
 const startTimeout = 5 * time.Minute
 
 // Config configures a cluster.
@@ -38,8 +38,8 @@ type Config struct {
 	// KeepData keeps the data directory for inspection. The next cluster there starts empty
 	// nevertheless.
 	KeepData bool
-	// Install is called when the API is ready, before the scheduler starts. It installs the definitions
-	// of resources that the scheduler watches.
+	// Install is called when the API is ready, before the scheduler starts. It installs the
+	// definitions of resources that the scheduler watches.
 	Install func(ctx context.Context, admin *rest.Config) error
 	// Populate is called when pods can be scheduled. It creates the nodes. The cluster counts as ready
 	// when it returns.

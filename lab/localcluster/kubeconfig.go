@@ -109,8 +109,8 @@ func (l layout) exportKubeconfig(path string, config *clientcmdapi.Config) error
 	return nil
 }
 
-// withdrawKubeconfig removes the exported kubeconfig, unless another cluster has replaced it, and the
-// directories that were created for it. It logs the directories that it keeps.
+// withdrawKubeconfig removes the exported kubeconfig, unless another cluster has replaced it, and
+// the directories that were created for it. It logs the directories that it keeps.
 func (l layout) withdrawKubeconfig(logger *slog.Logger) error {
 	var e exported
 	err := readJSON(l.dir, exportedName, &e)

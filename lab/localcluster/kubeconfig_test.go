@@ -55,8 +55,8 @@ func TestKubeconfigIsCompleteAndPrivate(t *testing.T) {
 	}
 }
 
-// TestExportWritesOneFile checks that an export changes no other file in its directory, and follows no
-// link there.
+// TestExportWritesOneFile checks that an export changes no other file in its directory, and follows
+// no link there.
 func TestExportWritesOneFile(t *testing.T) {
 	dir := t.TempDir()
 	path, letter := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "letter")
@@ -151,8 +151,8 @@ func TestTemporaryKubeconfig(t *testing.T) {
 	}
 }
 
-// TestForgedExportIsRejected checks that nothing is removed if the record names a directory that does
-// not contain the kubeconfig, or a suffix that no temporary file has.
+// TestForgedExportIsRejected checks that nothing is removed if the record names a directory that
+// does not contain the kubeconfig, or a suffix that no temporary file has.
 func TestForgedExportIsRejected(t *testing.T) {
 	for want, forge := range map[string]func(e *exported, other string){
 		"is not a parent directory": func(e *exported, other string) { e.Made[other] = "" },

@@ -30,8 +30,8 @@ const (
 )
 
 // entries are the names that a cluster creates in its data directory. Besides the lock and the
-// supervisor's log, only these are ever removed, so that other files survive if a directory is named by
-// mistake.
+// supervisor's log, only these are ever removed, so that other files survive if a directory is
+// named by mistake.
 var entries = []string{
 	"logs", "config", "pki", "etcd", nodeDirName, socketName, peerSocketName, kubeconfigName, stateName, exportedName,
 	kubeconfigName + temporarySuffix, stateName + temporarySuffix, exportedName + temporarySuffix,
@@ -56,7 +56,8 @@ func (l layout) allocationKey() (private, public string) {
 	return l.path("pki", "allocations.key"), l.path("pki", "allocations.pub")
 }
 
-// create clears the data directory and creates the directories of a new cluster. The lock must be held.
+// create clears the data directory and creates the directories of a new cluster. The lock must be
+// held.
 func (l layout) create(logger *slog.Logger) error {
 	if err := l.clear(logger); err != nil {
 		return err
@@ -69,8 +70,8 @@ func (l layout) create(logger *slog.Logger) error {
 	return nil
 }
 
-// clear removes what a cluster created, here and elsewhere. It restores a real node first, and removes
-// nothing while anything is still mounted in the directory.
+// clear removes what a cluster created, here and elsewhere. It restores a real node first, and
+// removes nothing while anything is still mounted in the directory.
 func (l layout) clear(logger *slog.Logger) error {
 	root, err := owned.Open(l.dir)
 	if err != nil {
@@ -98,8 +99,8 @@ func (l layout) clear(logger *slog.Logger) error {
 	return nil
 }
 
-// remove clears the data directory, and removes it if it is empty then. The lock must be held; its file
-// is removed last.
+// remove clears the data directory, and removes it if it is empty then. The lock must be held; its
+// file is removed last.
 func (l layout) remove(logger *slog.Logger) error {
 	if err := l.clear(logger); err != nil {
 		return err

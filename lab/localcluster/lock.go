@@ -15,15 +15,15 @@ import (
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// lockName is the file that marks a directory as a data directory and that is locked while a cluster
-// runs. It is the first file to be created and the last to be removed, so a directory without it
-// contains nothing of a cluster. Its text has a fixed size:
+// lockName is the file that marks a directory as a data directory and that is locked while a
+// cluster runs. It is the first file to be created and the last to be removed, so a directory
+// without it contains nothing of a cluster. Its text has a fixed size:
 //
 //	pinfold-local data directory, IDENTITY
 //	process       1234
 //
-// IDENTITY distinguishes the directory from its copies (owned.Identity). The process is the last holder
-// of the lock.
+// IDENTITY distinguishes the directory from its copies (owned.Identity). The process is the last
+// holder of the lock.
 const (
 	lockName   = "lock"
 	lockHead   = "pinfold-local data directory, %s\n"
@@ -36,9 +36,9 @@ var ErrRunning = errors.New("a local cluster is running")
 // errNotMade reports that a directory is not empty and not a data directory.
 var errNotMade = errors.New("was not made by pinfold-local up, or is a copy: it is not changed")
 
-// directoryLock is the lock of a data directory. The kernel releases it when the process ends for any
-// reason. It is an open file description lock (fcntl(2), F_OFD_SETLK), which, unlike flock(2), can be
-// tested without taking it.
+// directoryLock is the lock of a data directory. The kernel releases it when the process ends for
+// any reason. It is an open file description lock (fcntl(2), F_OFD_SETLK), which, unlike flock(2),
+// can be tested without taking it.
 type directoryLock struct{ file *os.File }
 
 // wholeFile returns the range of the lock.
@@ -46,8 +46,8 @@ func wholeFile() *unix.Flock_t {
 	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET}
 }
 
-// Claim creates a data directory, or makes an empty directory one. It rejects a directory with files of
-// other programs.
+// Claim creates a data directory, or makes an empty directory one. It rejects a directory with
+// files of other programs.
 func Claim(dir string) error {
 	if err := owned.Make(dir, 0o700); err != nil {
 		return fmt.Errorf("create the data directory: %w", err)
@@ -175,8 +175,8 @@ func lockDirectory(dir string) (*directoryLock, error) {
 	}
 }
 
-// claimAndLock claims and locks a directory. It tries again if the last holder removes the directory
-// meanwhile.
+// claimAndLock claims and locks a directory. It tries again if the last holder removes the
+// directory meanwhile.
 func claimAndLock(dir string) (lock *directoryLock, err error) {
 	const tries = 100
 	for range tries {
@@ -190,7 +190,8 @@ func claimAndLock(dir string) (lock *directoryLock, err error) {
 	return lock, err
 }
 
-// sign writes this process's pid into the lock file, in one write, so that the text is always complete.
+// sign writes this process's pid into the lock file, in one write, so that the text is always
+// complete.
 func (l *directoryLock) sign() error {
 	text := fmt.Appendf(nil, lockHolder, os.Getpid())
 	info, err := l.file.Stat()

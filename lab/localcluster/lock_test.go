@@ -40,8 +40,8 @@ func TestOneHolderPerDirectory(t *testing.T) {
 	lock.release()
 }
 
-// TestHolderRemovesLockFile checks that two processes never hold the lock at once, one with the file that
-// the last holder removed and one with a new file.
+// TestHolderRemovesLockFile checks that two processes never hold the lock at once, one with the
+// file that the last holder removed and one with a new file.
 func TestHolderRemovesLockFile(t *testing.T) {
 	dir := t.TempDir()
 	var inside, most, locked int
@@ -80,7 +80,8 @@ func TestHolderRemovesLockFile(t *testing.T) {
 	}
 }
 
-// TestCopyIsRejected checks that a claimed directory can be renamed, and that a copy of it is rejected.
+// TestCopyIsRejected checks that a claimed directory can be renamed, and that a copy of it is
+// rejected.
 func TestCopyIsRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	quiet := quiet()

@@ -7,16 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservedPort is a free TCP port on 127.0.0.1 that stays reserved while the component that listens on
-// it is restarted.
+// reservedPort is a free TCP port on 127.0.0.1 that stays reserved while the component that listens
+// on it is restarted.
 //
 // The usual method, to bind port 0, note the number and close the socket, loses the port if another
-// program gets it in between, and again at each restart. Here a socket stays bound to the port, with
-// SO_REUSEPORT and without listening. The component binds the port as well, with the same option
-// (--permit-port-sharing) and the same user id. As the only listener, it gets every connection. Programs
-// without the option cannot bind the port, and the kernel gives a bound port neither to a program that
-// asks for port 0 nor to an outgoing connection (net/ipv4/inet_connection_sock.c,
-// inet_csk_find_open_port; inet_hashtables.c, __inet_hash_connect).
+// program gets it in between, and again at each restart. Here a socket stays bound to the port,
+// with SO_REUSEPORT and without listening. The component binds the port as well, with the same
+// option (--permit-port-sharing) and the same user id. As the only listener, it gets every
+// connection. Programs without the option cannot bind the port, and the kernel gives a bound port
+// neither to a program that asks for port 0 nor to an outgoing connection
+// (net/ipv4/inet_connection_sock.c, inet_csk_find_open_port; inet_hashtables.c,
+// __inet_hash_connect).
 type reservedPort struct {
 	number int
 	socket *os.File

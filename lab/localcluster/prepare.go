@@ -170,8 +170,8 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 	return c.layout.exportKubeconfig(c.config.ExportKubeconfig, config)
 }
 
-// environment returns the environment of the components. It contains nothing that could make them read
-// configuration of the user or of another cluster.
+// environment returns the environment of the components. It contains nothing that could make them
+// read configuration of the user or of another cluster.
 func (c *Cluster) environment() []string {
 	environment := []string{
 		"HOME=" + filepath.Join(c.layout.dir, "config"),

@@ -71,8 +71,8 @@ func pinfoldGrants() ([]grant, error) {
 	return slices.Concat(agent, scheduler), err
 }
 
-// manifestGrants returns a copy of g for each role that a manifest binds, with the role's namespace and
-// rules.
+// manifestGrants returns a copy of g for each role that a manifest binds, with the role's namespace
+// and rules.
 func manifestGrants(manifest []byte, g grant) (grants []grant, err error) {
 	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))
 	var roles []rbacv1.Role // a ClusterRole has the same fields, and no namespace
@@ -108,8 +108,8 @@ func rule(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// createGrants grants the components the rights that built-in roles do not contain. Unless the cluster
-// is stock, it also creates the namespace of the agents' leases.
+// createGrants grants the components the rights that built-in roles do not contain. Unless the
+// cluster is stock, it also creates the namespace of the agents' leases.
 func createGrants(ctx context.Context, client kubernetes.Interface, stock bool) error {
 	grants := stockGrants()
 	if !stock {

@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// TestGrantsOfTheManifests checks that agent and scheduler have the cluster role and the role of their
-// manifests.
+// TestGrantsOfTheManifests checks that agent and scheduler have the cluster role and the role of
+// their manifests.
 func TestGrantsOfTheManifests(t *testing.T) {
 	all, err := pinfoldGrants()
 	if err != nil {

@@ -66,8 +66,8 @@ func (l layout) nodeCredentials() localnode.Credentials {
 // kubeletClientName is the name of the API server's credentials as the kubelet's client.
 const kubeletClientName = "kube-apiserver-kubelet-client"
 
-// nodeFlags returns the API server's flags for a real node. With them it can read logs and run commands
-// on the node, and prevents the node from changing other nodes.
+// nodeFlags returns the API server's flags for a real node. With them it can read logs and run
+// commands on the node, and prevents the node from changing other nodes.
 func nodeFlags(l layout) []string {
 	certificate, key := l.certificate(kubeletClientName)
 	return []string{

@@ -37,8 +37,8 @@ func (c *Cluster) PID(name string) int {
 	return child.Status().PID
 }
 
-// ConfigureScheduler replaces the scheduler's configuration (see Config.SchedulerConfig) from its next
-// start on.
+// ConfigureScheduler replaces the scheduler's configuration (see Config.SchedulerConfig) from its
+// next start on.
 func (c *Cluster) ConfigureScheduler(config []byte) error {
 	signingKey, _ := c.layout.allocationKey()
 	complete, err := schedulerConfig(config, c.layout.kubeconfig(Scheduler), signingKey)

@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
-// idleCluster returns a cluster that has started nothing yet, in a directory where the components of the
-// test binary hang (see TestMain).
+// idleCluster returns a cluster that has started nothing yet, in a directory where the components
+// of the test binary hang (see TestMain).
 func idleCluster(t *testing.T) *Cluster {
 	dir := filepath.Join(t.TempDir(), "hang")
 	config, err := testConfig(t, dir).withDefaults()

@@ -24,9 +24,10 @@ const (
 	schedulerBurst = 10000
 )
 
-// election returns the default durations of the leader election between this cluster's scheduler and
-// others that a user starts. After a kill -9, the next scheduler waits until the lease expires. The
-// lease is shorter than kube-scheduler's default of 15 s, but long enough for a very busy machine.
+// election returns the default durations of the leader election between this cluster's scheduler
+// and others that a user starts. After a kill -9, the next scheduler waits until the lease expires.
+// The lease is shorter than kube-scheduler's default of 15 s, but long enough for a very busy
+// machine.
 func election() map[string]any {
 	return map[string]any{"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms"}
 }
@@ -65,8 +66,8 @@ func schedulerConfig(given []byte, kubeconfig, signingKey string) ([]byte, error
 	return yaml.Marshal(config)
 }
 
-// setSigningKey sets the key in the arguments of Pinfold's plugin, in all profiles that have the plugin
-// and no key. The agent of a real node rejects allocations that another key signed.
+// setSigningKey sets the key in the arguments of Pinfold's plugin, in all profiles that have the
+// plugin and no key. The agent of a real node rejects allocations that another key signed.
 func setSigningKey(config map[string]any, path string) error {
 	profiles, found, err := unstructured.NestedSlice(config, "profiles")
 	if !found || err != nil {
@@ -108,8 +109,8 @@ func setSigningKey(config map[string]any, path string) error {
 	return nil
 }
 
-// setElection sets the three durations of the leader election, which depend on each other, unless one of
-// them is set.
+// setElection sets the three durations of the leader election, which depend on each other, unless
+// one of them is set.
 func setElection(config map[string]any) error {
 	given, found, err := unstructured.NestedMap(config, "leaderElection")
 	if err != nil {

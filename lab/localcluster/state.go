@@ -43,8 +43,9 @@ var ErrNotRunning = errors.New("no local cluster is running")
 
 func notRunning(dir string) error { return fmt.Errorf("%w in %s", ErrNotRunning, dir) }
 
-// ReadState returns the state of the cluster that runs in a data directory, or ErrNotRunning. Before
-// the supervisor has written its first state, which takes milliseconds, only its pid is known.
+// ReadState returns the state of the cluster that runs in a data directory, or ErrNotRunning.
+// Before the supervisor has written its first state, which takes milliseconds, only its pid is
+// known.
 func ReadState(dir string) (State, error) {
 	pid, err := holder(dir)
 	if err != nil {
@@ -99,8 +100,8 @@ func (l layout) writeJSON(name string, value any) error {
 // SupervisorLog returns the path of the log of a supervisor without a terminal.
 func SupervisorLog(dir string) string { return layout{dir}.path(supervisorLogName) }
 
-// Shutdown asks the supervisor of a data directory to stop its cluster, and waits for the end of its
-// process. Then nothing of that cluster can interfere with a new one.
+// Shutdown asks the supervisor of a data directory to stop its cluster, and waits for the end of
+// its process. Then nothing of that cluster can interfere with a new one.
 func Shutdown(ctx context.Context, dir string) error {
 	pid, err := holder(dir)
 	if err != nil {

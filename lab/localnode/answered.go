@@ -19,8 +19,8 @@ func Unanswered(err error) bool {
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// Answered sends a request until the API server has answered it, and returns its error, or until ctx
-// ends. The request must be one that may be repeated.
+// Answered sends a request until the API server has answered it, and returns its error, or until
+// ctx ends. The request must be one that may be repeated.
 func Answered(ctx context.Context, request func() error) error {
 	for {
 		err := request()
@@ -39,9 +39,9 @@ type Creator[T any] interface {
 	Get(context.Context, string, metav1.GetOptions) (T, error)
 }
 
-// Create creates an object and returns it as the API server has it. It sends the request until the API
-// server has answered it, or until ctx ends. If the object exists after a request without an answer,
-// that request has created it.
+// Create creates an object and returns it as the API server has it. It sends the request until the
+// API server has answered it, or until ctx ends. If the object exists after a request without an
+// answer, that request has created it.
 func Create[T metav1.Object](ctx context.Context, client Creator[T], object T) (created T, err error) {
 	repeated := false
 	err = Answered(ctx, func() error {

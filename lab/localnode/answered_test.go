@@ -45,8 +45,9 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// TestCreate loses answers of the API server before and after it has carried out the request. In each
-// case the result is the object as the server has it, but an object that existed before is an error.
+// TestCreate loses answers of the API server before and after it has carried out the request. In
+// each case the result is the object as the server has it, but an object that existed before is an
+// error.
 func TestCreate(t *testing.T) {
 	lost := errors.New("http2: client connection lost")
 	for _, test := range []struct {

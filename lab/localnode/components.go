@@ -22,8 +22,8 @@ const (
 // Names lists the components in the order of their start.
 func Names() []string { return []string{Registry, Containerd, Kubelet, Agent} }
 
-// Components returns the specifications of the components, after Prepare. Each component needs those
-// before it. The caller adds the working directory, the environment and the log.
+// Components returns the specifications of the components, after Prepare. Each component needs
+// those before it. The caller adds the working directory, the environment and the log.
 func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 	registry := []string{"component", Registry, "--listen=" + n.options.Registry, "--programs=" + filepath.Join(n.options.Binaries, imagesDir)}
 	for _, dir := range n.options.Images {

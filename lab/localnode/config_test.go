@@ -37,7 +37,8 @@ var testCredentials = Credentials{
 	AllocationKeys: "/data/pki/allocations.pub",
 }
 
-// TestConfigurations compares the configurations and flags of the components with files in testdata.
+// TestConfigurations compares the configurations and flags of the components with files in
+// testdata.
 func TestConfigurations(t *testing.T) {
 	n := testNode()
 	containerd, err := n.containerdConfig()
@@ -66,7 +67,8 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestKubeletConfigFields decodes the configuration as the kubelet does, which rejects unknown fields.
+// TestKubeletConfigFields decodes the configuration as the kubelet does, which rejects unknown
+// fields.
 func TestKubeletConfigFields(t *testing.T) {
 	text, err := testNode().kubeletConfig(testCredentials)
 	if err != nil {

@@ -39,8 +39,8 @@ func MountsBelow(dir string) ([]string, error) {
 	return points, nil
 }
 
-// unmountBelow unmounts everything at and below a directory. A mount that is still in use disappears
-// with its last user.
+// unmountBelow unmounts everything at and below a directory. A mount that is still in use
+// disappears with its last user.
 func unmountBelow(dir string) error {
 	for {
 		points, err := MountsBelow(dir)

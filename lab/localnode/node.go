@@ -74,8 +74,8 @@ func (l layout) path(elements ...string) string {
 func (l layout) containerdSocket() string { return filepath.Join(l.run, "containerd.sock") }
 func (l layout) nriSocket() string        { return filepath.Join(l.run, "nri.sock") }
 
-// New checks that this machine can be a node, claims it, and chooses its addresses. It does not change
-// the machine.
+// New checks that this machine can be a node, claims it, and chooses its addresses. It does not
+// change the machine.
 func New(options Options) (*Node, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 	"pinfold.dev/pinfold/lab/madedirs"
 )
 
-// Directories outside of the node's own to which components always write: the kubelet writes sockets
-// of device plugins and links to logs, the CNI library of containerd writes records of networks.
+// Directories outside of the node's own to which components always write: the kubelet writes
+// sockets of device plugins and links to logs, the CNI library of containerd writes records of
+// networks.
 const (
 	devicePlugins = "/var/lib/kubelet/device-plugins"
 	cniRecords    = "/var/lib/cni/results"
@@ -28,8 +29,8 @@ func outsideDirs() []string { return []string{devicePlugins, cniRecords, podLogL
 // are no device plugins.
 func devicePluginFiles() []string { return []string{"kubelet.sock", "kubelet_internal_checkpoint"} }
 
-// checkOutside returns an error if devicePlugins contains files of another kubelet, which the node's
-// kubelet would remove at its start.
+// checkOutside returns an error if devicePlugins contains files of another kubelet, which the
+// node's kubelet would remove at its start.
 func checkOutside(m machine) error {
 	names, err := namesIn(m.path(devicePlugins))
 	if err == nil && len(names) > 0 {
@@ -39,15 +40,15 @@ func checkOutside(m machine) error {
 	return err
 }
 
-// removeOutside removes what the components left outside of the node's directory: files that are known
-// to be the node's, and then the directories that were created for it. Other files and the directories
-// that contain them are kept.
+// removeOutside removes what the components left outside of the node's directory: files that are
+// known to be the node's, and then the directories that were created for it. Other files and the
+// directories that contain them are kept.
 func removeOutside(m machine, dir string, made madedirs.Dirs, others string, logger *slog.Logger) error {
 	return errors.Join(removeTraces(m, dir), removeDevicePlugins(m, made, others, logger), made.Remove(m.root, logger))
 }
 
-// removeTraces removes the files that refer to the node: links into its directory, and records of its
-// network.
+// removeTraces removes the files that refer to the node: links into its directory, and records of
+// its network.
 func removeTraces(m machine, dir string) error {
 	links, err := filepath.Glob(m.path(podLogLinks) + "/*.log")
 	failed := []error{err}
@@ -64,8 +65,8 @@ func removeTraces(m machine, dir string) error {
 	return errors.Join(failed...)
 }
 
-// removeDevicePlugins removes the files of the node's kubelet in devicePlugins. Any kubelet has such
-// files, so they are kept if there is a sign of another one.
+// removeDevicePlugins removes the files of the node's kubelet in devicePlugins. Any kubelet has
+// such files, so they are kept if there is a sign of another one.
 func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *slog.Logger) error {
 	names, err := namesIn(m.path(devicePlugins))
 	if err != nil || len(names) == 0 {
@@ -88,9 +89,9 @@ func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *s
 	return errors.Join(failed...)
 }
 
-// otherFiles returns a sign of another kubelet in or near devicePlugins, "" if there is none: a file
-// that is not among devicePluginFiles, a server on the socket, or a file in the parent directory that
-// was created for the node.
+// otherFiles returns a sign of another kubelet in or near devicePlugins, "" if there is none: a
+// file that is not among devicePluginFiles, a server on the socket, or a file in the parent
+// directory that was created for the node.
 func otherFiles(m machine, made madedirs.Dirs, names []string) (string, error) {
 	for _, name := range names {
 		if !slices.Contains(devicePluginFiles(), name) {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestOthersAreKept checks that Restore keeps what other programs created since a crash, and what they
-// share with the node.
+// TestOthersAreKept checks that Restore keeps what other programs created since a crash, and what
+// they share with the node.
 func TestOthersAreKept(t *testing.T) {
 	needsRoot(t)
 	for name, files := range map[string]map[string]string{
@@ -55,8 +55,8 @@ func TestOthersAreKept(t *testing.T) {
 	}
 }
 
-// TestServingKubeletIsKept checks that the files of a serving kubelet are kept, although they have the
-// same names as the node's.
+// TestServingKubeletIsKept checks that the files of a serving kubelet are kept, although they have
+// the same names as the node's.
 func TestServingKubeletIsKept(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t)
@@ -88,8 +88,8 @@ func TestServingKubeletIsKept(t *testing.T) {
 	}
 }
 
-// TestAnotherDirectoryIsKept checks that a directory that another program created in place of the node's
-// is kept, even if it is empty.
+// TestAnotherDirectoryIsKept checks that a directory that another program created in place of the
+// node's is kept, even if it is empty.
 func TestAnotherDirectoryIsKept(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t)
@@ -109,8 +109,8 @@ func TestAnotherDirectoryIsKept(t *testing.T) {
 	}
 }
 
-// TestFilesOfAKubeletAreRejected checks that a machine with files of a kubelet is rejected, because the
-// node's kubelet would remove them.
+// TestFilesOfAKubeletAreRejected checks that a machine with files of a kubelet is rejected, because
+// the node's kubelet would remove them.
 func TestFilesOfAKubeletAreRejected(t *testing.T) {
 	f := newFixture(t)
 	if err := checkOutside(f.machine); err != nil {

@@ -14,8 +14,8 @@ const (
 	hostsDir             = "hosts"
 )
 
-// Prepare records the state of the machine and creates everything that the components need before they
-// start. Afterwards, even if it fails, Restore must be called.
+// Prepare records the state of the machine and creates everything that the components need before
+// they start. Afterwards, even if it fails, Restore must be called.
 func (n *Node) Prepare(credentials Credentials) error {
 	if err := os.MkdirAll(n.layout.dir, 0o700); err != nil {
 		return fmt.Errorf("create the node's directory: %w", err)

@@ -44,8 +44,8 @@ func killAll(ctx context.Context, l layout, roots, containers []string) error {
 	})
 }
 
-// kill kills a process if right returns true. It calls right while it holds a handle of the process,
-// so that the pid cannot be reused in between.
+// kill kills a process if right returns true. It calls right while it holds a handle of the
+// process, so that the pid cannot be reused in between.
 func kill(pid int, right func() bool) error {
 	process, err := os.FindProcess(pid)
 	if err != nil {

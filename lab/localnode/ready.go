@@ -22,8 +22,8 @@ const (
 	pollInterval   = 100 * time.Millisecond
 )
 
-// WaitReady waits until the node is ready and a pod has run on it, which needs an image, a container
-// and its network. It goes on when the API server is restarted or too slow to answer.
+// WaitReady waits until the node is ready and a pod has run on it, which needs an image, a
+// container and its network. It goes on when the API server is restarted or too slow to answer.
 func WaitReady(ctx context.Context, client kubernetes.Interface) error {
 	if err := poll(ctx, func() (string, error) { return awaitNode(ctx, client) }); err != nil {
 		return fmt.Errorf("node %s: %w", Name, err)
@@ -42,7 +42,8 @@ func WaitReady(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// poll calls pending until it returns "" or an error, or ctx ends. pending returns what it waits for.
+// poll calls pending until it returns "" or an error, or ctx ends. pending returns what it waits
+// for.
 func poll(ctx context.Context, pending func() (string, error)) error {
 	for {
 		reason, err := pending()
@@ -75,8 +76,9 @@ func awaitNode(ctx context.Context, client kubernetes.Interface) (string, error)
 	return NotReady(node), nil
 }
 
-// NotReady returns why pods cannot be scheduled to a node, "" if they can. It checks the taint of new
-// nodes as well as the condition, because the controller manager removes the taint a little later.
+// NotReady returns why pods cannot be scheduled to a node, "" if they can. It checks the taint of
+// new nodes as well as the condition, because the controller manager removes the taint a little
+// later.
 func NotReady(node *corev1.Node) string {
 	i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
 	if i < 0 {

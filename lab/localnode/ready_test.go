@@ -16,8 +16,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestWaitReady waits for a node whose API server sometimes does not answer: it fails only if the API
-// server rejects a request, or the pod has ended.
+// TestWaitReady waits for a node whose API server sometimes does not answer: it fails only if the
+// API server rejects a request, or the pod has ended.
 func TestWaitReady(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: Name}, Status: corev1.NodeStatus{
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}

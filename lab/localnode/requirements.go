@@ -71,7 +71,8 @@ func checkMachine(options Options) error {
 	return checkOutside(host())
 }
 
-// checkHierarchies returns an error if there are no cgroup hierarchies or if one has a kubelet's group.
+// checkHierarchies returns an error if there are no cgroup hierarchies or if one has a kubelet's
+// group.
 func checkHierarchies(hierarchies []string) error {
 	if len(hierarchies) == 0 {
 		return errors.New("no cgroups are mounted, expected them below /sys/fs/cgroup: a kubelet cannot run here")
@@ -87,7 +88,8 @@ func checkHierarchies(hierarchies []string) error {
 	return nil
 }
 
-// whatToDo says how to remove a kubelet's cgroups. Those of a local cluster are removed when it stops.
+// whatToDo says how to remove a kubelet's cgroups. Those of a local cluster are removed when it
+// stops.
 func whatToDo() string {
 	if links, err := filepath.Glob(filepath.Join(filepath.Dir(layoutOf("").run), runPrefix+"*", dirLink)); err == nil {
 		for _, link := range links {

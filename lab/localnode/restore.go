@@ -17,17 +17,17 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// undoTimeout limits Restore. With a hundred pods on an idle machine, the kernel takes a second or two
-// to remove namespaces and cgroups.
+// undoTimeout limits Restore. With a hundred pods on an idle machine, the kernel takes a second or
+// two to remove namespaces and cgroups.
 const undoTimeout = time.Minute
 
-// Restore ends what remains of the node with the given directory and restores the state of the machine.
-// The components that a supervisor started should have ended. The error lists what could not be
-// restored; the next Restore tries again. The directory itself is kept. What does not belong to the
-// node is kept as well, and logged.
+// Restore ends what remains of the node with the given directory and restores the state of the
+// machine. The components that a supervisor started should have ended. The error lists what could
+// not be restored; the next Restore tries again. The directory itself is kept. What does not belong
+// to the node is kept as well, and logged.
 //
-// Restore changes nothing if the recorded state could have been written by another user, or differs in
-// any way from what a node records.
+// Restore changes nothing if the recorded state could have been written by another user, or differs
+// in any way from what a node records.
 func Restore(dir string, logger *slog.Logger) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -59,8 +59,8 @@ func restore(m machine, l layout, logger *slog.Logger) error {
 	return nil
 }
 
-// undo undoes the changes in reverse order. After an error it continues with what does not depend on
-// the failed step.
+// undo undoes the changes in reverse order. After an error it continues with what does not depend
+// on the failed step.
 func (s *saved) undo(ctx context.Context, m machine, l layout, logger *slog.Logger) error {
 	boot, err := m.boot()
 	if err != nil {
@@ -82,9 +82,10 @@ func (s *saved) undo(ctx context.Context, m machine, l layout, logger *slog.Logg
 const unknown = "unknown"
 
 // undoKernel undoes what lasts until the next boot. Processes come first, because they hold mounts,
-// cgroups and network namespaces. others is a sign of another kubelet, "" if there is none. If there is
-// another kubelet, what it shares with this node is kept: the parent cgroup of all pods, the
-// controllers that are passed on to it, and the sysctls. The result is others, or a sign found here.
+// cgroups and network namespaces. others is a sign of another kubelet, "" if there is none. If
+// there is another kubelet, what it shares with this node is kept: the parent cgroup of all pods,
+// the controllers that are passed on to it, and the sysctls. The result is others, or a sign found
+// here.
 func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others string, logger *slog.Logger) (string, error) {
 	roots, err := m.hierarchies()
 	if err != nil {
@@ -154,8 +155,8 @@ func removeLinks(ctx context.Context, pods netip.Prefix) error {
 	})
 }
 
-// isPodLink reports whether an interface is the machine's end of a pod's link. CNI's ptp plugin names
-// it "veth" and eight digits, and its only address is that of the gateway.
+// isPodLink reports whether an interface is the machine's end of a pod's link. CNI's ptp plugin
+// names it "veth" and eight digits, and its only address is that of the gateway.
 func isPodLink(name string, addresses []net.Addr, pods netip.Prefix) bool {
 	gateway := netip.PrefixFrom(pods.Addr().Next(), pods.Addr().BitLen())
 	for _, address := range addresses {

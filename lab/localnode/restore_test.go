@@ -82,8 +82,8 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// TestKillAll starts two processes of a program with the name of a node's program: one with a path in
-// the node's directory, one without.
+// TestKillAll starts two processes of a program with the name of a node's program: one with a path
+// in the node's directory, one without.
 func TestKillAll(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {

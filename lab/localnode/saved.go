@@ -22,8 +22,9 @@ import (
 // savedName is the file in the node's directory that records the state of the machine.
 const savedName = "before.json"
 
-// saved is the state of the machine before the node. It contains values only. This package fixes which
-// sysctls, directories and hierarchies they apply to, and rejects a file that names any other.
+// saved is the state of the machine before the node. It contains values only. This package fixes
+// which sysctls, directories and hierarchies they apply to, and rejects a file that names any
+// other.
 type saved struct {
 	// Boot identifies the current boot (random(4), boot_id). Sysctls, cgroups and interfaces do not
 	// outlast it.

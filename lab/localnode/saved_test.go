@@ -213,8 +213,8 @@ func (f *fixture) expectRejected(text string) {
 	}
 }
 
-// TestLinksAreNotFollowed checks that a symbolic link is not followed, whether it replaces the file, its
-// directory or a sysctl.
+// TestLinksAreNotFollowed checks that a symbolic link is not followed, whether it replaces the
+// file, its directory or a sysctl.
 func TestLinksAreNotFollowed(t *testing.T) {
 	f := newFixture(t)
 	f.prepare()
@@ -279,7 +279,8 @@ func TestAfterReboot(t *testing.T) {
 	}
 }
 
-// TestOwnProcesses checks that processes of another kubelet's containers are not taken for the node's.
+// TestOwnProcesses checks that processes of another kubelet's containers are not taken for the
+// node's.
 func TestOwnProcesses(t *testing.T) {
 	sleep := exec.Command("sleep", "60")
 	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

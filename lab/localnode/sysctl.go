@@ -18,10 +18,11 @@ type sysctl struct {
 }
 
 // changedSysctls returns the sysctls that the components change, in the order in which they are
-// restored. The kubelet sets the first six (k8s.io/component-helpers/node/util/sysctl), the CNI plugin
-// ip_forward. A write to ip_forward also sets the forwarding of every interface and accept_redirects
-// (net/ipv4/devinet.c, inet_forward_change), so these follow. The ranges are those of the kernel's
-// tables: mm/util.c, mm/oom_kill.c, kernel/panic.c, security/keys/sysctl.c and net/ipv4/devinet.c.
+// restored. The kubelet sets the first six (k8s.io/component-helpers/node/util/sysctl), the CNI
+// plugin ip_forward. A write to ip_forward also sets the forwarding of every interface and
+// accept_redirects (net/ipv4/devinet.c, inet_forward_change), so these follow. The ranges are those
+// of the kernel's tables: mm/util.c, mm/oom_kill.c, kernel/panic.c, security/keys/sysctl.c and
+// net/ipv4/devinet.c.
 func changedSysctls() []sysctl {
 	return []sysctl{
 		{"vm/overcommit_memory", 0, 2},
@@ -42,7 +43,8 @@ func (s sysctl) has(name string) bool {
 	return err == nil && matched && fs.ValidPath(name)
 }
 
-// checkSysctl returns an error unless the components change the named sysctl and it can have the value.
+// checkSysctl returns an error unless the components change the named sysctl and it can have the
+// value.
 func checkSysctl(name string, value int64) error {
 	for _, s := range changedSysctls() {
 		if !s.has(name) {
@@ -98,8 +100,8 @@ func readSysctls(m machine) (map[string]int64, error) {
 	return values, nil
 }
 
-// writeSysctls restores values. It does not write a value that is unchanged, and skips sysctls that no
-// longer exist, such as those of an interface.
+// writeSysctls restores values. It does not write a value that is unchanged, and skips sysctls that
+// no longer exist, such as those of an interface.
 func writeSysctls(m machine, values map[string]int64) error {
 	root, err := openSysctls(m)
 	if err != nil {

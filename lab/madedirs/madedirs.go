@@ -5,8 +5,8 @@
 //	err := made.Make("/", 0o755, save)  // calls save before and after it creates them
 //	err = made.Remove("/", logger)      // in any process that reads what was saved
 //
-// Remove removes only empty directories, and only those that Make created. A directory is identified
-// by [owned.Identity], so one that another program created in its place is kept.
+// Remove removes only empty directories, and only those that Make created. A directory is
+// identified by [owned.Identity], so one that another program created in its place is kept.
 package madedirs
 
 import (
@@ -24,8 +24,8 @@ import (
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// Dirs maps the absolute path of each directory to its identity, "" before it is created. In JSON it
-// is an object. Paths are relative to a root, "/" except in tests.
+// Dirs maps the absolute path of each directory to its identity, "" before it is created. In JSON
+// it is an object. Paths are relative to a root, "/" except in tests.
 type Dirs map[string]string
 
 // Missing returns those of the directories and their parents that do not exist.
@@ -41,8 +41,8 @@ func Missing(root string, dirs ...string) Dirs {
 	return missing
 }
 
-// Make creates the directories with the given permissions. One that exists by now is dropped from d.
-// Make calls save before it creates the first directory and after the last.
+// Make creates the directories with the given permissions. One that exists by now is dropped from
+// d. Make calls save before it creates the first directory and after the last.
 func (d Dirs) Make(root string, perm fs.FileMode, save func() error) error {
 	if err := save(); err != nil {
 		return err

@@ -49,8 +49,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestExistingDirectory checks that Make does not claim a directory that has appeared since Missing,
-// and makes nothing that it cannot save.
+// TestExistingDirectory checks that Make does not claim a directory that has appeared since
+// Missing, and makes nothing that it cannot save.
 func TestExistingDirectory(t *testing.T) {
 	root := t.TempDir()
 	made := Missing(root, "/a/b")

@@ -1,5 +1,5 @@
-// Package programs runs real programs in experiments: nginx, Apache httpd, wrk and ffmpeg, as they are
-// installed on this machine.
+// Package programs runs real programs in experiments: nginx, Apache httpd, wrk and ffmpeg, as they
+// are installed on this machine.
 //
 //	nginx, err := programs.Find("nginx")
 //	site := programs.Site{Dir: dir, Address: "127.0.0.1:8080", Bytes: 1000, Workers: 4}

@@ -38,9 +38,9 @@ func (p Program) ID() (string, error) {
 	return p.Name + "-" + hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
-// Image returns an OCI image that runs the program as root. It has the program, Apache's modules, and
-// the libraries that these load, at the same paths as on this machine. It has no configuration that
-// would serve a page: mount one. The whole image is in memory.
+// Image returns an OCI image that runs the program as root. It has the program, Apache's modules,
+// and the libraries that these load, at the same paths as on this machine. It has no configuration
+// that would serve a page: mount one. The whole image is in memory.
 func (p Program) Image() (v1.Image, error) {
 	files, err := p.files()
 	if err != nil {
@@ -95,8 +95,8 @@ func beside(names []string, other, library string) string {
 	return ""
 }
 
-// librariesOf returns the shared libraries that the dynamic loader loads with a file, and the loader:
-// ldd(1) prints one per line, as "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)".
+// librariesOf returns the shared libraries that the dynamic loader loads with a file, and the
+// loader: ldd(1) prints one per line, as "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)".
 func librariesOf(file string) (paths []string, err error) {
 	out, err := exec.Command("ldd", file).CombinedOutput()
 	if err != nil {

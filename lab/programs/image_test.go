@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestImage checks that an image has the program, its modules and all of their libraries, and that its
-// name depends on the files only.
+// TestImage checks that an image has the program, its modules and all of their libraries, and that
+// its name depends on the files only.
 func TestImage(t *testing.T) {
 	p := find(t, "apache2")
 	id, err := p.ID()

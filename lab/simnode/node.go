@@ -1,7 +1,7 @@
 // Package simnode creates simulated nodes: objects in a real API server that describe machines that
 // do not exist. [Nodes] builds them from groups of equal machines and [Create] creates them. KWOK
-// simulates the kubelet of each, so in the API the node becomes ready and its pods run. Each node has
-// the NodeResourceTopology that Pinfold's agent would publish for such a machine.
+// simulates the kubelet of each, so in the API the node becomes ready and its pods run. Each node
+// has the NodeResourceTopology that Pinfold's agent would publish for such a machine.
 package simnode
 
 import (

@@ -31,8 +31,8 @@ func ShapeNames() []string { return slices.Sorted(maps.Keys(namedShapes())) }
 //
 //	packages:2,numa:4,llcs:4,cores:4,threads:2
 //
-// of packages per machine, NUMA nodes per package, LLCs per NUMA node, cores per LLC and threads per
-// core, in any order. It returns the shape and a name that can be part of a node's name.
+// of packages per machine, NUMA nodes per package, LLCs per NUMA node, cores per LLC and threads
+// per core, in any order. It returns the shape and a name that can be part of a node's name.
 func ParseShape(text string) (shape topology.Shape, name string, err error) {
 	if shape, ok := namedShapes()[text]; ok {
 		return shape, text, nil

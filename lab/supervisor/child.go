@@ -12,8 +12,9 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// The time between two calls of a child's Ready function is a tenth of the time since its start, within
-// these limits. A child that starts slowly, because the machine is busy, is not kept busier by that.
+// The time between two calls of a child's Ready function is a tenth of the time since its start,
+// within these limits. A child that starts slowly, because the machine is busy, is not kept busier
+// by that.
 const (
 	minReadyInterval = 25 * time.Millisecond
 	maxReadyInterval = 2 * time.Second

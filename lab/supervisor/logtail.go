@@ -20,8 +20,8 @@ const (
 	lineBytes = 500
 )
 
-// logTail formats the last lines of a log as the end of an error message. If the log cannot be read,
-// it returns only its path and the reason.
+// logTail formats the last lines of a log as the end of an error message. If the log cannot be
+// read, it returns only its path and the reason.
 func logTail(path string) string {
 	text, err := readTail(path, tailBytes)
 	if err != nil {

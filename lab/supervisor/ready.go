@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// probeTimeout limits one readiness request. A child that serves answers within milliseconds, but on a
-// busy machine kube-apiserver needs seconds for a TLS handshake and its checks, and a request that is
-// abandoned costs it as much as one that is not.
+// probeTimeout limits one readiness request. A child that serves answers within milliseconds, but
+// on a busy machine kube-apiserver needs seconds for a TLS handshake and its checks, and a request
+// that is abandoned costs it as much as one that is not.
 const probeTimeout = 15 * time.Second
 
 // Answers returns a function for Spec.Ready that succeeds when url answers with status 200.
@@ -37,8 +37,8 @@ func Answers(client *http.Client, url string) func(context.Context) error {
 }
 
 // Accepts returns a function for Spec.Ready that succeeds when the Unix socket at path accepts a
-// connection. The path may have any length: the directory is opened and named through /proc, because
-// the address of a socket is limited to 107 bytes (unix(7)).
+// connection. The path may have any length: the directory is opened and named through /proc,
+// because the address of a socket is limited to 107 bytes (unix(7)).
 func Accepts(path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		dir, err := os.Open(filepath.Dir(path))

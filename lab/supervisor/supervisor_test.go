@@ -128,8 +128,8 @@ func TestGivesUpWithTheReason(t *testing.T) {
 	}
 }
 
-// The error of a child that panics contains the reason and the log lines before it, but not the stack
-// traces after it.
+// The error of a child that panics contains the reason and the log lines before it, but not the
+// stack traces after it.
 func TestPanicIsExplained(t *testing.T) {
 	s := supervisor.New(supervisor.Options{MaxFailures: 2, Pause: time.Millisecond})
 	defer s.Close()

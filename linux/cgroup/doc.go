@@ -47,12 +47,12 @@
 //
 // # Partitions
 //
-// A group of version 2 that is a partition has its CPUs for itself: no other group of the machine runs
-// on them. Since Linux 6.7 this is possible below members (groups that are not partitions), if all of
-// these have the CPUs as exclusive ones. So [Plan] first ends the partitions that change and takes
-// exclusive CPUs away, children before parents; then it changes CPUs; then it gives exclusive CPUs,
-// parents before children, and makes partitions. The kernel accepts the write also if the partition is
-// not valid, and says why in the file: a [PartitionError].
+// A group of version 2 that is a partition has its CPUs for itself: no other group of the machine
+// runs on them. Since Linux 6.7 this is possible below members (groups that are not partitions), if
+// all of these have the CPUs as exclusive ones. So [Plan] first ends the partitions that change and
+// takes exclusive CPUs away, children before parents; then it changes CPUs; then it gives exclusive
+// CPUs, parents before children, and makes partitions. The kernel accepts the write also if the
+// partition is not valid, and says why in the file: a [PartitionError].
 //
 // # Making groups
 //

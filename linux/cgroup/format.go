@@ -62,8 +62,8 @@ func parseCount[T content](s T) (uint64, error) {
 	return uint64(uint32(-n)), nil
 }
 
-// parseTotal is parseTime for a total that ends at the largest duration. Totals of throttled time are
-// off by centuries on kernels that have once computed a negative time.
+// parseTotal is parseTime for a total that ends at the largest duration. Totals of throttled time
+// are off by centuries on kernels that have once computed a negative time.
 func parseTotal[T content](s T, unit time.Duration) (time.Duration, error) {
 	n, err := parseNumber(s)
 	if err == nil && n > uint64(math.MaxInt64/unit) {
@@ -89,8 +89,9 @@ func parseQuota[T content](s T) (time.Duration, error) {
 	return parseMicroseconds(s)
 }
 
-// parseCPUMax parses cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD". Some vendors' kernels
-// have a third field, the burst, from an early version of CPU Burst. Other further fields are ignored.
+// parseCPUMax parses cpu.max: "QUOTA PERIOD" in microseconds, or "max PERIOD". Some vendors'
+// kernels have a third field, the burst, from an early version of CPU Burst. Other further fields
+// are ignored.
 func parseCPUMax[T content](s T) (max bandwidth.Limits, err error) {
 	quota, rest := cutWord(s)
 	period, rest := cutWord(rest)

@@ -48,9 +48,9 @@ func Open(root string) (*FS, error) {
 	return fs, nil
 }
 
-// OpenUsage is Open for callers that need no more than the CPU time that groups use, which version 2
-// counts without any controller: the controllers cpu and cpuset may have no hierarchy. Their files
-// are then missing in all groups. See [FS.Require].
+// OpenUsage is Open for callers that need no more than the CPU time that groups use, which version
+// 2 counts without any controller: the controllers cpu and cpuset may have no hierarchy. Their
+// files are then missing in all groups. See [FS.Require].
 func OpenUsage(root string) (*FS, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -256,8 +256,8 @@ func (fs *FS) missingError(group string, f File) error {
 	return fmt.Errorf("%s: %w", dir, &UnsupportedError{string(f), f.since()})
 }
 
-// CheckEnabled returns an error that wraps ErrNotEnabled, and says what to do, for a group of version
-// 2 without a controller.
+// CheckEnabled returns an error that wraps ErrNotEnabled, and says what to do, for a group of
+// version 2 without a controller.
 func (fs *FS) CheckEnabled(group string, c Controller) error {
 	dir := fs.Dir(c, group)
 	var lacks *HierarchyError
@@ -272,9 +272,9 @@ func (fs *FS) CheckEnabled(group string, c Controller) error {
 
 // howToEnable says how a group of version 2 gets a controller.
 //
-// systemd enables the cpu controller for units with a CPU weight or quota, and cpuset for those with
-// AllowedCPUs. CPUAccounting has no such effect since Linux 4.15, where usage needs no controller
-// (unit_get_cgroup_mask and get_cpu_accounting_mask of systemd 239 to 257).
+// systemd enables the cpu controller for units with a CPU weight or quota, and cpuset for those
+// with AllowedCPUs. CPUAccounting has no such effect since Linux 4.15, where usage needs no
+// controller (unit_get_cgroup_mask and get_cpu_accounting_mask of systemd 239 to 257).
 func (fs *FS) howToEnable(group string, c Controller) string {
 	unit, property := path.Base(group), map[Controller]string{CPU: "CPUWeight=100", CPUSet: "AllowedCPUs=LIST"}[c]
 	manager, isUser := userManager(group)
@@ -305,7 +305,8 @@ func userManager(group string) (manager string, ok bool) {
 	return "", false
 }
 
-// hasController reports whether a group of version 2 has a controller. If that is not known, it does.
+// hasController reports whether a group of version 2 has a controller. If that is not known, it
+// does.
 func hasController(dir string, c Controller) bool {
 	has, err := readWords(filepath.Join(dir, controllersFile))
 	return err != nil || slices.Contains(has, string(c))

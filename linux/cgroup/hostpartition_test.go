@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// testHostPartition makes a container a partition whose parents are members, changes its kind and CPUs,
-// and ends it. No group outside a partition may run on its CPUs.
+// testHostPartition makes a container a partition whose parents are members, changes its kind and
+// CPUs, and ends it. No group outside a partition may run on its CPUs.
 func testHostPartition(t *testing.T, fs *FS, top string) {
 	if err := fs.CheckPartitions(); err != nil {
 		if unsupported := (*UnsupportedError)(nil); fs.Layout().CPUSet == V2 && !errors.As(err, &unsupported) {

@@ -71,8 +71,8 @@ func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
 }
 
 // Own returns the group of this process in a controller's hierarchy. In a container with a cgroup
-// namespace of its own, the kernel does not name groups above the container's: Own then looks for the
-// group of version 2 that lists this process.
+// namespace of its own, the kernel does not name groups above the container's: Own then looks for
+// the group of version 2 that lists this process.
 func (fs *FS) Own(c Controller) (string, error) {
 	name := filepath.Join(fs.root, "proc/self/cgroup")
 	f, err := os.Open(name)

@@ -71,8 +71,8 @@ func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, er
 // is listed as 0.
 func ProcessesIn(dir string) ([]int, error) { return idsIn(dir, Procs) }
 
-// ThreadsIn lists the threads of the group with the given directory in the cpu controller's hierarchy,
-// otherwise like ProcessesIn.
+// ThreadsIn lists the threads of the group with the given directory in the cpu controller's
+// hierarchy, otherwise like ProcessesIn.
 func (fs *FS) ThreadsIn(dir string) ([]int, error) {
 	if fs.layout.CPU == V2 {
 		return idsIn(dir, Threads)

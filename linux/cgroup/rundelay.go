@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunDelays returns how long each thread of a group, and of the groups below it, has waited for CPUs since it
-// was started, also while it was throttled (/proc/ID/schedstat, Documentation/scheduler/sched-stats.rst). The
-// error is an UnsupportedError if the kernel does not count that.
+// RunDelays returns how long each thread of a group, and of the groups below it, has waited for
+// CPUs since it was started, also while it was throttled (/proc/ID/schedstat,
+// Documentation/scheduler/sched-stats.rst). The error is an UnsupportedError if the kernel does not
+// count that.
 func (fs *FS) RunDelays(group string) (map[int]time.Duration, error) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		return nil, &UnsupportedError{"/proc/ID/schedstat (CONFIG_SCHED_INFO)", ""}
@@ -40,7 +41,8 @@ func (fs *FS) RunDelays(group string) (map[int]time.Duration, error) {
 	return delays, nil
 }
 
-// runDelay reads the second of the three numbers, in nanoseconds. It is 0 for a thread that has ended.
+// runDelay reads the second of the three numbers, in nanoseconds. It is 0 for a thread that has
+// ended.
 func runDelay(name string) (time.Duration, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {

@@ -55,8 +55,8 @@ func (w Wanted) bandwidth() bool {
 	return w.Quota != nil || w.Period != nil || w.Burst != nil
 }
 
-// Read reads all settings of a group. NoBurst, NoIdle and NoBVT are set on kernels without these files.
-// The error is ErrGone if the group does not exist.
+// Read reads all settings of a group. NoBurst, NoIdle and NoBVT are set on kernels without these
+// files. The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
 	s, err := fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, BVT: true, Partition: true})
 	if err != nil {

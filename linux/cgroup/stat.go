@@ -16,7 +16,8 @@ type Stat struct {
 	ThrottledTime time.Duration
 	Bursts        uint64        // periods in which the group used more than its quota
 	BurstTime     time.Duration // CPU time used beyond the quota
-	// NoBursts is true if the kernel is older than BurstStatisticsSince: it counts periods, but no bursts.
+	// NoBursts is true if the kernel is older than BurstStatisticsSince: it counts periods, but no
+	// bursts.
 	NoBursts bool
 	Usage    time.Duration // CPU time used
 }
@@ -67,8 +68,8 @@ func parseUserSystem(text string) (times [2]time.Duration, err error) {
 }
 
 // parseStat parses cpu.stat: lines of a name and a number. Version 1 has times in nanoseconds and
-// no usage, version 2 has microseconds. Other lines are ignored, because vendors add their own. Fields
-// without a name are 0: a group without the cpu controller has only usage.
+// no usage, version 2 has microseconds. Other lines are ignored, because vendors add their own.
+// Fields without a name are 0: a group without the cpu controller has only usage.
 func parseStat(v Version, text string) (Stat, error) {
 	var s Stat
 	if err := s.parse(v, []byte(text)); err != nil {

@@ -35,8 +35,8 @@ type StatReader struct {
 // statSize is larger than cpu.stat of Linux 6.18, which has 300 bytes. Vendors' kernels have more.
 const statSize = 640
 
-// OpenStat opens the statistics of a group. The error is ErrGone if the group does not exist. A group
-// without a cpu controller has only usage, as [FS.Stat] describes.
+// OpenStat opens the statistics of a group. The error is ErrGone if the group does not exist. A
+// group without a cpu controller has only usage, as [FS.Stat] describes.
 func (fs *FS) OpenStat(group string) (*StatReader, error) {
 	stat, err := fs.hold(group, CPUStat)
 	if err != nil && (fs.layout.CPU == V2 || !isUnsupported(err)) {
@@ -95,8 +95,8 @@ func (r *StatReader) failed(f File, err error) error {
 	return fmt.Errorf("read %s: %w", r.fs.File(r.group, f), err)
 }
 
-// Limits reads quota, period and burst. A group that cannot have a quota is unlimited: the root, or a
-// group without the cpu controller. Burst is 0 if the kernel does not have it.
+// Limits reads quota, period and burst. A group that cannot have a quota is unlimited: the root, or
+// a group without the cpu controller. Burst is 0 if the kernel does not have it.
 func (r *StatReader) Limits() (bandwidth.Limits, error) {
 	if !r.limitsOpened {
 		if err := r.openLimits(); err != nil {
@@ -197,9 +197,9 @@ func (h *heldFile) close() {
 	}
 }
 
-// read returns the file's content, in the buffer, without white space at the end. The kernel returns
-// such a file completely in one read (single_open of fs/seq_file.c) if the buffer is large enough. So
-// read enlarges a buffer that is full, and reads again.
+// read returns the file's content, in the buffer, without white space at the end. The kernel
+// returns such a file completely in one read (single_open of fs/seq_file.c) if the buffer is large
+// enough. So read enlarges a buffer that is full, and reads again.
 func (h *heldFile) read(buffer *[]byte) ([]byte, error) {
 	if h.ordinary {
 		var is unix.Stat_t

@@ -178,8 +178,8 @@ func TestStatReaderFixture(t *testing.T) {
 	}
 }
 
-// TestLimitsNotEnabled reads a version 2 group that has statistics but no limits, until the controller
-// is enabled.
+// TestLimitsNotEnabled reads a version 2 group that has statistics but no limits, until the
+// controller is enabled.
 func TestLimitsNotEnabled(t *testing.T) {
 	root := unpackFile(t, "testdata/v2-not-enabled.txtar")
 	fs, err := Open(root)

@@ -15,8 +15,8 @@ func (fs *FS) Everything() ([]string, error) {
 // Meter measures the CPU time that groups use. The zero value is ready to use.
 type Meter struct{ last map[string]time.Duration }
 
-// Used returns the CPU time that groups have used together since the last call. It is complete if the
-// same groups were read then.
+// Used returns the CPU time that groups have used together since the last call. It is complete if
+// the same groups were read then.
 func (m *Meter) Used(fs *FS, groups []string) (used time.Duration, complete bool) {
 	now := make(map[string]time.Duration, len(groups))
 	both := 0

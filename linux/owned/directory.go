@@ -54,8 +54,9 @@ func Open(dir string) (*os.Root, error) {
 	return root, nil
 }
 
-// Make creates a directory and those above it that are missing. It creates nothing below a directory, or
-// through a link, that another user can change. An existing directory is left as it is.
+// Make creates a directory and those above it that are missing. It creates nothing below a
+// directory, or through a link, that another user can change. An existing directory is left as it
+// is.
 func Make(dir string, perm fs.FileMode) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

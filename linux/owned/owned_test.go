@@ -74,7 +74,8 @@ func TestOpenLooksAtModes(t *testing.T) {
 	}
 }
 
-// TestMake: missing directories are made, but none below a directory, or through a link, of another user.
+// TestMake: missing directories are made, but none below a directory, or through a link, of another
+// user.
 func TestMake(t *testing.T) {
 	needsRoot(t)
 	top := dirs(t, 0o755)[0]

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cookie is a core-scheduling cookie as the kernel shows it: a number that is valid until the machine is
-// shut down. 0 stands for none.
+// Cookie is a core-scheduling cookie as the kernel shows it: a number that is valid until the
+// machine is shut down. 0 stands for none.
 type Cookie uint64
 
 // Of returns the cookie of a thread, or of the calling thread if it is 0. The error wraps
-// [unix.ESRCH] if there is no such thread, [unix.ENODEV] if no core of the machine has several threads,
-// [unix.EINVAL] if the kernel has no core scheduling, and [unix.EPERM] if this process lacks
-// CAP_SYS_PTRACE.
+// [unix.ESRCH] if there is no such thread, [unix.ENODEV] if no core of the machine has several
+// threads, [unix.EINVAL] if the kernel has no core scheduling, and [unix.EPERM] if this process
+// lacks CAP_SYS_PTRACE.
 func Of(thread int) (Cookie, error) {
 	var cookie uint64
 	_, _, errno := unix.Syscall6(unix.SYS_PRCTL, unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_GET, uintptr(thread),
@@ -40,9 +40,9 @@ func clearCookies(threads []int) error {
 	return share(threads, prepare, VisitCPUs)
 }
 
-// VisitCPUs runs the calling thread once on each of its CPUs, so that each schedules anew: one that the
-// kernel left idle because of a cookie stays idle when the cookie is gone, until it has something new to
-// schedule. The thread stays on the last CPU, so it must end soon.
+// VisitCPUs runs the calling thread once on each of its CPUs, so that each schedules anew: one that
+// the kernel left idle because of a cookie stays idle when the cookie is gone, until it has
+// something new to schedule. The thread stays on the last CPU, so it must end soon.
 func VisitCPUs() error {
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
@@ -67,8 +67,8 @@ func Join(member int, threads []int) error {
 	return share(threads, func() error { return schedCore(unix.PR_SCHED_CORE_SHARE_FROM, member) }, nil)
 }
 
-// Create gives threads a new cookie, after before has been called with it. Threads that have ended are
-// skipped. If before returns an error, no thread gets it.
+// Create gives threads a new cookie, after before has been called with it. Threads that have ended
+// are skipped. If before returns an error, no thread gets it.
 func Create(threads []int, before func(Cookie) error) error {
 	return share(threads, func() error {
 		if err := schedCore(unix.PR_SCHED_CORE_CREATE, 0); err != nil {
@@ -82,8 +82,8 @@ func Create(threads []int, before func(Cookie) error) error {
 	}, nil)
 }
 
-// share gives threads the cookie of a thread that first calls prepare, and then finish unless that is
-// nil. That thread ends afterwards, so no other goroutine ever runs with its cookie.
+// share gives threads the cookie of a thread that first calls prepare, and then finish unless that
+// is nil. That thread ends afterwards, so no other goroutine ever runs with its cookie.
 func share(threads []int, prepare, finish func() error) error {
 	done := make(chan error)
 	go func() {

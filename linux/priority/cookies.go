@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Cookies gives the threads of batch work one cookie, and takes it from others. The cookie is kept in a
-// file, so that a later process recognises it.
+// Cookies gives the threads of batch work one cookie, and takes it from others. The cookie is kept
+// in a file, so that a later process recognises it.
 type Cookies struct {
 	groups *cgroup.FS
 	file   string
@@ -43,8 +43,8 @@ func OpenCookies(groups *cgroup.FS, file string) (*Cookies, error) {
 // Used reports whether threads may have the cookie.
 func (c *Cookies) Used() bool { return c.ours != 0 }
 
-// Give gives the cookie to all threads of the groups and the groups below. Those that start meanwhile
-// may be missed, unless a thread with the cookie starts them.
+// Give gives the cookie to all threads of the groups and the groups below. Those that start
+// meanwhile may be missed, unless a thread with the cookie starts them.
 func (c *Cookies) Give(groups []string) error {
 	var with, without []int
 	if err := c.each(groups, func(thread int, cookie Cookie) {
@@ -111,8 +111,8 @@ func (c *Cookies) each(groups []string, f func(thread int, cookie Cookie)) error
 	})
 }
 
-// EachThread calls f for each thread of some groups and the groups below, and joins the errors. Groups
-// and threads may end meanwhile.
+// EachThread calls f for each thread of some groups and the groups below, and joins the errors.
+// Groups and threads may end meanwhile.
 func EachThread(fs *cgroup.FS, groups []string, f func(thread int) error) error {
 	var errs []error
 	for _, group := range groups {

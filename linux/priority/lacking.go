@@ -17,9 +17,9 @@ import (
 // sysctl switches Group Identity on. Its first kernels, and its predecessor, do not have it.
 const sysctl = "proc/sys/kernel/sched_group_identity_enabled"
 
-// Lacking returns why mechanisms cannot be used on the machine with the given root directory, in words
-// for users. The settings of a group tell which files the kernel has, and cores is the result of
-// [CheckCores].
+// Lacking returns why mechanisms cannot be used on the machine with the given root directory, in
+// words for users. The settings of a group tell which files the kernel has, and cores is the result
+// of [CheckCores].
 func Lacking(root string, groups *cgroup.FS, settings cgroup.Settings, cores error) map[colocation.Mechanism]string {
 	lacking := map[colocation.Mechanism]string{}
 	if settings.NoIdle {
@@ -50,8 +50,8 @@ func lackingBVT(root string, settings cgroup.Settings) string {
 	return ""
 }
 
-// CheckCores returns nil if the kernel this process runs on schedules cores now. Otherwise the error
-// is as that of [Of].
+// CheckCores returns nil if the kernel this process runs on schedules cores now. Otherwise the
+// error is as that of [Of].
 func CheckCores() error {
 	_, err := Of(0)
 	return err

@@ -36,8 +36,9 @@ func NewWaits(fs *cgroup.FS) *Waits {
 	return &Waits{delays: fs.RunDelays, now: time.Now, groups: map[string]*groupWait{}}
 }
 
-// Share returns the share of the last ten seconds, or of the time since its first call for the group,
-// in which a thread of the group waited. known is false if there are fewer than two readings.
+// Share returns the share of the last ten seconds, or of the time since its first call for the
+// group, in which a thread of the group waited. known is false if there are fewer than two
+// readings.
 func (w *Waits) Share(group string) (share float64, known bool) {
 	g, now := w.groups[group], w.now()
 	if g == nil || now.Sub(g.last().at) >= waitInterval {

@@ -16,8 +16,8 @@ import (
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// pingPong makes two threads on one CPU wake each other by pipes, so that each round has two context
-// switches. It returns the CPU time per switch.
+// pingPong makes two threads on one CPU wake each other by pipes, so that each round has two
+// context switches. It returns the CPU time per switch.
 func pingPong(b testing.TB, rounds int) time.Duration {
 	var one unix.CPUSet
 	one.Set(0)
@@ -57,10 +57,11 @@ func pingPong(b testing.TB, rounds int) time.Duration {
 	return (<-used + <-used) / time.Duration(2*rounds)
 }
 
-// BenchmarkSwitch measures what tracing costs per context switch, with threads that do nothing but switch: of
-// groups that are not watched, beside 100 that are, and of one that is. x-untraced is the CPU time of the
-// threads compared with that without tracing in the same run. program-ns is the time of the program at
-// sched_switch by the kernel's own statistics, which add to it; estimated-ns is by [Tracer.Cost].
+// BenchmarkSwitch measures what tracing costs per context switch, with threads that do nothing but
+// switch: of groups that are not watched, beside 100 that are, and of one that is. x-untraced is
+// the CPU time of the threads compared with that without tracing in the same run. program-ns is the
+// time of the program at sched_switch by the kernel's own statistics, which add to it; estimated-ns
+// is by [Tracer.Cost].
 func BenchmarkSwitch(b *testing.B) {
 	fs := cgrouptest.OpenHost(b)
 	own := must(fs.Own(cgroup.CPU))(b)

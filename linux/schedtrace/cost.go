@@ -12,8 +12,8 @@ type Cost struct {
 	Lost uint64 // events that the kernel dropped
 	// Switches is how often a CPU has switched to another thread, watched or not.
 	Switches uint64
-	// SwitchTime is the CPU time of the program that runs in each switch, KernelTime that of all programs.
-	// They are estimated from one run in 64, and do not include programs that run rarely.
+	// SwitchTime is the CPU time of the program that runs in each switch, KernelTime that of all
+	// programs. They are estimated from one run in 64, and do not include programs that run rarely.
 	SwitchTime, KernelTime time.Duration
 	// HandleTime is the CPU time that Run has used.
 	HandleTime time.Duration

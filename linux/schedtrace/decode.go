@@ -17,7 +17,8 @@ const (
 // wholeQueue is WHOLE_QUEUE of the BPF program.
 const wholeQueue = 0x100
 
-// decode decodes the first event of those that the BPF program has sent together, and returns its size.
+// decode decodes the first event of those that the BPF program has sent together, and returns its
+// size.
 func decode(b []byte) (e blame.Event, size int, err error) {
 	if len(b) < eventSize {
 		return e, 0, fmt.Errorf("an event of the kernel has %d bytes, want %d", len(b), eventSize)

@@ -89,8 +89,8 @@ func pin(cpu int) {
 
 func child(what string) *exec.Cmd {
 	command := exec.Command("/proc/self/exe")
-	// The runtime must not interrupt a loop: its thread would sleep until others of its threads, which may be
-	// throttled, have run.
+	// The runtime must not interrupt a loop: its thread would sleep until others of its threads, which
+	// may be throttled, have run.
 	command.Env = append(os.Environ(), childVariable+"="+what, "GODEBUG=asyncpreemptoff=1")
 	return command
 }
@@ -155,7 +155,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestLoss: events are not read for a while, and the ring buffer is too small for those that come meanwhile.
+// TestLoss: events are not read for a while, and the ring buffer is too small for those that come
+// meanwhile.
 func TestLoss(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	group := newGroup(t, fs, "loss", 0)
@@ -195,8 +196,8 @@ func TestTooExpensive(t *testing.T) {
 	}
 }
 
-// TestVanishes: a group is removed while it is traced, another one while nothing runs in it, and processes
-// start and end all the time.
+// TestVanishes: a group is removed while it is traced, another one while nothing runs in it, and
+// processes start and end all the time.
 func TestVanishes(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	open(t, Options{})

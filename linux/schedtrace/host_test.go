@@ -108,8 +108,8 @@ func observe(t testing.TB, fs *cgroup.FS, d time.Duration, groups ...string) *Ob
 	return o
 }
 
-// trace traces groups for a time. It calls during before tracing begins, when it has begun, and after each
-// event.
+// trace traces groups for a time. It calls during before tracing begins, when it has begun, and
+// after each event.
 func trace(t testing.TB, fs *cgroup.FS, options Options, d time.Duration, during func(), groups ...string) *Observation {
 	t.Helper()
 	tracer := open(t, options)
@@ -202,8 +202,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledTogether: two threads that always want to run share a quota of 10 ms in 100 ms on a CPU. While
-// one runs, the other waits; after that both are throttled.
+// TestThrottledTogether: two threads that always want to run share a quota of 10 ms in 100 ms on a
+// CPU. While one runs, the other waits; after that both are throttled.
 func TestThrottledTogether(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	group := newGroup(t, fs, "together", 10*time.Millisecond)
@@ -220,8 +220,8 @@ func TestThrottledTogether(t *testing.T) {
 	}
 }
 
-// TestTurns: two groups with a busy thread each take turns on a CPU. While one runs, the other's thread waits
-// behind it.
+// TestTurns: two groups with a busy thread each take turns on a CPU. While one runs, the other's
+// thread waits behind it.
 func TestTurns(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	a, b := newGroup(t, fs, "a", 0), newGroup(t, fs, "b", 0)

@@ -11,11 +11,12 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Monitor observes how long the threads of groups wait for CPUs and are throttled, for as long as it runs.
-// The groups may change. Its methods may be called concurrently, Run by one goroutine at a time.
+// Monitor observes how long the threads of groups wait for CPUs and are throttled, for as long as
+// it runs. The groups may change. Its methods may be called concurrently, Run by one goroutine at a
+// time.
 //
-// It needs no list of all threads: a thread is observed from the first event about it on. In a PID namespace
-// of its own a process cannot list the threads of others.
+// It needs no list of all threads: a thread is observed from the first event about it on. In a PID
+// namespace of its own a process cannot list the threads of others.
 type Monitor struct {
 	groups  *cgroup.FS
 	options Options
@@ -34,14 +35,14 @@ type Monitor struct {
 	passed   Cost // of earlier runs
 }
 
-// NewMonitor returns a monitor. delay receives each delay of a group's threads when it has ended; it must
-// not call methods of the monitor.
+// NewMonitor returns a monitor. delay receives each delay of a group's threads when it has ended;
+// it must not call methods of the monitor.
 func NewMonitor(groups *cgroup.FS, o Options, delay func(group string, d blame.Delay)) *Monitor {
 	return &Monitor{groups: groups, options: o, delay: delay}
 }
 
-// Set replaces the groups to observe, by path. They need not exist. Groups below them count as parts of
-// them, up to 256 for each.
+// Set replaces the groups to observe, by path. They need not exist. Groups below them count as
+// parts of them, up to 256 for each.
 func (m *Monitor) Set(groups []string) {
 	wanted := map[string]bool{}
 	for _, group := range groups {
@@ -54,15 +55,15 @@ func (m *Monitor) Set(groups []string) {
 	}
 }
 
-// mostInner is how many groups count for one container at most, so that a container that makes groups cannot
-// use up the table of all groups that are traced.
+// mostInner is how many groups count for one container at most, so that a container that makes
+// groups cannot use up the table of all groups that are traced.
 const mostInner = 256
 
 // planAgainAfter is how often Monitor looks for groups that were created, or created again.
 const planAgainAfter = 10 * time.Second
 
-// Run observes the groups until ctx ends, in which case it returns nil. If tracing costs more than it may,
-// the error is a CostError.
+// Run observes the groups until ctx ends, in which case it returns nil. If tracing costs more than
+// it may, the error is a CostError.
 func (m *Monitor) Run(ctx context.Context) error {
 	t, err := Open(m.options)
 	if err != nil {
@@ -148,8 +149,8 @@ func (m *Monitor) analyse(start time.Duration) {
 		Delay: func(g blame.Group, d blame.Delay) { m.delay(m.names[g], d) }})
 }
 
-// follow traces the groups that are wanted now, and those below them. Most of it takes long, so mu is not
-// locked then.
+// follow traces the groups that are wanted now, and those below them. Most of it takes long, so mu
+// is not locked then.
 func (m *Monitor) follow(t *Tracer, wanted map[string]bool) error {
 	ids := list(m.groups)
 	subjects, names := map[string]blame.Group{}, map[blame.Group]string{}
@@ -192,14 +193,14 @@ func (m *Monitor) adopt(next plan, subjects map[string]blame.Group, names map[bl
 // Waited is for how long at least one thread of a group has waited for a CPU.
 type Waited struct {
 	Total time.Duration
-	// Until is the time up to which that is known, and Epoch a number that changes when counting begins anew
-	// because events were lost.
+	// Until is the time up to which that is known, and Epoch a number that changes when counting
+	// begins anew because events were lost.
 	Until time.Duration
 	Epoch int
 }
 
-// Waited returns what a group has waited since it has been observed. It is not known while the group is not
-// observed.
+// Waited returns what a group has waited since it has been observed. It is not known while the
+// group is not observed.
 func (m *Monitor) Waited(group string) (w Waited, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

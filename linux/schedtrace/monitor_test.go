@@ -76,8 +76,8 @@ func TestMonitor(t *testing.T) {
 	if got < used*8/10-100*time.Millisecond || got > took+100*time.Millisecond {
 		t.Errorf("it waited %v of %v, while the other used %v", got, took, used)
 	}
-	// A thread waits for a few milliseconds at a time, so nearly all of that has ended. Threads of the Go
-	// runtime wait, too, at the same time.
+	// A thread waits for a few milliseconds at a time, so nearly all of that has ended. Threads of the
+	// Go runtime wait, too, at the same time.
 	if sum, throttled := seen.of(a); sum < waited(a)*8/10-100*time.Millisecond || sum > 2*waited(a) || throttled > 0 {
 		t.Errorf("the delays add up to %v, throttled %v; it waited %v", sum, throttled, waited(a))
 	}
@@ -111,8 +111,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestMonitorInContainer observes a group from a process that has a PID namespace of its own and the
-// capabilities BPF and PERFMON, like the agent's.
+// TestMonitorInContainer observes a group from a process that has a PID namespace of its own and
+// the capabilities BPF and PERFMON, like the agent's.
 func TestMonitorInContainer(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	open(t, Options{})
@@ -130,7 +130,8 @@ func TestMonitorInContainer(t *testing.T) {
 // groupVariable names the group for the child "monitor".
 const groupVariable = "PINFOLD_TEST_GROUP"
 
-// monitor is the child of TestMonitorInContainer: it prints "throttled" when the group is throttled.
+// monitor is the child of TestMonitorInContainer: it prints "throttled" when the group is
+// throttled.
 func monitor() error {
 	fs, err := cgroup.Open("/")
 	if err != nil {

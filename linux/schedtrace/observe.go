@@ -46,7 +46,8 @@ type Request struct {
 	MaxSpans int
 	// Started, if not nil, is called when the states of all threads are known.
 	Started func()
-	// Span, if not nil, receives what each thread did, with the group for which it counts; see blame.Options.
+	// Span, if not nil, receives what each thread did, with the group for which it counts; see
+	// blame.Options.
 	Span func(*Observation, blame.Group, blame.Span)
 	// Edge, if not nil, receives the edges of the quotas' periods.
 	Edge func(*Observation, blame.Event)
@@ -55,8 +56,8 @@ type Request struct {
 // planEvery is how often groups that were made meanwhile are looked for.
 const planEvery = time.Second
 
-// Observe traces groups for a time, or until ctx ends. If tracing ends because of an error, it returns what
-// was observed until then, too.
+// Observe traces groups for a time, or until ctx ends. If tracing ends because of an error, it
+// returns what was observed until then, too.
 func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Options) (*Observation, error) {
 	for _, subject := range request.Groups {
 		if err := groups.CheckEnabled(subject, cgroup.CPU); err != nil {

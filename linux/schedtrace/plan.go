@@ -33,10 +33,10 @@ type plan struct {
 
 func outerFirst(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
 
-// newPlan returns what to trace for some subjects: the threads of these groups and of those below them, and
-// the quotas of these and of all above them. The threads of a group count for the nearest subject. If more
-// than most groups count for one subject, those with the longest paths are left out. ids are the groups of
-// the machine, subjects some of them, both by path.
+// newPlan returns what to trace for some subjects: the threads of these groups and of those below
+// them, and the quotas of these and of all above them. The threads of a group count for the nearest
+// subject. If more than most groups count for one subject, those with the longest paths are left
+// out. ids are the groups of the machine, subjects some of them, both by path.
 func newPlan(ids, subjects map[string]blame.Group, most int) plan {
 	p := plan{map[blame.Group]blame.Group{}, map[blame.Group]blame.Group{}, map[blame.Group]Watch{}}
 	inner := map[blame.Group]int{}
@@ -69,8 +69,8 @@ func nearest(subjects map[string]blame.Group, name string) (subject blame.Group,
 	}
 }
 
-// follow traces what a plan says, in addition to what the last plan said. It reports whether there are
-// threads to trace whose states are not known.
+// follow traces what a plan says, in addition to what the last plan said. It reports whether there
+// are threads to trace whose states are not known.
 func (t *Tracer) follow(last, p plan) (added bool, err error) {
 	for group, what := range p.trace {
 		if last.trace[group]&what == what {

@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 )
 
-// TestPlan: all groups below a subject count for it, or those with the shortest paths if their number is
-// limited.
+// TestPlan: all groups below a subject count for it, or those with the shortest paths if their
+// number is limited.
 func TestPlan(t *testing.T) {
 	ids := map[string]blame.Group{"/": 1, "/a": 2, "/a/pod": 3, "/b": 4}
 	for i := range 300 {

@@ -124,8 +124,8 @@ func Open(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Set sets what is traced of a group, nothing if w is 0. After Start, [Tracer.Snapshot] tells the states of its
-// threads.
+// Set sets what is traced of a group, nothing if w is 0. After Start, [Tracer.Snapshot] tells the
+// states of its threads.
 func (t *Tracer) Set(group blame.Group, w Watch) error {
 	var err error
 	if w != 0 {
@@ -200,8 +200,8 @@ const (
 	settle = 2 * time.Millisecond
 )
 
-// Run passes events to handle, in the order of their times, until ctx ends. It returns the time up to which
-// all events were passed on. If tracing costs more than it may, the error is a CostError.
+// Run passes events to handle, in the order of their times, until ctx ends. It returns the time up
+// to which all events were passed on. If tracing costs more than it may, the error is a CostError.
 func (t *Tracer) Run(ctx context.Context, handle func(blame.Event)) (until time.Duration, err error) {
 	runtime.LockOSThread() // whose CPU time is measured
 	defer runtime.UnlockOSThread()

@@ -37,8 +37,8 @@ func explain(err error) error {
 	return fmt.Errorf("trace the scheduler: %w", KernelError(err))
 }
 
-// KernelError returns the kernel's error without what the library adds for programmers, such as the names of
-// programs. Of a rejected program, it is what the kernel says of the rejection.
+// KernelError returns the kernel's error without what the library adds for programmers, such as the
+// names of programs. Of a rejected program, it is what the kernel says of the rejection.
 func KernelError(err error) error {
 	var verifier *ebpf.VerifierError
 	var errno syscall.Errno

@@ -12,7 +12,8 @@ import (
 	"pinfold.dev/pinfold/test/bpf"
 )
 
-// TestBudgetCharges: CPU time that one CPU spends while others spend and the timer refills the bucket is spent.
+// TestBudgetCharges: CPU time that one CPU spends while others spend and the timer refills the
+// bucket is spent.
 func TestBudgetCharges(t *testing.T) {
 	spec := must(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(bpf.Compile(t, "testdata/budget.bpf.c"))))(t)
 	var kernel struct {

@@ -22,7 +22,8 @@ import (
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 )
 
-// hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread over.
+// hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread
+// over.
 func hold(thread int) {
 	s, err := Load(Options{})
 	if err == nil {
@@ -45,8 +46,8 @@ func (b bench) progress(when string, groups ...string) {
 	}
 }
 
-// TestKilled: when the process that runs the scheduler is killed, its threads run on in the fair class.
-// The process has the capabilities of the agent in its pod, and no others.
+// TestKilled: when the process that runs the scheduler is killed, its threads run on in the fair
+// class. The process has the capabilities of the agent in its pod, and no others.
 func TestKilled(t *testing.T) {
 	b := newBench(t)
 	batch := b.group("batch")
@@ -164,8 +165,8 @@ func TestHotplug(t *testing.T) {
 	b.progress("after", batch)
 }
 
-// TestWatchdog: a thread of batch work that gets no CPU at all makes the kernel end the scheduler, which
-// tells why. Then it runs in the fair class.
+// TestWatchdog: a thread of batch work that gets no CPU at all makes the kernel end the scheduler,
+// which tells why. Then it runs in the fair class.
 func TestWatchdog(t *testing.T) {
 	b := newBench(t)
 	all := b.machine.Online()
@@ -208,7 +209,8 @@ func TestCannotStart(t *testing.T) {
 	b.gone()
 }
 
-// TestRejected: programs that the kernel's verifier rejects are not loaded, and the error has its log.
+// TestRejected: programs that the kernel's verifier rejects are not loaded, and the error has its
+// log.
 func TestRejected(t *testing.T) {
 	newBench(t)
 	spec := must(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object)))(t)

@@ -27,9 +27,9 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// taskVariable makes the test binary a load: "busy N CPUS", N threads that always want to run on these
-// CPUs, or "wake N CPUS", N threads that compute for a moment every 4 N ms, in turns. It begins after a line on
-// standard input, and ends with it.
+// taskVariable makes the test binary a load: "busy N CPUS", N threads that always want to run on
+// these CPUs, or "wake N CPUS", N threads that compute for a moment every 4 N ms, in turns. It
+// begins after a line on standard input, and ends with it.
 const taskVariable = "PINFOLD_TEST_TASK"
 
 func TestMain(m *testing.M) {

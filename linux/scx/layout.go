@@ -61,8 +61,9 @@ func member(ops *ebpf.MapSpec, name string) ([]byte, error) {
 type Stat struct {
 	Used   time.Duration // CPU time
 	Waited time.Duration // sum of the times that threads waited before they ran
-	// Longest is the longest time that a thread waited before it ran. Waiting is the longest time that a
-	// thread has been waiting now, measured every 50 ms, or less often with more than 256 waiting threads.
+	// Longest is the longest time that a thread waited before it ran. Waiting is the longest time that
+	// a thread has been waiting now, measured every 50 ms, or less often with more than 256 waiting
+	// threads.
 	Longest, Waiting time.Duration
 	// Overdue is the number of runs of threads that had waited for MaxWait.
 	Overdue uint64

@@ -35,8 +35,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestBudget: 150 threads share a budget of half a CPU. Each of them runs in time, and together they do
-// not use more.
+// TestBudget: 150 threads share a budget of half a CPU. Each of them runs in time, and together
+// they do not use more.
 func TestBudget(t *testing.T) {
 	b := newBench(t)
 	const maxWait = 5 * time.Second
@@ -66,8 +66,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestExpeller: batch work does not run beside a thread that other work has on its core, until it is
-// overdue, and runs there as soon as the core is free.
+// TestExpeller: batch work does not run beside a thread that other work has on its core, until it
+// is overdue, and runs there as soon as the core is free.
 func TestExpeller(t *testing.T) {
 	b := newBench(t)
 	cores := b.machine.Cores()
@@ -120,7 +120,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestOnlineFirst: hundreds of threads that wake up do not wait behind hundreds of threads of batch work.
+// TestOnlineFirst: hundreds of threads that wake up do not wait behind hundreds of threads of batch
+// work.
 func TestOnlineFirst(t *testing.T) {
 	b := newBench(t)
 	all := b.machine.Online()

@@ -56,8 +56,8 @@ func (o *objects) traced() []*ebpf.Program {
 
 // Options configure a scheduler. The zero value of each field stands for its default.
 type Options struct {
-	// MaxWait is the waiting time after which a thread is overdue. An overdue thread gets the next CPU that
-	// other work leaves idle, in spite of the budget. The default is 2 s.
+	// MaxWait is the waiting time after which a thread is overdue. An overdue thread gets the next CPU
+	// that other work leaves idle, in spite of the budget. The default is 2 s.
 	MaxWait time.Duration
 	// Watchdog is the waiting time after which the kernel ends the scheduler. The default is the
 	// kernel's maximum, 30 s.
@@ -178,8 +178,8 @@ func adapt(spec *ebpf.CollectionSpec) error {
 	return nil
 }
 
-// Attach makes the scheduler run the threads whose policy is SCHED_EXT. The error wraps ErrBusy if the
-// kernel runs another one.
+// Attach makes the scheduler run the threads whose policy is SCHED_EXT. The error wraps ErrBusy if
+// the kernel runs another one.
 func (s *Scheduler) Attach() error {
 	for _, p := range s.kernel.traced() {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
@@ -203,7 +203,8 @@ func (s *Scheduler) Attach() error {
 	return visitCPUs()
 }
 
-// visitCPUs runs a thread on each CPU once. The scheduler learns what a CPU runs when it switches threads.
+// visitCPUs runs a thread on each CPU once. The scheduler learns what a CPU runs when it switches
+// threads.
 func visitCPUs() error {
 	done := make(chan error)
 	go func() {
@@ -238,8 +239,8 @@ type Pod struct {
 	Weight int    // 1 to 10,000: its share when CPUs are scarce
 }
 
-// SetPods replaces the pods. The threads of all other pods share one queue, with weight 1. The scheduler has
-// queues for 255 pods; pods beyond that share the same queue.
+// SetPods replaces the pods. The threads of all other pods share one queue, with weight 1. The
+// scheduler has queues for 255 pods; pods beyond that share the same queue.
 func (s *Scheduler) SetPods(pods []Pod) error {
 	var errs []error
 	wanted := map[uint64]bool{}
@@ -295,7 +296,8 @@ func free(taken *[maxPods]bool) uint32 {
 	return 0
 }
 
-// SetMachine tells the scheduler which CPUs share a core. Without it, each CPU is a core of its own.
+// SetMachine tells the scheduler which CPUs share a core. Without it, each CPU is a core of its
+// own.
 func (s *Scheduler) SetMachine(m *topology.Machine) error {
 	var all [maxCPUs][maxSiblings + 1]int32
 	for i := range all {
@@ -319,7 +321,8 @@ func (s *Scheduler) SetMachine(m *topology.Machine) error {
 	return nil
 }
 
-// SetBudget sets how much CPU time batch work may use in the long run. An infinite budget is no bound.
+// SetBudget sets how much CPU time batch work may use in the long run. An infinite budget is no
+// bound.
 func (s *Scheduler) SetBudget(budget quantity.CPUs) error {
 	thousandths := uint32(math.MaxUint32)
 	if !math.IsInf(float64(budget), 1) {

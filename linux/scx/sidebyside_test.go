@@ -20,8 +20,8 @@ type service struct {
 	took    time.Duration
 	running time.Duration // CPU time of online work
 	batch   time.Duration // CPU time of batch work
-	// overtaken is how often batch work began to run on a CPU on which a thread of online work waited, and
-	// joined how often on a core of which another CPU ran online work.
+	// overtaken is how often batch work began to run on a CPU on which a thread of online work waited,
+	// and joined how often on a core of which another CPU ran online work.
 	overtaken, joined int
 	behind            time.Duration // online work waited while batch work ran on that CPU
 	beside            time.Duration // batch work ran while online work ran on the same core
@@ -71,8 +71,8 @@ func (b bench) observe(d time.Duration, online, batch string) service {
 	return s
 }
 
-// meet returns how many spans of a begin during one of b, and for how long spans of a overlap some of b.
-// The spans of a do not overlap.
+// meet returns how many spans of a begin during one of b, and for how long spans of a overlap some
+// of b. The spans of a do not overlap.
 func meet(a, b []blame.Span) (begun int, together time.Duration) {
 	byTime := func(x, y blame.Span) int { return cmp.Compare(x.From, y.From) }
 	slices.SortFunc(a, byTime)

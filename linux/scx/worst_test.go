@@ -10,8 +10,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// TestBoundedTimer: a run of the timer searches at most its bound of threads, and the next run goes on. So all
-// threads run in time, although the budget is 0 and there are as many pods as the scheduler has queues.
+// TestBoundedTimer: a run of the timer searches at most its bound of threads, and the next run goes
+// on. So all threads run in time, although the budget is 0 and there are as many pods as the
+// scheduler has queues.
 func TestBoundedTimer(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct{ bound, threads int }{{4, 100}, {256, 300}} {

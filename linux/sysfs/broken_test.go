@@ -20,8 +20,8 @@ type brokenCase struct {
 	tree fstest.MapFS
 }
 
-// TestBrokenTrees reads the trees of broken.txt. For each, testdata/mended.txt has the error, or the
-// notes and in what the machine differs from the undamaged one.
+// TestBrokenTrees reads the trees of broken.txt. For each, testdata/mended.txt has the error, or
+// the notes and in what the machine differs from the undamaged one.
 func TestBrokenTrees(t *testing.T) {
 	undamaged, err := Read(readTree(t, "testdata/two-packages.txtar"))
 	if err != nil {

@@ -127,8 +127,8 @@ func (s scan) cacheLevels() map[uint64]*cacheLevel {
 	return levels
 }
 
-// cachesOf returns the caches of a level, as sets of CPUs, and the CPUs of which it is not known with
-// whom they share theirs.
+// cachesOf returns the caches of a level, as sets of CPUs, and the CPUs of which it is not known
+// with whom they share theirs.
 func (s scan) cachesOf(number uint64, level *cacheLevel) (caches []cpuset.Set, alone cpuset.Set) {
 	labels := s.divide(fmt.Sprintf("cache of level %d", number), level.lists, nil)
 	for _, cache := range labelled(s, func(i int) int { return labels[i] }).sets {

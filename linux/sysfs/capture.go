@@ -109,8 +109,8 @@ func expand(name string) ([]string, error) {
 // alternatives are names of files of which the first that exists is read.
 type alternatives []string
 
-// The files that Read reads, in the order of an archive, in addition to hybridPMUs, figureFiles and modelFile.
-// TestCaptureTakesWhatIsRead checks that they are complete.
+// The files that Read reads, in the order of an archive, in addition to hybridPMUs, figureFiles and
+// modelFile. TestCaptureTakesWhatIsRead checks that they are complete.
 var (
 	machineFiles = []alternatives{{cpuRoot + "/online"}, {cpuRoot + "/present"}, {cpuRoot + "/isolated"}}
 	cpuFiles     = []alternatives{

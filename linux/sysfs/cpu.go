@@ -130,8 +130,8 @@ func (s scan) packages(cores grouping) packages {
 	return packages{g, s.packageIDs(g, ids)}
 }
 
-// packageIDs returns the number of each package: the most frequent one among the ids of its CPUs, or
-// an unused one if it has none, or one that another package has.
+// packageIDs returns the number of each package: the most frequent one among the ids of its CPUs,
+// or an unused one if it has none, or one that another package has.
 func (s scan) packageIDs(g grouping, ids []int) []topology.PackageID {
 	numbers, taken := make([]topology.PackageID, len(g.sets)), map[int]bool{}
 	var without []int
@@ -164,9 +164,9 @@ func (s scan) packageIDs(g grouping, ids []int) []topology.PackageID {
 	return numbers
 }
 
-// dies groups the CPUs by die_cpus_list or else die_id. Without ids each package is one die, because
-// die_cpus_list contains only the CPU itself if the kernel does not know dies (seen on a Kunpeng
-// 920).
+// dies groups the CPUs by die_cpus_list or else die_id. Without ids each package is one die,
+// because die_cpus_list contains only the CPU itself if the kernel does not know dies (seen on a
+// Kunpeng 920).
 func (s scan) dies(cores, packages grouping) grouping {
 	ids := s.ids(dieIDFile)
 	if !slices.ContainsFunc(ids, func(id int) bool { return id != unknown }) {
@@ -175,8 +175,8 @@ func (s scan) dies(cores, packages grouping) grouping {
 	return s.within("die", cores, packages, ids, s.lists("die_cpus"))
 }
 
-// within divides the groups above by lists, or else by ids. CPUs about which nothing is known belong
-// to the first part of the group above.
+// within divides the groups above by lists, or else by ids. CPUs about which nothing is known
+// belong to the first part of the group above.
 func (s scan) within(what string, cores, above grouping, ids []int, lists []cpuset.Set) grouping {
 	useful := false
 	for i := range lists {
@@ -257,8 +257,8 @@ func (s scan) lists(names ...string) []cpuset.Set {
 
 const listIgnored = "such lists are ignored"
 
-// list reads the CPUs with which a CPU shares something from the first of the files that exists. The
-// result is empty if that is unknown, with an error if none exists.
+// list reads the CPUs with which a CPU shares something from the first of the files that exists.
+// The result is empty if that is unknown, with an error if none exists.
 func (s scan) list(c cpuset.CPU, files ...string) (cpuset.Set, error) {
 	cpus, file, err := s.readFirst(files...)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -143,8 +143,8 @@ func (g groups) lists() (lists []string) {
 var lscpuEmptyNode = regexp.MustCompile(`(?m)^NUMA node\d+ CPU\(s\): *$`)
 
 // parseLscpu parses what lscpu prints: a summary, and a table with one line for each online CPU,
-// "CPU,Core,Socket,Node,,L1d,L1i,L2", of which fields may be empty. The table lacks NUMA nodes without
-// CPUs.
+// "CPU,Core,Socket,Node,,L1d,L1i,L2", of which fields may be empty. The table lacks NUMA nodes
+// without CPUs.
 func parseLscpu(text string) levels {
 	all := map[string]groups{"online": {}, "core": {}, "package": {}, "node": {}, "cache": {}}
 	_, table, _ := strings.Cut(text, "# CPU,Core,Socket,Node")
@@ -250,8 +250,8 @@ const (
 	besideCache = "lstopo shows the memory-side cache, which is not among the files of caches"
 )
 
-// deviations are the reasons why pinfold differs from lscpu or lstopo, by dump and level. "all" says
-// why nothing can be compared.
+// deviations are the reasons why pinfold differs from lscpu or lstopo, by dump and level. "all"
+// says why nothing can be compared.
 var deviations = map[string]map[string]string{
 	"arm-A510-A710-A715-X3": {
 		"core":    "lscpu numbers the cores of each kind anew",

@@ -38,9 +38,9 @@ const unknown = -1
 // divide divides the CPUs by what the list of each one says. It returns a label for every CPU.
 //
 // Two CPUs belong together if each one's list has the other. If only one's has, the ids decide, and
-// without ids (nil) they are apart. A CPU whose list is unknown (the empty set) belongs to the first CPU
-// whose list has it. Without one it belongs to the CPUs with the same id, and without an id its
-// label is unknown. what names the groups.
+// without ids (nil) they are apart. A CPU whose list is unknown (the empty set) belongs to the
+// first CPU whose list has it. Without one it belongs to the CPUs with the same id, and without an
+// id its label is unknown. what names the groups.
 func (s scan) divide(what string, lists []cpuset.Set, ids func() []string) []int {
 	d := division{parent: make([]int, len(s.cpus)), placed: make([]bool, len(s.cpus))}
 	for i := range d.parent {

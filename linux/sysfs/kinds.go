@@ -11,10 +11,10 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Kinds of core differ in their design, or only in their clock. Designs have different caches, sizes
-// and instructions per cycle; a clock is a setting, as with Intel's Speed Select (base frequencies of
-// 2.8 and 2.1 GHz in one package). The first source that finds different kinds decides. A source is
-// ignored if it lacks a value for an online CPU.
+// Kinds of core differ in their design, or only in their clock. Designs have different caches,
+// sizes and instructions per cycle; a clock is a setting, as with Intel's Speed Select (base
+// frequencies of 2.8 and 2.1 GHz in one package). The first source that finds different kinds
+// decides. A source is ignored if it lacks a value for an online CPU.
 //
 //  1. The performance counters of Intel's hybrid machines: one device per design.
 //  2. cpu_capacity: the capacity of a CPU relative to the fastest. Arm has it, and recent kernels
@@ -25,8 +25,8 @@ import (
 //     cpufreq/base_frequency. If one of these is the same for all cores, they are of one kind.
 //  4. cpufreq/cpuinfo_max_freq, only if none of 3 exists.
 //
-// The kinds of 3 and 4 are designs if they also differ in what a clock does not change: the threads of
-// a core, the CPUs that share its cache of level 2, or its model.
+// The kinds of 3 and 4 are designs if they also differ in what a clock does not change: the threads
+// of a core, the CPUs that share its cache of level 2, or its model.
 //
 // Values are compared per core, using the largest of its threads. Cores of one kind may differ a
 // little, because some are favoured: Turbo Boost Max 3.0 lets one or two cores run a few per cent
@@ -44,7 +44,8 @@ var hybridPMUs = []struct {
 	{topology.KindLowPower, "devices/cpu_lowpower/cpus"},
 }
 
-// setKinds sets the kind of every CPU, and m.Kinds. l2 has the caches of level 2, nil if there are none.
+// setKinds sets the kind of every CPU, and m.Kinds. l2 has the caches of level 2, nil if there are
+// none.
 func (s scan) setKinds(m *topology.Machine, cores grouping, l2 *cacheLevel) {
 	m.Kinds = []topology.Kind{""}
 	kinds, known := s.hybridPMUs(cores)
@@ -137,7 +138,8 @@ type design struct {
 // modelFile has the model of a CPU (Main ID Register) in hexadecimal digits, on Arm only.
 const modelFile = "regs/identification/midr_el1"
 
-// designs returns the designs of the cores of each kind. Without structure, these are their models only.
+// designs returns the designs of the cores of each kind. Without structure, these are their models
+// only.
 func (s scan) designs(cores grouping, kinds []kindCPUs, l2 *cacheLevel, structure bool) [][]design {
 	all := make([][]design, len(kinds))
 	for _, threads := range cores.sets {
@@ -156,8 +158,8 @@ func (s scan) designs(cores grouping, kinds []kindCPUs, l2 *cacheLevel, structur
 	return all
 }
 
-// name gives kinds their names. Neighbours of which some cores have the same known design differ in their
-// clock only.
+// name gives kinds their names. Neighbours of which some cores have the same known design differ in
+// their clock only.
 func (s scan) name(kinds []kindCPUs, designs [][]design) {
 	group, groups := make([]int, len(kinds)), 1
 	for k := 1; k < len(kinds); k++ {

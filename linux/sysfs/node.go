@@ -120,8 +120,8 @@ func (s scan) placeRest(labels []int, nodes []topology.NUMANode, unlisted []topo
 	}
 }
 
-// nodeCPUs reads the online CPUs of a node from /sys/devices/system/node/nodeN/cpulist, or cpumap on
-// old kernels. listed is false if neither can be read.
+// nodeCPUs reads the online CPUs of a node from /sys/devices/system/node/nodeN/cpulist, or cpumap
+// on old kernels. listed is false if neither can be read.
 func (s scan) nodeCPUs(id topology.NUMAID) (cpus cpuset.Set, listed bool) {
 	cpus, _, err := s.readFirst(nodeDir(id)+"/cpulist", nodeDir(id)+"/cpumap")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

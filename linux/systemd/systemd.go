@@ -5,9 +5,9 @@
 //	units, err := systemd.Connect(ctx, "/")
 //	err = units.Set(ctx, map[string]cgroup.Wanted{"/kubepods.slice/kubepods-podU_I_D.slice": {Quota: &quota}})
 //
-// systemd has no setting for a burst, and leaves it alone; and its quota per second has a resolution
-// of a microsecond. So after Set, package cgroup must apply the same values, and finds most of them
-// in place. See systemd.resource-control(5) and org.freedesktop.systemd1(5).
+// systemd has no setting for a burst, and leaves it alone; and its quota per second has a
+// resolution of a microsecond. So after Set, package cgroup must apply the same values, and finds
+// most of them in place. See systemd.resource-control(5) and org.freedesktop.systemd1(5).
 package systemd
 
 import (

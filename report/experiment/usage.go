@@ -131,8 +131,8 @@ func (r Run) samples(w experiment.Window) [][]trace.Sample {
 	return within.Contiguous(r.Usage.Interval)
 }
 
-// stairs returns the usage in consecutive bins of a length, with two points for each bin and an unknown
-// point at each gap. Times are in seconds after start.
+// stairs returns the usage in consecutive bins of a length, with two points for each bin and an
+// unknown point at each gap. Times are in seconds after start.
 func stairs(sequences [][]trace.Sample, length, nominal, start time.Duration) []chart.Point {
 	var points []chart.Point
 	for _, sequence := range sequences {

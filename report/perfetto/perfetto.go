@@ -25,8 +25,8 @@ type Clocks struct {
 // Track identifies a line in the viewer. The zero value means no track.
 type Track uint64
 
-// Writer writes a trace packet by packet, so a trace that was cut off is readable up to there. After an error
-// it writes nothing; Close returns the error.
+// Writer writes a trace packet by packet, so a trace that was cut off is readable up to there.
+// After an error it writes nothing; Close returns the error.
 type Writer struct {
 	out    *bufio.Writer
 	err    error

@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// Trace writes what the threads of containers did: a track for each container, below it one for each of its
-// threads and one for the CPU time that its quota has left, and a track for each CPU.
+// Trace writes what the threads of containers did: a track for each container, below it one for
+// each of its threads and one for the CPU time that its quota has left, and a track for each CPU.
 type Trace struct {
 	*Writer
 
@@ -37,8 +37,8 @@ func trackIn[K comparable](m *map[K]Track, key K, make func() Track) Track {
 	return (*m)[key]
 }
 
-// Add writes what a thread did, or an edge of a quota: the CPU time that was left before and after the timer gave
-// out more. Sleeping threads are shown by gaps.
+// Add writes what a thread did, or an edge of a quota: the CPU time that was left before and after
+// the timer gave out more. Sleeping threads are shown by gaps.
 func (t *Trace) Add(s *trace.Span) {
 	name := report.Printable(s.Name)
 	if name == "" {

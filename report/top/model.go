@@ -11,8 +11,9 @@
 // in which the kernel's timer ran (nr_throttled/nr_periods); a group that sleeps in between has few
 // of these. THR/WALL is the share of all wall-clock periods.
 //
-// WAIT is the share of the last ten seconds in which a thread of the group waited for a CPU, because
-// others used it or because the group was throttled. The column exists if the kernel measures it.
+// WAIT is the share of the last ten seconds in which a thread of the group waited for a CPU,
+// because others used it or because the group was throttled. The column exists if the kernel
+// measures it.
 //
 // If the columns do not all fit, the least important ones are omitted, in the order of column.drop.
 // Names keep their ends.
@@ -90,8 +91,8 @@ func (m *Model) Rename(name func(group string) string) {
 	}
 }
 
-// SetWaits sets the parts of the last ten seconds in which threads of the groups waited for CPUs. of
-// returns false if that is not known.
+// SetWaits sets the parts of the last ten seconds in which threads of the groups waited for CPUs.
+// of returns false if that is not known.
 func (m *Model) SetWaits(of func(group string) (wait float64, known bool)) {
 	for _, r := range m.rows {
 		r.wait, r.waitKnown = of(r.group)

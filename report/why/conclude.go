@@ -8,7 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// conclude says in one sentence why a container was slow, and in another what to do. advice may be "".
+// conclude says in one sentence why a container was slow, and in another what to do. advice may be
+// "".
 func (r *Report) conclude(c *Container, v blame.Verdict) (conclusion, advice string) {
 	share := v.Share.Whole()
 	switch v.Cause {

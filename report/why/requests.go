@@ -29,8 +29,8 @@ type Slow struct {
 	blame.Parts
 }
 
-// Slowest splits the times of the slowest requests of a log. offset is the time of the Unix epoch on the
-// clock of the trace.
+// Slowest splits the times of the slowest requests of a log. offset is the time of the Unix epoch
+// on the clock of the trace.
 func Slowest(log []Request, timeline *blame.Timeline, from, to, offset time.Duration) *Requests {
 	r := &Requests{Logged: len(log)}
 	var traced []Slow

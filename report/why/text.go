@@ -17,7 +17,8 @@ const (
 	textWidth = 80
 )
 
-// Text prints for each container where its time went, its longest delays, and a conclusion with advice.
+// Text prints for each container where its time went, its longest delays, and a conclusion with
+// advice.
 func (r *Report) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	for i := range r.Containers {

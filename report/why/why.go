@@ -1,6 +1,6 @@
 // Package why formats where the time of containers went, as text ([Report.Text]) and JSON
-// ([Report.JSON]): how long they ran, were throttled and waited for CPUs, behind what, and what that means.
-// The times come from package blame.
+// ([Report.JSON]): how long they ran, were throttled and waited for CPUs, behind what, and what
+// that means. The times come from package blame.
 package why
 
 import (
@@ -50,8 +50,8 @@ type waits struct {
 	time time.Duration
 }
 
-// behind returns what threads of a group waited behind, longest first. What is beyond the first most is
-// summed up.
+// behind returns what threads of a group waited behind, longest first. What is beyond the first
+// most is summed up.
 func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
 	byName := map[string]time.Duration{}
 	for by, d := range p.Behind {
@@ -72,8 +72,8 @@ func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
 	return append(all[:most], rest)
 }
 
-// periods returns how many periods of a quota were throttled, of how many: those of the container or, if they
-// are more, of a group above it.
+// periods returns how many periods of a quota were throttled, of how many: those of the container
+// or, if they are more, of a group above it.
 func (r *Report) periods(c *Container) (throttled, all uint32) {
 	for _, g := range append([]blame.Group{c.Group}, c.Above...) {
 		sum := r.Groups[g]

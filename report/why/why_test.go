@@ -21,8 +21,8 @@ const (
 	system
 )
 
-// observed returns what was observed in 10 s of a container with a limit of two CPUs, in which the kernel
-// has refilled its quota 100 times. parts are those of its threads.
+// observed returns what was observed in 10 s of a container with a limit of two CPUs, in which the
+// kernel has refilled its quota 100 times. parts are those of its threads.
 func observed(parts ...blame.Parts) *Report {
 	sum := &blame.Sum{First: &blame.Quota{Periods: 7, Throttled: 5}, Last: &blame.Quota{Periods: 107, Throttled: 50}}
 	for i, p := range parts {

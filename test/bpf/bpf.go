@@ -21,8 +21,8 @@ var compiledBy = []struct {
 	{[]string{"grep", "-h", "define LIBBPF_M.*_VERSION", "/usr/include/bpf/libbpf_version.h"}, "#define LIBBPF_MAJOR_VERSION 1\n#define LIBBPF_MINOR_VERSION 1"},
 }
 
-// Compare reports an error unless object is what the programs of linux/NAME compile to. It is skipped as
-// [Compile] is.
+// Compare reports an error unless object is what the programs of linux/NAME compile to. It is
+// skipped as [Compile] is.
 func Compare(t *testing.T, name string, object []byte) {
 	t.Helper()
 	compiled := Compile(t, "bpf/"+name+".bpf.c")
@@ -31,8 +31,8 @@ func Compare(t *testing.T, name string, object []byte) {
 	}
 }
 
-// Compile compiles a BPF program. The test must be in a package two directories below the repository's. It
-// is skipped without the compiler of the compiled programs.
+// Compile compiles a BPF program. The test must be in a package two directories below the
+// repository's. It is skipped without the compiler of the compiled programs.
 func Compile(t *testing.T, source string) []byte {
 	t.Helper()
 	for _, by := range compiledBy {
@@ -55,8 +55,8 @@ func Compile(t *testing.T, source string) []byte {
 	return compiled
 }
 
-// OwnLines reports an error unless each element of the variables of object is whole cache lines. elements has
-// the number of elements by the name of the variable.
+// OwnLines reports an error unless each element of the variables of object is whole cache lines.
+// elements has the number of elements by the name of the variable.
 func OwnLines(t *testing.T, object []byte, elements map[string]uint32) {
 	t.Helper()
 	const line = 64

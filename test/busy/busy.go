@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Repeat calls try until it was not disturbed, at most the given number of times. try returns how it
-// was disturbed, or "" if it was not, and makes its assertions only in the latter case. If all tries
-// were disturbed, Repeat skips the test.
+// Repeat calls try until it was not disturbed, at most the given number of times. try returns how
+// it was disturbed, or "" if it was not, and makes its assertions only in the latter case. If all
+// tries were disturbed, Repeat skips the test.
 func Repeat(t testing.TB, most int, try func() (disturbed string)) {
 	t.Helper()
 	disturbed := ""
@@ -24,10 +24,10 @@ func Repeat(t testing.TB, most int, try func() (disturbed string)) {
 	t.Skipf("this machine is too busy: all %d tries were disturbed, the last one because %s: run this test with less other load", most, disturbed)
 }
 
-// Linear checks that the time of some work grows with its size and not with the square of it. prepare
-// returns the work of size n. The least times of n and 8n are compared, which are 8 apart for linear work
-// and 64 for quadratic work, in the same run. Other load can only lengthen them, so they are
-// measured until the comparison is good, or for 50 times.
+// Linear checks that the time of some work grows with its size and not with the square of it.
+// prepare returns the work of size n. The least times of n and 8n are compared, which are 8 apart
+// for linear work and 64 for quadratic work, in the same run. Other load can only lengthen them, so
+// they are measured until the comparison is good, or for 50 times.
 func Linear(t testing.TB, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	const factor, most, tries = 8, 24, 50

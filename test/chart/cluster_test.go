@@ -103,8 +103,8 @@ func (c controlPlane) of(object *unstructured.Unstructured) (dynamic.ResourceInt
 	return c.objects.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }
 
-// ofOperator reports whether an object is for the Prometheus operator, whose kinds this cluster does not
-// have.
+// ofOperator reports whether an object is for the Prometheus operator, whose kinds this cluster
+// does not have.
 func ofOperator(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().Group == "monitoring.coreos.com"
 }
@@ -213,9 +213,9 @@ func notes(text string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "NOTES:")) + "\n"
 }
 
-// uninstall removes the release, and checks that nothing of it remains but the policy that Helm keeps
-// and the definition of NodeResourceTopology. It runs after the test's own context has ended. No
-// kubelet could run the Job that cleans up the nodes; TestOperations of test/node has one.
+// uninstall removes the release, and checks that nothing of it remains but the policy that Helm
+// keeps and the definition of NodeResourceTopology. It runs after the test's own context has ended.
+// No kubelet could run the Job that cleans up the nodes; TestOperations of test/node has one.
 func (c controlPlane) uninstall(t *testing.T, version string) {
 	t.Helper()
 	at := []string{release, "--namespace", namespace, "--kubeconfig", c.Kubeconfig()}

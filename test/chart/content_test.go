@@ -96,8 +96,8 @@ func compareDefaults(t *testing.T, args []string, help string) {
 	}
 }
 
-// TestSchedulerConfiguration checks that the scheduler accepts its arguments and its configuration, and
-// that the default ones are those of the command without --config.
+// TestSchedulerConfiguration checks that the scheduler accepts its arguments and its configuration,
+// and that the default ones are those of the command without --config.
 func TestSchedulerConfiguration(t *testing.T) {
 	for name, values := range allValues(t) {
 		if _, scheduler := components(t, values); !scheduler {
@@ -130,7 +130,8 @@ func TestSchedulerConfiguration(t *testing.T) {
 	}
 }
 
-// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments in JSON.
+// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments
+// in JSON.
 func schedulerArgs(t *testing.T, text string) []byte {
 	t.Helper()
 	object, kind, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
@@ -168,8 +169,8 @@ func compareYAML(t *testing.T, want, got string) {
 	}
 }
 
-// mountedFiles returns the files of the projected volumes that a pod's container mounts at a directory.
-// The chart's ConfigMaps have one key each.
+// mountedFiles returns the files of the projected volumes that a pod's container mounts at a
+// directory. The chart's ConfigMaps have one key each.
 func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
 	keys := map[string]string{"pinfold-scheduler": "scheduler.yaml", "pinfold-ceilings": "ceilings.yaml"}
 	files := map[string]bool{}
@@ -197,8 +198,8 @@ func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
 	return files
 }
 
-// TestAgentFiles checks that the files that the agent is told of are mounted, and that it accepts the
-// ceilings.
+// TestAgentFiles checks that the files that the agent is told of are mounted, and that it accepts
+// the ceilings.
 func TestAgentFiles(t *testing.T) {
 	seen := 0
 	for name, values := range allValues(t) {

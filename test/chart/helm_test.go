@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// helm runs a version of Helm, with a directory of its own for its state, and returns its output. The
-// error contains what it has written to standard error.
+// helm runs a version of Helm, with a directory of its own for its state, and returns its output.
+// The error contains what it has written to standard error.
 func helm(t *testing.T, version string, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()

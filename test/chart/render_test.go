@@ -161,7 +161,8 @@ func TestKubernetesVersions(t *testing.T) {
 	}
 }
 
-// TestDocumentedVersions: the documents name the versions of Kubernetes as which the scheduler runs.
+// TestDocumentedVersions: the documents name the versions of Kubernetes as which the scheduler
+// runs.
 func TestDocumentedVersions(t *testing.T) {
 	span := fmt.Sprintf("%s to %s", versions.Oldest(), versions.Newest())
 	for _, file := range []string{"README.md", "deploy/chart/README.md", "docs/operations.md", "docs/scheduler.md"} {

@@ -61,8 +61,9 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestSchedulerWithItsRights runs pinfold-scheduler with the configuration and the service account of an
-// installed release, in both modes. It is ready, takes its lease, and binds a pod with signed CPUs.
+// TestSchedulerWithItsRights runs pinfold-scheduler with the configuration and the service account
+// of an installed release, in both modes. It is ready, takes its lease, and binds a pod with signed
+// CPUs.
 func TestSchedulerWithItsRights(t *testing.T) { begin(t).schedules(t) }
 
 func (c controlPlane) schedules(t *testing.T) {
@@ -161,8 +162,8 @@ type schedulerProcess struct {
 	done chan struct{} // closed when it has ended
 }
 
-// startScheduler runs pinfold-scheduler as the release's pods would, until the test ends. The files of
-// /etc/pinfold are in a temporary directory.
+// startScheduler runs pinfold-scheduler as the release's pods would, until the test ends. The files
+// of /etc/pinfold are in a temporary directory.
 func (c controlPlane) startScheduler(t *testing.T, signingKey []byte) *schedulerProcess {
 	t.Helper()
 	dir := t.TempDir()

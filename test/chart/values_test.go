@@ -93,8 +93,8 @@ type schema struct {
 	AdditionalProperties json.RawMessage    `json:"additionalProperties"`
 }
 
-// TestSchema checks that the schema describes exactly the values of values.yaml, and that every object
-// with properties rejects others.
+// TestSchema checks that the schema describes exactly the values of values.yaml, and that every
+// object with properties rejects others.
 func TestSchema(t *testing.T) {
 	text, err := os.ReadFile(chartDir + "/values.schema.json")
 	if err != nil {

@@ -29,8 +29,8 @@ func (a *attacker) refused(name, why string) {
 	})
 }
 
-// longAnnotations creates pods whose annotations are as long as the API server accepts. With those of a
-// Binding they would be longer, and their status could never be written again.
+// longAnnotations creates pods whose annotations are as long as the API server accepts. With those
+// of a Binding they would be longer, and their status could never be written again.
 func (a *attacker) longAnnotations() {
 	const key, why = "example.com/long", "and the API server accepts 262144: shorten them"
 	for name, ask := range map[string]string{"plain": "false", "asking": "true"} {
@@ -56,8 +56,9 @@ func (a *attacker) longAnnotations() {
 	a.entitled = 1
 }
 
-// thousandsOfContainers creates pods with 4,000 init containers that ask, others with 1,000 that do not (with
-// more, the API server may be unable to change them once they run), and then one with as many as may ask.
+// thousandsOfContainers creates pods with 4,000 init containers that ask, others with 1,000 that do
+// not (with more, the API server may be unable to change them once they run), and then one with as
+// many as may ask.
 func (a *attacker) thousandsOfContainers() {
 	of := func(name string, inits int, asks bool) *corev1.Pod {
 		pod := a.parse(asking(name, 1, ""))

@@ -211,8 +211,8 @@ func (c *test) statusOfAgents() {
 	}
 }
 
-// agentIs compares the state of an agent in "pinfold status" with that which the scheduler has found,
-// and checks its version. While it is silent, that is the only problem of the node.
+// agentIs compares the state of an agent in "pinfold status" with that which the scheduler has
+// found, and checks its version. While it is silent, that is the only problem of the node.
 func (c *test) agentIs(node string, want status.AgentState) {
 	c.Helper()
 	report, _ := c.status(c.kubeconfig(), node)
@@ -222,8 +222,8 @@ func (c *test) agentIs(node string, want status.AgentState) {
 	}
 }
 
-// TestStatusRights reads a cluster with the rights of the manifests' role pinfold:status, with some of
-// them, without any and without a valid token.
+// TestStatusRights reads a cluster with the rights of the manifests' role pinfold:status, with some
+// of them, without any and without a valid token.
 func TestStatusRights(t *testing.T) {
 	c := begin(t)
 	var all, few rbacv1.ClusterRole

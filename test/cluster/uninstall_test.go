@@ -20,8 +20,8 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// TestUninstall turns the pods of a DaemonSet into cleanups. A node that is down is named until it is
-// back.
+// TestUninstall turns the pods of a DaemonSet into cleanups. A node that is down is named until it
+// is back.
 func TestUninstall(t *testing.T) {
 	c := begin(t)
 	const down = "down-test"

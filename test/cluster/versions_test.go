@@ -20,8 +20,8 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
-// TestVersions repeats tests on control planes that emulate the other supported versions of Kubernetes.
-// PINFOLD_TEST_KUBERNETES=1.34 runs all tests of this package on one of them instead.
+// TestVersions repeats tests on control planes that emulate the other supported versions of
+// Kubernetes. PINFOLD_TEST_KUBERNETES=1.34 runs all tests of this package on one of them instead.
 func TestVersions(t *testing.T) {
 	usual := begin(t)
 	for _, version := range versions.Supported() {
@@ -71,9 +71,9 @@ func (r *running) kubernetes() string {
 	return state.Kubernetes
 }
 
-// TestUpgrade: the API server of a scheduler has another version. The scheduler releases its lease and
-// ends, and the next one runs as the new version. A running scheduler continues with an API server that
-// is too new, and one that starts reports an error, unless a flag sets its version.
+// TestUpgrade: the API server of a scheduler has another version. The scheduler releases its lease
+// and ends, and the next one runs as the new version. A running scheduler continues with an API
+// server that is too new, and one that starts reports an error, unless a flag sets its version.
 func TestUpgrade(t *testing.T) {
 	c := begin(t)
 	minor, kubeconfig := c.versionProxy()

@@ -23,8 +23,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestCheck plays the histories in testdata, each of which violates a rule or almost does. Each command
-// creates one event; see [script.run].
+// TestCheck plays the histories in testdata, each of which violates a rule or almost does. Each
+// command creates one event; see [script.run].
 func TestCheck(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		s := &script{nodes: map[string]simnode.Node{}, pods: map[string]*corev1.Pod{}}

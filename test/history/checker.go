@@ -83,8 +83,8 @@ type checker struct {
 	changed     map[string]bool // nodes to check
 }
 
-// node is the state of a node. It is kept when the node's objects are deleted, because the allocations
-// of its pods remain valid.
+// node is the state of a node. It is kept when the node's objects are deleted, because the
+// allocations of its pods remain valid.
 type node struct {
 	reserved     int64 // thousandths of a CPU: capacity less allocatable
 	machine      *topology.Machine
@@ -92,8 +92,8 @@ type node struct {
 	past         map[cpuset.CPU]types.UID // the pod to which a CPU last belonged
 }
 
-// Check checks a history, whose events may be in any order. It returns an error if an object cannot be
-// decoded.
+// Check checks a history, whose events may be in any order. It returns an error if an object cannot
+// be decoded.
 func Check(events []Event, options Options) (Report, error) {
 	c := &checker{options: options, told: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]*node{},
 		unprotected: map[string]bool{}, changed: map[string]bool{}}

@@ -147,8 +147,9 @@ func (d *Driver) Clean(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady waits until pods can be scheduled to a node. If the controller manager could not remove the
-// taint of a new node, it does not try again until the node changes (pkg/controller/nodelifecycle).
+// awaitReady waits until pods can be scheduled to a node. If the controller manager could not
+// remove the taint of a new node, it does not try again until the node changes
+// (pkg/controller/nodelifecycle).
 func (d *Driver) awaitReady(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -236,8 +237,8 @@ func (d *Driver) undoDue(ctx context.Context, step int) error {
 	return nil
 }
 
-// try repeats a request until the API server answers. A rejection is not an error: the object has been
-// deleted or changed, or must not be changed.
+// try repeats a request until the API server answers. A rejection is not an error: the object has
+// been deleted or changed, or must not be changed.
 func (d *Driver) try(ctx context.Context, request func() error) error {
 	return d.await(ctx, func() error {
 		err := request()

@@ -36,8 +36,8 @@ func (d *Driver) cordon(ctx context.Context) error {
 	return d.await(ctx, func() error { return set(ctx, true) })
 }
 
-// reregister deletes a node and creates it again, as after a repair of the machine. Its pods remain.
-// Its topology is deleted with it and restored some operations later.
+// reregister deletes a node and creates it again, as after a repair of the machine. Its pods
+// remain. Its topology is deleted with it and restored some operations later.
 func (d *Driver) reregister(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
 	d.Log("reregister %s, and its topology after %d operations", name, steps)
@@ -85,8 +85,8 @@ func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) 
 }
 
 // restoreTopology restores a topology after it was deleted. It returns an error while one exists
-// that is to be deleted: that with the UID gone, whose deletion was not answered, or one that belongs
-// to an earlier registration of the node, with which it will be deleted.
+// that is to be deleted: that with the UID gone, whose deletion was not answered, or one that
+// belongs to an earlier registration of the node, with which it will be deleted.
 func (d *Driver) restoreTopology(ctx context.Context, name string, gone types.UID) error {
 	if d.intact[name] == nil {
 		return nil // there never was one
@@ -206,9 +206,9 @@ type Processes struct {
 	stopped map[string]int // PIDs by component
 }
 
-// Signal sends a signal to a component as soon as the component is ready, because a supervisor gives
-// up on a process that is repeatedly killed before it is. SIGCONT goes to the process that was
-// stopped, if it still exists.
+// Signal sends a signal to a component as soon as the component is ready, because a supervisor
+// gives up on a process that is repeatedly killed before it is. SIGCONT goes to the process that
+// was stopped, if it still exists.
 func (p *Processes) Signal(ctx context.Context, component string, signal syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 )
 
 // TestTopologyReturns damages and deletes topologies, and deletes nodes, in random orders. The
-// garbage collector, which deletes the topologies of deleted nodes, works at random times. In the end
-// each node has its topology again.
+// garbage collector, which deletes the topologies of deleted nodes, works at random times. In the
+// end each node has its topology again.
 func TestTopologyReturns(t *testing.T) {
 	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 2}.MustBuild()
 	for seed := range uint64(200) {

@@ -93,8 +93,8 @@ type confined struct {
 	limit   int // sum of the containers that run at the same time
 }
 
-// confinements returns the use of NUMA nodes by a pod. Ordinary init containers run before the other
-// containers, so the larger of both counts.
+// confinements returns the use of NUMA nodes by a pod. Ordinary init containers run before the
+// other containers, so the larger of both counts.
 func confinements(m *topology.Machine, p *pod) (all []confined) {
 	first := map[cpuset.Set]confined{}
 	for _, container := range p.claim.Containers {

@@ -164,8 +164,8 @@ func (d *Driver) cease(ctx context.Context) error {
 
 func annotations(values object) object { return object{"metadata": object{"annotations": values}} }
 
-// resize changes the request of a running pod. The API server resizes only containers whose resources
-// the kubelet has reported.
+// resize changes the request of a running pod. The API server resizes only containers whose
+// resources the kubelet has reported.
 func (d *Driver) resize(ctx context.Context) error {
 	name, ok := d.pick()
 	resources := object{"requests": object{"cpu": fmt.Sprintf("%dm", 50+d.Random.IntN(900))}}

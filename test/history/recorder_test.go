@@ -24,8 +24,8 @@ func named(name string, revision int) *unstructured.Unstructured {
 		"name": name, "uid": "uid-of-" + name, "resourceVersion": fmt.Sprint(revision)}}}
 }
 
-// TestRecorderAfterCompaction: if a watch cannot continue because the next changes were compacted, the
-// recorder records a gap, lists again and records the differences.
+// TestRecorderAfterCompaction: if a watch cannot continue because the next changes were compacted,
+// the recorder records a gap, lists again and records the differences.
 func TestRecorderAfterCompaction(t *testing.T) {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds())
 	var mu sync.Mutex

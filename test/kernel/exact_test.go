@@ -27,10 +27,11 @@ func requests() []program {
 	}
 }
 
-// TestExactDemand plays loads with limits, and compares where recordings put their demand with when threads wanted to
-// run according to the script: exact demand is where it was wanted, which estimates are not. It also compares the
-// limits that throttle 2% of the periods with those of recordings without a limit. PINFOLD_TEST_LONG=5m makes it run
-// for about that long, and then also with threads that have always more to do; docs/figures.md has the result.
+// TestExactDemand plays loads with limits, and compares where recordings put their demand with when
+// threads wanted to run according to the script: exact demand is where it was wanted, which
+// estimates are not. It also compares the limits that throttle 2% of the periods with those of
+// recordings without a limit. PINFOLD_TEST_LONG=5m makes it run for about that long, and then also
+// with threads that have always more to do; docs/figures.md has the result.
 func TestExactDemand(t *testing.T) {
 	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: testLength(t, 32*period, 15)}
 	const tries = 4
@@ -108,7 +109,8 @@ func apart(wanted, got []float64) float64 {
 	return more / sum
 }
 
-// limitFor returns the smallest limit, in hundredths of a CPU, that throttles at most 2% of the periods.
+// limitFor returns the smallest limit, in hundredths of a CPU, that throttles at most 2% of the
+// periods.
 func limitFor(demand []float64) float64 {
 	highest := int(math.Ceil(100 * slices.Max(demand)))
 	for hundredths := 1; hundredths < highest; hundredths++ {
@@ -125,8 +127,8 @@ func limitFor(demand []float64) float64 {
 	return float64(highest) / 100
 }
 
-// trace plays a script under the current limits, and records the cgroup's usage and what its threads do. wanted has
-// the same samples, with the usage that the script asks for.
+// trace plays a script under the current limits, and records the cgroup's usage and what its
+// threads do. wanted has the same samples, with the usage that the script asks for.
 func (x *experiment) trace(s script) (recorded *trace.Series, exact *trace.Exact, wanted *trace.Series) {
 	x.Helper()
 	var spans []trace.Span
@@ -171,8 +173,8 @@ func (x *experiment) trace(s script) (recorded *trace.Series, exact *trace.Exact
 	return recorded, exact, asked(s, r, recorded, begin)
 }
 
-// asked returns the samples that a run would have had if each thread had begun each burst in time. begin is that
-// of the recording.
+// asked returns the samples that a run would have had if each thread had begun each burst in time.
+// begin is that of the recording.
 func asked(s script, r run, recorded *trace.Series, begin time.Duration) *trace.Series {
 	wanted := &trace.Series{Samples: slices.Clone(recorded.Samples)}
 	for i := range wanted.Samples {

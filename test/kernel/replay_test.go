@@ -66,7 +66,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// testLength returns how long each of n scripts is: least, or more if PINFOLD_TEST_LONG requests a long test.
+// testLength returns how long each of n scripts is: least, or more if PINFOLD_TEST_LONG requests a
+// long test.
 func testLength(t *testing.T, least time.Duration, n int) time.Duration {
 	t.Helper()
 	text := os.Getenv("PINFOLD_TEST_LONG")

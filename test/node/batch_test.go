@@ -20,8 +20,8 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// The bound of TestBatch: a share of the CPUs, and the quotas of the tier of batch pods in a period of
-// 100 ms that follow from it.
+// The bound of TestBatch: a share of the CPUs, and the quotas of the tier of batch pods in a period
+// of 100 ms that follow from it.
 const (
 	batchPercent = 90
 	batchFloor   = 10 * time.Millisecond
@@ -31,9 +31,10 @@ func batchMost() time.Duration {
 	return 100 * time.Millisecond * time.Duration(runtime.NumCPU()) * batchPercent / 100
 }
 
-// TestBatch checks that batch pods have idle priority and one quota together, which follows the usage
-// of everything else, also while the agent is killed, that another pod of their tier removes it, and
-// that the node offers its capacity to batch pods. A cleanup leaves the settings of the kubelet.
+// TestBatch checks that batch pods have idle priority and one quota together, which follows the
+// usage of everything else, also while the agent is killed, that another pod of their tier removes
+// it, and that the node offers its capacity to batch pods. A cleanup leaves the settings of the
+// kubelet.
 func TestBatch(t *testing.T) {
 	requireNode(t)
 	flags := []string{"--batch-priority=idle", fmt.Sprintf("--batch-percent=%d", batchPercent), "--batch-floor=0.1"}
@@ -113,8 +114,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// testLimitedBatch checks that the class of a batch pod does not remove the limits of a pod of another
-// QoS class.
+// testLimitedBatch checks that the class of a batch pod does not remove the limits of a pod of
+// another QoS class.
 func (s *settled) testLimitedBatch(t *testing.T) {
 	pod := podOf("limited-batch", "", container("main", "8004", "100m"))
 	pod.Labels[api.QoSLabel] = string(nodeplan.BE)
@@ -186,8 +187,8 @@ func (s *settled) testOnlineFirst(t *testing.T, tier, group string) {
 	}
 }
 
-// testBatchRises waits until the quota of batch pods rises. It need not while other programs of this
-// machine use its CPUs.
+// testBatchRises waits until the quota of batch pods rises. It need not while other programs of
+// this machine use its CPUs.
 func (s *settled) testBatchRises(t *testing.T, tier string) {
 	const enough = 12 * time.Second // two raises
 	stat := func() (others time.Duration) {

@@ -23,8 +23,8 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// The published experiment about CPU Burst, shortened: the time until quotas are raised, and the time of
-// the measurement.
+// The published experiment about CPU Burst, shortened: the time until quotas are raised, and the
+// time of the measurement.
 const (
 	burstWarmUp   = 6 * time.Second
 	burstMeasured = 20 * time.Second

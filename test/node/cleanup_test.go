@@ -17,8 +17,9 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
-// testCleanup ends the agent for good and runs cleanup: each pod has the settings of the kubelet then,
-// and the API server has nothing of the agent's. The next agent finds a node as it was at the beginning.
+// testCleanup ends the agent for good and runs cleanup: each pod has the settings of the kubelet
+// then, and the API server has nothing of the agent's. The next agent finds a node as it was at the
+// beginning.
 func (s *settled) testCleanup(t *testing.T) {
 	agent := s.pid(t, localnode.Agent)
 	resume := s.cleanUp(t)
@@ -76,7 +77,8 @@ func (s *settled) cleanUp(t *testing.T) (resume func()) {
 	return resume
 }
 
-// stopSupervisor stops the process that would start an ended component again, until resume is called.
+// stopSupervisor stops the process that would start an ended component again, until resume is
+// called.
 func (s *cluster) stopSupervisor(t *testing.T) (resume func()) {
 	t.Helper()
 	if err := s.command.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -85,8 +87,8 @@ func (s *cluster) stopSupervisor(t *testing.T) (resume func()) {
 	return func() { _ = s.command.Process.Signal(syscall.SIGCONT) } // no effect the second time
 }
 
-// expectKubelets compares the settings of a pod and its containers with those that the kubelet makes
-// of the limits.
+// expectKubelets compares the settings of a pod and its containers with those that the kubelet
+// makes of the limits.
 func (s *settled) expectKubelets(pod *corev1.Pod) error {
 	all := s.own.Union(s.shared)
 	total := settings{cpus: all}

@@ -158,8 +158,8 @@ func (k kernel) expect(group string, want settings) error {
 	return nil
 }
 
-// ownCPUs returns a group's own CPUs or, if it has none, as on version 2, those of its parent. These
-// include the CPUs that a partition below has.
+// ownCPUs returns a group's own CPUs or, if it has none, as on version 2, those of its parent.
+// These include the CPUs that a partition below has.
 func ownCPUs(s cgroup.Settings) cpuset.Set {
 	if s.CPUs.IsEmpty() {
 		return s.Effective.Union(s.Exclusive)

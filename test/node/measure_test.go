@@ -32,7 +32,8 @@ type served struct {
 	used               float64 // share of the limit
 }
 
-// serverOf returns the first container of a running pod, asked for cpu of CPU time with each request.
+// serverOf returns the first container of a running pod, asked for cpu of CPU time with each
+// request.
 func (k kernel) serverOf(pod *corev1.Pod, cpu time.Duration) server {
 	container, status := pod.Spec.Containers[0], pod.Status.ContainerStatuses[0]
 	tier, uid, port := api.TierOf(pod), string(pod.UID), int32(80)
@@ -46,8 +47,8 @@ func (k kernel) serverOf(pod *corev1.Pod, cpu time.Duration) server {
 		time.Duration(limit.MilliValue()) * 100 * time.Millisecond / 1000}
 }
 
-// ask sends requests to all servers at the same time, with their batches spread over the interval, and
-// logs what they did.
+// ask sends requests to all servers at the same time, with their batches spread over the interval,
+// and logs what they did.
 func (k kernel) ask(t *testing.T, servers []server, plan load.Plan) []served {
 	t.Helper()
 	all := make([]served, len(servers))

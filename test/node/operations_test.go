@@ -36,8 +36,8 @@ import (
 const operationsPage = repositoryDir + "/docs/operations.md"
 
 // TestOperations executes all commands of docs/operations.md, in their order, on a cluster that has
-// nothing of Pinfold: installation, upgrade, rollback and removal, under running pods. In between it
-// checks what the kernel has for the pods' containers.
+// nothing of Pinfold: installation, upgrade, rollback and removal, under running pods. In between
+// it checks what the kernel has for the pods' containers.
 func TestOperations(t *testing.T) {
 	requireNode(t)
 	helm := filepath.Join(repositoryDir, "bin", "helm4")
@@ -158,9 +158,9 @@ func merged(t *testing.T, page string, more map[string]any) string {
 	return string(text)
 }
 
-// siteValues returns what an installation on this node needs besides the page's values: this cluster
-// has no service addresses, its pods cannot reach the API server on loopback, and its containerd has
-// another NRI socket.
+// siteValues returns what an installation on this node needs besides the page's values: this
+// cluster has no service addresses, its pods cannot reach the API server on loopback, and its
+// containerd has another NRI socket.
 func (o *operator) siteValues() map[string]any {
 	o.Helper()
 	server, err := url.Parse(connection(o, filepath.Join(o.cluster.dir, "kubeconfig")).Host)
@@ -298,8 +298,8 @@ func (s *settled) undisturbed(t *testing.T, name string, run func(...string)) {
 	}
 }
 
-// testRemoved checks that the kernel has the settings of the kubelet for all containers, and the API
-// nothing of Pinfold.
+// testRemoved checks that the kernel has the settings of the kubelet for all containers, and the
+// API nothing of Pinfold.
 func (s *settled) testRemoved(t *testing.T) {
 	const none, ms = bandwidth.Unlimited, time.Millisecond
 	all := s.own.Union(s.shared)

@@ -15,8 +15,8 @@ import (
 )
 
 // TestPartition checks that a container with exclusive CPUs is a cpuset partition: no other process
-// of the machine may run on its CPUs. It remains one while the agent is killed, becomes one again when
-// it is restarted or another program has written, and leaves its CPUs to the next pod.
+// of the machine may run on its CPUs. It remains one while the agent is killed, becomes one again
+// when it is restarted or another program has written, and leaves its CPUs to the next pod.
 func TestPartition(t *testing.T) {
 	groups, err := cgroup.Open("/")
 	if err != nil {

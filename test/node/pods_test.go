@@ -52,7 +52,8 @@ func (c *cluster) run(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 	return c.awaitRunning(t, pod.Name)
 }
 
-// create creates a pod without waiting for it. It names the scheduler of an installation by the chart.
+// create creates a pod without waiting for it. It names the scheduler of an installation by the
+// chart.
 func (c *cluster) create(t testing.TB, pod *corev1.Pod) error {
 	if c.chart != nil {
 		pod.Spec.SchedulerName = c.chart.scheduler
@@ -63,8 +64,8 @@ func (c *cluster) create(t testing.TB, pod *corev1.Pod) error {
 	return err
 }
 
-// answered sends a request that may be repeated until the API server answers. It may be busy for long in
-// a virtual machine, or start again.
+// answered sends a request that may be repeated until the API server answers. It may be busy for
+// long in a virtual machine, or start again.
 func answered(t testing.TB, request func(ctx context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitTimeout)

@@ -161,8 +161,8 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 	refills.Wait()
 	used, fair := after.Usage-before.Usage, elapsed/10
 	t.Logf("used %v in %v with a limit of %v; %d changes, of which %d reached the kernel", used, elapsed, fair, changes, writes)
-	// The pod's budget holds three seconds at most, and it began with a bucket of two quotas; slices of 5
-	// ms are added.
+	// The pod's budget holds three seconds at most, and it began with a bucket of two quotas; slices
+	// of 5 ms are added.
 	most := fair + 3*time.Second/10 + 2*100*time.Millisecond/10 + 20*time.Millisecond
 	most += time.Duration(writes) * perWrite
 	if used > most {

@@ -38,8 +38,9 @@ func (h *hostile) removeOwn(t *testing.T, name string) {
 	}
 }
 
-// testEdits gives up an exclusive CPU while the pod's spec is edited all the time, so the kubelet has
-// never seen the last edit. The quota is restored, and two busy threads use the limit of one CPU.
+// testEdits gives up an exclusive CPU while the pod's spec is edited all the time, so the kubelet
+// has never seen the last edit. The quota is restored, and two busy threads use the limit of one
+// CPU.
 func (h *hostile) testEdits(t *testing.T) {
 	pod := h.runAsking(t, "edits")
 	defer h.removeOwn(t, pod.Name)
@@ -76,8 +77,8 @@ func (h *hostile) testEdits(t *testing.T) {
 	}
 }
 
-// testEphemeral adds an ephemeral container to a pod with an exclusive CPU, whose quota is removed. It
-// runs on that CPU only.
+// testEphemeral adds an ephemeral container to a pod with an exclusive CPU, whose quota is removed.
+// It runs on that CPU only.
 func (h *hostile) testEphemeral(t *testing.T) {
 	pod := h.runAsking(t, "debugged")
 	defer h.removeOwn(t, pod.Name)
@@ -102,8 +103,9 @@ func (h *hostile) testEphemeral(t *testing.T) {
 	})
 }
 
-// testRecreated creates a pod again and again, with the longest period and burst. From its start on, each
-// uses at most its limit x time, two quotas of the kubelet's period, and the kernel's slices.
+// testRecreated creates a pod again and again, with the longest period and burst. From its start
+// on, each uses at most its limit x time, two quotas of the kubelet's period, and the kernel's
+// slices.
 func (h *hostile) testRecreated(t *testing.T) {
 	const limit = 10 // percent of a CPU
 	var all, lives time.Duration
@@ -127,8 +129,8 @@ func (h *hostile) testRecreated(t *testing.T) {
 	t.Logf("%d pods used %v in %v with a limit of %d%%", pods, all, lives, limit)
 }
 
-// testForced deletes a pod with an exclusive CPU by force. Its containers run until their hook has ended,
-// on the shared CPUs and with the quota of their limit.
+// testForced deletes a pod with an exclusive CPU by force. Its containers run until their hook has
+// ended, on the shared CPUs and with the quota of their limit.
 func (h *hostile) testForced(t *testing.T) {
 	pod := podOf("forced", "static", container("main", "8001", "1"))
 	pod.Spec.TerminationGracePeriodSeconds = new(int64(30))

@@ -21,7 +21,8 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// testWhy lets a container use up its quota, or that of its pod, which is the same: "pinfold why" says so.
+// testWhy lets a container use up its quota, or that of its pod, which is the same: "pinfold why"
+// says so.
 func (s *settled) testWhy(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	end := s.kernel.spin(t, group)
@@ -74,8 +75,8 @@ func canTrace(t *testing.T) bool {
 	return tracer.Close() == nil
 }
 
-// eventuallyTraced lets a pod's container have more busy threads than there are CPUs, and checks that the
-// agent traces how long they wait, by its own and more metrics that are above 0 then.
+// eventuallyTraced lets a pod's container have more busy threads than there are CPUs, and checks
+// that the agent traces how long they wait, by its own and more metrics that are above 0 then.
 func (s *settled) eventuallyTraced(t *testing.T, pod *corev1.Pod, more ...string) {
 	t.Helper()
 	if !canTrace(t) {

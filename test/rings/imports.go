@@ -34,8 +34,8 @@ func rooms() map[string][]string {
 	return all
 }
 
-// forTests returns the rooms that only the tests of a room may import. Tests of kube read captures of
-// real machines.
+// forTests returns the rooms that only the tests of a room may import. Tests of kube read captures
+// of real machines.
 func forTests(room string) []string {
 	if room == "kube" {
 		return append(support(), "linux")

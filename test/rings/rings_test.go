@@ -38,8 +38,8 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestProblems checks small modules with problems. Each archive in testdata contains a module and, in
-// "want", the problems that the check with the archive's name finds, one per line.
+// TestProblems checks small modules with problems. Each archive in testdata contains a module and,
+// in "want", the problems that the check with the archive's name finds, one per line.
 func TestProblems(t *testing.T) {
 	all := checks()
 	delete(all, "length") // see TestLength

@@ -20,9 +20,9 @@ import (
 // Emulator is the program that emulates the machine.
 const Emulator = "qemu-system-x86_64"
 
-// KernelEnv is the environment variable with the path of the kernel that is emulated, OldKernelEnv the one
-// with that of an older one, ExtKernelsEnv with those of others that have sched_ext, separated by spaces,
-// and UserModeEnv that of a kernel that is a program (User Mode Linux).
+// KernelEnv is the environment variable with the path of the kernel that is emulated, OldKernelEnv
+// the one with that of an older one, ExtKernelsEnv with those of others that have sched_ext,
+// separated by spaces, and UserModeEnv that of a kernel that is a program (User Mode Linux).
 const (
 	KernelEnv     = "PINFOLD_TEST_KERNEL"
 	OldKernelEnv  = "PINFOLD_TEST_OLD_KERNEL"
@@ -48,9 +48,9 @@ const consoleTail = 4000
 // maxRestarts is how often an emulated machine that does not start is booted again.
 const maxRestarts = 2
 
-// Run boots the machine, waits until it has powered off, and returns the results of its programs. When
-// the context ends, the machine is killed. Its files are written to dir. Errors contain the end of
-// the kernel's console.
+// Run boots the machine, waits until it has powered off, and returns the results of its programs.
+// When the context ends, the machine is killed. Its files are written to dir. Errors contain the
+// end of the kernel's console.
 func (m Machine) Run(ctx context.Context, dir string) (map[string]guest.Ran, error) {
 	config := guest.Config{Offline: m.Offline, Programs: m.Programs, System: m.System}
 	if err := writeInitramfs(filepath.Join(dir, initramfsName), m.Init, m.Binaries, config); err != nil {

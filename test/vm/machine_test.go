@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestEventReader reads from a machine that does not start, and from one that starts and falls silent.
+// TestEventReader reads from a machine that does not start, and from one that starts and falls
+// silent.
 func TestEventReader(t *testing.T) {
 	from, to, err := os.Pipe()
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 )
 
 // Root returns the directory of a root file system of Debian with systemd, for [guest.System]. The
-// first call makes it from the packages of the host's mirror (250 MB), in the user's cache directory;
-// later ones use that again. It must be called as root.
+// first call makes it from the packages of the host's mirror (250 MB), in the user's cache
+// directory; later ones use that again. It must be called as root.
 func Root(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -41,7 +41,8 @@ func Root(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return "", err
 	}
-	// A complete one is moved to its place, so that an interrupted call leaves nothing that looks complete.
+	// A complete one is moved to its place, so that an interrupted call leaves nothing that looks
+	// complete.
 	temporary, err := os.MkdirTemp(cache, "debian-")
 	if err != nil {
 		return "", err

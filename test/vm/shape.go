@@ -119,8 +119,8 @@ func (s Shape) KernelArguments() string {
 	return "isolcpus=" + s.Isolated.String()
 }
 
-// Machine returns what linux/sysfs should read in the machine, except for the size of the memory: the
-// nodes here have all of it, and the kernel reserves some.
+// Machine returns what linux/sysfs should read in the machine, except for the size of the memory:
+// the nodes here have all of it, and the kernel reserves some.
 //
 // QEMU numbers the threads of a core consecutively, then the cores of a die, then the dies of a
 // package. Its Intel processors have an L3 cache per die.

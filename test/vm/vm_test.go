@@ -27,8 +27,8 @@ const (
 // captureProgram is the name of the program that captures the topology.
 const captureProgram = "capture"
 
-// kernelIn returns the path of a kernel in an environment variable. It skips the test if that is not
-// set; what describes the kernel.
+// kernelIn returns the path of a kernel in an environment variable. It skips the test if that is
+// not set; what describes the kernel.
 func kernelIn(t *testing.T, variable, what string) string {
 	t.Helper()
 	if testing.Short() {
@@ -168,8 +168,8 @@ func tracesScheduler() guest.Program {
 	return compiled("linux-schedtrace", "schedtrace.test", "^(TestThrottled|TestThrottledTogether|TestTurns|TestSiblings|TestVanishes|TestTwice|TestKilled|TestHotplug|TestMonitor|TestNewGroups)$")
 }
 
-// TestOldKernel traces the scheduler of a kernel before Linux 6.18, in which a quota that is used up
-// throttles whole run queues.
+// TestOldKernel traces the scheduler of a kernel before Linux 6.18, in which a quota that is used
+// up throttles whole run queues.
 func TestOldKernel(t *testing.T) {
 	kernel := kernelIn(t, OldKernelEnv, "a kernel before Linux 6.18 to run this test; the package comment says how")
 	l := build(t, "./linux/schedtrace")
@@ -187,7 +187,8 @@ func TestBatchScheduler(t *testing.T) {
 		compiled("linux-scx-often", "scx.test", "^TestAttachOften$")))
 }
 
-// TestBatchSchedulerKernels does the same, without the longest tests, on other kernels that have sched_ext.
+// TestBatchSchedulerKernels does the same, without the longest tests, on other kernels that have
+// sched_ext.
 func TestBatchSchedulerKernels(t *testing.T) {
 	kernels := strings.Fields(os.Getenv(ExtKernelsEnv))
 	if len(kernels) == 0 {

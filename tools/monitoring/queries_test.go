@@ -23,8 +23,9 @@ const (
 	metrics = "../../agent/testdata/metrics.prom"
 )
 
-// TestDashboard runs each query of the dashboard in Prometheus' engine, on an hour of metrics of two
-// agents. A query that does not parse fails, and one whose metrics or labels do not exist finds nothing.
+// TestDashboard runs each query of the dashboard in Prometheus' engine, on an hour of metrics of
+// two agents. A query that does not parse fails, and one whose metrics or labels do not exist finds
+// nothing.
 func TestDashboard(t *testing.T) {
 	var dashboard struct {
 		Panels []struct {
@@ -63,8 +64,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestAlerts checks that alerts name only metrics that exist, and that each has a section in the manual.
-// promtool checks everything else.
+// TestAlerts checks that alerts name only metrics that exist, and that each has a section in the
+// manual. promtool checks everything else.
 func TestAlerts(t *testing.T) {
 	groups, errs := rulefmt.ParseFile(files+"rules.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {

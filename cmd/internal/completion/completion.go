@@ -5,10 +5,10 @@
 //	completion.Install(root) // last
 //
 // [Install] adds the subcommand "completion", which prints the scripts of shells, and derives the
-// completion of flags from their help. A flag whose value is named a|b|c completes these words; FILE
-// and PATH complete names of files, DIR those of directories; other values have no completion. The
-// name of a value is the type of the flag, or the word between backquotes in its usage. Arguments
-// are completed where a command says how.
+// completion of flags from their help. A flag whose value is named a|b|c completes these words;
+// FILE and PATH complete names of files, DIR those of directories; other values have no completion.
+// The name of a value is the type of the flag, or the word between backquotes in its usage.
+// Arguments are completed where a command says how.
 package completion
 
 import (

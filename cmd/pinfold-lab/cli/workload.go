@@ -75,7 +75,8 @@ func newWorkload() *cobra.Command {
 	return command
 }
 
-// newRequests returns the command that sends requests to a server, as experiments do, and logs them.
+// newRequests returns the command that sends requests to a server, as experiments do, and logs
+// them.
 func newRequests() *cobra.Command {
 	var cpu time.Duration
 	var plan load.Plan

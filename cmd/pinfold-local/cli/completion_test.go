@@ -9,8 +9,8 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 )
 
-// If up gets further than a test expects, the components and the supervisor that it starts are this test
-// program, which exits at once.
+// If up gets further than a test expects, the components and the supervisor that it starts are this
+// test program, which exits at once.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "component" || os.Args[1] == "up") {
 		os.Exit(1)

@@ -21,8 +21,8 @@ import (
 // a real node full of pods takes longer on a busy machine.
 const stopTimeout = 2 * time.Minute
 
-// detach starts a supervisor in a new session and returns when its cluster is ready. flags are those of
-// this command.
+// detach starts a supervisor in a new session and returns when its cluster is ready. flags are
+// those of this command.
 func detach(ctx context.Context, options upOptions, flags *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if state, err := localcluster.ReadState(options.dir); err == nil { // its supervisor uses the log
 		return fmt.Errorf("%w in %s (process %d)", localcluster.ErrRunning, options.dir, state.Supervisor)
@@ -88,8 +88,8 @@ func supervisorCommand(flags *pflag.FlagSet, log *os.File) (*exec.Cmd, error) {
 	return command, nil
 }
 
-// awaitReady waits until the supervisor is ready or has ended, and reports its steps. When ctx ends, it
-// stops the supervisor.
+// awaitReady waits until the supervisor is ready or has ended, and reports its steps. When ctx
+// ends, it stops the supervisor.
 func awaitReady(ctx, ended context.Context, dir string, supervisor *os.Process, stderr io.Writer) error {
 	progress, step := newProgress(stderr), ""
 	for sleep.For(ended, 25*time.Millisecond) {
@@ -115,8 +115,8 @@ func awaitReady(ctx, ended context.Context, dir string, supervisor *os.Process, 
 	return nil
 }
 
-// supervisorError returns the last error message in the supervisor's log, which says why it ended, or
-// the whole log if there is none.
+// supervisorError returns the last error message in the supervisor's log, which says why it ended,
+// or the whole log if there is none.
 func supervisorError(log *os.File, exit error) error {
 	text, err := io.ReadAll(io.NewSectionReader(log, 0, 1<<20))
 	if err != nil {

@@ -32,7 +32,8 @@ func makeTree(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// readTree returns the modes of all files below dir, with the text of files and the targets of links.
+// readTree returns the modes of all files below dir, with the text of files and the targets of
+// links.
 func readTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	tree := map[string]string{}
@@ -63,8 +64,8 @@ func readTree(t *testing.T, dir string) map[string]string {
 	return tree
 }
 
-// TestForeignFilesSurvive checks that neither up nor down changes a directory that up has not created or
-// found empty, regardless of the names in it.
+// TestForeignFilesSurvive checks that neither up nor down changes a directory that up has not
+// created or found empty, regardless of the names in it.
 func TestForeignFilesSurvive(t *testing.T) {
 	victims := t.TempDir()
 	// As an earlier version wrote it.

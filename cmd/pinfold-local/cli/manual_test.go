@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestManual checks that the manual names all commands and flags and no others, and that its examples
-// can be parsed.
+// TestManual checks that the manual names all commands and flags and no others, and that its
+// examples can be parsed.
 func TestManual(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/local.md")
 	if err != nil {

@@ -85,8 +85,8 @@ func readMachine(path string) (*topology.Machine, error) {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nodeName returns the name of a file as the name of a node: lower-case letters, digits and hyphens, with
-// room for a number.
+// nodeName returns the name of a file as the name of a node: lower-case letters, digits and
+// hyphens, with room for a number.
 func nodeName(path string) string {
 	base := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(base), "-"), "-")

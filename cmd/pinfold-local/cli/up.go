@@ -137,7 +137,8 @@ func up(ctx context.Context, options upOptions, stdout, stderr io.Writer) error 
 	}
 }
 
-// clusterConfig returns the configuration of a cluster with Pinfold's scheduler and the given nodes.
+// clusterConfig returns the configuration of a cluster with Pinfold's scheduler and the given
+// nodes.
 func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localcluster.Config, error) {
 	executable, err := os.Executable()
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 // Word is the first argument with which the executable runs a component.
 const Word = "component"
 
-// servers contains a function for each component, which runs it with its flags until the process is told
-// to end, and returns the exit status.
+// servers contains a function for each component, which runs it with its flags until the process is
+// told to end, and returns the exit status.
 var servers = map[string]func(flags []string) int{
 	localcluster.Etcd:              serve(serveEtcd),
 	localcluster.APIServer:         kubernetes(apiserverapp.NewAPIServerCommand),

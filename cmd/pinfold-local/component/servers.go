@@ -48,8 +48,8 @@ func serveEtcd(ctx context.Context, flags []string) error {
 	}
 }
 
-// serveKWOK runs KWOK's controller. It reads the configuration and passes it in the context before it
-// creates the command, because the command takes its defaults from there.
+// serveKWOK runs KWOK's controller. It reads the configuration and passes it in the context before
+// it creates the command, because the command takes its defaults from there.
 func serveKWOK(ctx context.Context, flags []string) error {
 	early := pflag.NewFlagSet("early", pflag.ContinueOnError)
 	early.ParseErrorsAllowlist.UnknownFlags = true
@@ -59,8 +59,8 @@ func serveKWOK(ctx context.Context, flags []string) error {
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	// cobra adds the global flags to every command. Those of Kubernetes' components include a --version
-	// that is not KWOK's.
+	// cobra adds the global flags to every command. Those of Kubernetes' components include a
+	// --version that is not KWOK's.
 	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	command := kwokcmd.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(early)

@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// Settle is how long the API server must have had another version before the scheduler starts again
-	// as that one. It exceeds the time in which an upgrade replaces one server of several by another.
+	// Settle is how long the API server must have had another version before the scheduler starts
+	// again as that one. It exceeds the time in which an upgrade replaces one server of several by
+	// another.
 	Settle = 5 * time.Minute
 	// answersToSettle is the number of answers in that time.
 	answersToSettle = 10
@@ -68,8 +69,9 @@ func newAPIServer(o *options.Options) (*apiServer, error) {
 	return &apiServer{asking, func() { utilnet.CloseIdleConnectionsFor(client.Transport) }}, nil
 }
 
-// readKubeconfigPath returns the kubeconfig that the configuration file names. kube-scheduler reads the
-// file again, when its version and so its defaults are known. The file may be a pipe, so it gets a copy.
+// readKubeconfigPath returns the kubeconfig that the configuration file names. kube-scheduler reads
+// the file again, when its version and so its defaults are known. The file may be a pipe, so it
+// gets a copy.
 func readKubeconfigPath(o *options.Options) (string, error) {
 	text, err := os.ReadFile(o.ConfigFile)
 	if err != nil {
@@ -87,8 +89,8 @@ func readKubeconfigPath(o *options.Options) (string, error) {
 	return config.ClientConnection.Kubeconfig, err
 }
 
-// MemoryFile returns the path of a file with this text that exists in memory until the process ends. It
-// needs no writable directory, and can be read any number of times.
+// MemoryFile returns the path of a file with this text that exists in memory until the process
+// ends. It needs no writable directory, and can be read any number of times.
 func MemoryFile(text []byte) (path string, err error) {
 	// A plain descriptor: an os.File would be closed when it is garbage collected.
 	file, err := unix.MemfdCreate("scheduler.yaml", unix.MFD_CLOEXEC)
@@ -109,7 +111,8 @@ func (a *apiServer) version(ctx context.Context) (*version.Version, error) {
 	return versions.Of(info)
 }
 
-// lowest returns the lowest version among several answers. Newer servers have the APIs of older ones.
+// lowest returns the lowest version among several answers. Newer servers have the APIs of older
+// ones.
 func (a *apiServer) lowest(ctx context.Context) (lowest *version.Version, err error) {
 	for range answers {
 		v, err := a.version(ctx)
@@ -137,8 +140,8 @@ func (a *apiServer) await(ctx context.Context) (*version.Version, error) {
 	}
 }
 
-// supported returns an error that says what to do if the scheduler cannot run as the version of its API
-// server.
+// supported returns an error that says what to do if the scheduler cannot run as the version of its
+// API server.
 func supported(v *version.Version) error {
 	err := versions.Check(v)
 	if err == nil {
@@ -152,9 +155,9 @@ func supported(v *version.Version) error {
 	return fmt.Errorf("the API server: %w; %s", err, remedy)
 }
 
-// change finds out that the API server has another version for good. Servers of two versions may have
-// one address while a control plane is upgraded, which takes a while and may be reverted, so one
-// answer says little.
+// change finds out that the API server has another version for good. Servers of two versions may
+// have one address while a control plane is upgraded, which takes a while and may be reverted, so
+// one answer says little.
 type change struct {
 	running *version.Version // as which the scheduler runs
 	settle  time.Duration    // for which all answers must be others

@@ -20,7 +20,8 @@ import (
 	"pinfold.dev/pinfold/kube/versions"
 )
 
-// serve answers /version with the minors in turn, and with the last one from then on. "" is an error.
+// serve answers /version with the minors in turn, and with the last one from then on. "" is an
+// error.
 func serve(t *testing.T, minors ...string) (url string, asked *atomic.Int32) {
 	t.Helper()
 	asked = new(atomic.Int32)
@@ -158,8 +159,8 @@ func TestDropUnknown(t *testing.T) {
 	}
 }
 
-// The scheduler starts again when all answers of a time were another version that is supported. Each
-// answer comes a minute after the one before it.
+// The scheduler starts again when all answers of a time were another version that is supported.
+// Each answer comes a minute after the one before it.
 func TestChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		answers string

@@ -3,8 +3,8 @@
 //	os.Exit(cli.Run(command.New("v1.2.3", command.Settle)))
 //
 // It is [app.NewSchedulerCommand] with two additions. The plugin watches the leader election lease,
-// so that no decision of a former leader is bound. And the scheduler runs as the minor version of its
-// API server: a newer one would wait for ever for kinds that the API server does not have.
+// so that no decision of a former leader is bound. And the scheduler runs as the minor version of
+// its API server: a newer one would wait for ever for kinds that the API server does not have.
 // [app.NewSchedulerCommand] does not expose its configuration, so the command is built here.
 package command
 
@@ -43,8 +43,8 @@ import (
 const emulation = "emulated-version"
 
 // New returns the command, with the flags of kube-scheduler. Its lease names the given release of
-// Pinfold. Without the flag --emulated-version it runs as the version of its API server, and ends when
-// that has had another version for a time, usually [Settle].
+// Pinfold. Without the flag --emulated-version it runs as the version of its API server, and ends
+// when that has had another version for a time, usually [Settle].
 func New(release string, settle time.Duration) *cobra.Command {
 	o := options.NewOptions()
 	cmd := &cobra.Command{
@@ -64,8 +64,8 @@ func New(release string, settle time.Duration) *cobra.Command {
 	return cmd
 }
 
-// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe and the version of
-// the API server, which decides about feature gates and so comes first.
+// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe and the
+// version of the API server, which decides about feature gates and so comes first.
 func run(cmd *cobra.Command, o *options.Options, release string, settle time.Duration) error {
 	verflag.PrintAndExitIfRequested()
 	ctx, cancel := context.WithCancel(server.SetupSignalContext())
@@ -109,8 +109,8 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 	return app.Run(ctx, config, s)
 }
 
-// followAPIServer sets the flags as needed to run as the version of the API server. The function that it
-// returns ends when the scheduler has to start again as another version, or ctx has ended.
+// followAPIServer sets the flags as needed to run as the version of the API server. The function
+// that it returns ends when the scheduler has to start again as another version, or ctx has ended.
 func followAPIServer(ctx context.Context, flags *pflag.FlagSet, o *options.Options) (watch func(context.Context, time.Duration), err error) {
 	api, err := newAPIServer(o)
 	if err != nil {
@@ -130,9 +130,9 @@ func followAPIServer(ctx context.Context, flags *pflag.FlagSet, o *options.Optio
 	return watch, flags.Set(emulation, basecompatibility.DefaultKubeComponent+"="+v.String())
 }
 
-// dropUnknown removes feature gates that are off from the settings, by component, if Kubernetes does not
-// have them yet in a version. kube-scheduler rejects such settings, but they are needed to run as the
-// version of its program with an older API server.
+// dropUnknown removes feature gates that are off from the settings, by component, if Kubernetes
+// does not have them yet in a version. kube-scheduler rejects such settings, but they are needed to
+// run as the version of its program with an older API server.
 func dropUnknown(settings map[string][]string, v *version.Version) {
 	known := utilfeature.DefaultMutableFeatureGate.GetAllVersioned()
 	for component, list := range settings {

@@ -37,11 +37,11 @@ const (
 
 // Evictor evicts batch pods from nodes on which they starve, so that they are placed elsewhere: the
 // youngest first, because it loses the least work, and one a minute on each node. Nodes report
-// starvation by a condition, which counts while their agents are not silent. The scheduler does this,
-// because an agent with the right to evict pods could evict those of other nodes.
+// starvation by a condition, which counts while their agents are not silent. The scheduler does
+// this, because an agent with the right to evict pods could evict those of other nodes.
 //
-// Filter places no batch pod on such a node. Another scheduler may, or the condition may come and go.
-// Evictions then have no lasting effect, so they become rarer.
+// Filter places no batch pod on such a node. Another scheduler may, or the condition may come and
+// go. Evictions then have no lasting effect, so they become rarer.
 type Evictor struct {
 	handle   fwk.Handle
 	nodes    corelisters.NodeLister
@@ -100,8 +100,8 @@ func (e *Evictor) Once(ctx context.Context) {
 	}
 }
 
-// next returns the eviction that follows e, of one of these pods. It is the first one if e is the zero
-// value.
+// next returns the eviction that follows e, of one of these pods. It is the first one if e is the
+// zero value.
 func (e eviction) next(now time.Time, batch []*corev1.Pod) eviction {
 	n := eviction{at: now, pause: evictEvery, seen: make(map[types.UID]bool, len(batch))}
 	for _, pod := range batch {
@@ -120,7 +120,8 @@ func Starves(node *corev1.Node) bool {
 	})
 }
 
-// batchOn returns the batch pods of a node that have not ended and may be evicted, the youngest first.
+// batchOn returns the batch pods of a node that have not ended and may be evicted, the youngest
+// first.
 func (e *Evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod) {
 	pods, err := e.podsOn(node)
 	if err != nil {
@@ -141,8 +142,8 @@ func (e *Evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod
 	return batch
 }
 
-// evictOne evicts the first of a node's batch pods that may be evicted, unless one is ending already. It
-// reports whether it has evicted one.
+// evictOne evicts the first of a node's batch pods that may be evicted, unless one is ending
+// already. It reports whether it has evicted one.
 func (e *Evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod) bool {
 	if slices.ContainsFunc(batch, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }) {
 		return false
@@ -167,8 +168,8 @@ func (e *Evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod
 	return false
 }
 
-// Evictable reports whether a pod of a class is a batch pod that is placed elsewhere if it is evicted.
-// That of a DaemonSet is not, nor is a mirror pod.
+// Evictable reports whether a pod of a class is a batch pod that is placed elsewhere if it is
+// evicted. That of a DaemonSet is not, nor is a mirror pod.
 func Evictable(pod *corev1.Pod, class nodeplan.Class) bool {
 	if class != nodeplan.BE || pod.Status.QOSClass != corev1.PodQOSBestEffort {
 		return false

@@ -46,8 +46,8 @@ type Leadership struct {
 	sending sync.WaitGroup // Bindings in flight
 }
 
-// Observe makes an election report its lease to l, and write to the lease this program's version and
-// the version of Kubernetes as which it runs.
+// Observe makes an election report its lease to l, and write to the lease this program's version
+// and the version of Kubernetes as which it runs.
 func (l *Leadership) Observe(config *leaderelection.LeaderElectionConfig, version, kubernetes string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,8 +172,8 @@ func (l *Leadership) Fence() string {
 	return l.lock.Describe() + " " + l.lock.Identity()
 }
 
-// Quiet returns how long to wait before the next decision, because Bindings of another holder of the
-// lease may still be in flight.
+// Quiet returns how long to wait before the next decision, because Bindings of another holder of
+// the lease may still be in flight.
 func (l *Leadership) Quiet() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

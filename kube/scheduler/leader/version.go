@@ -12,8 +12,8 @@ import (
 )
 
 // recordVersion makes an election write this program's version, and that of Kubernetes as which it
-// runs, to its lease with each renewal; see [api.VersionAnnotation]. Locks that are not leases are left
-// alone.
+// runs, to its lease with each renewal; see [api.VersionAnnotation]. Locks that are not leases are
+// left alone.
 func recordVersion(lock resourcelock.Interface, version, kubernetes string) {
 	if lease, ok := lock.(*resourcelock.LeaseLock); ok && version != "" {
 		lease.Client = versionedLeases{lease.Client, version, kubernetes}

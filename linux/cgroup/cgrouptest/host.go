@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// OpenHost returns the control groups of this machine. It skips the test unless it runs as root and may
-// make groups.
+// OpenHost returns the control groups of this machine. It skips the test unless it runs as root and
+// may make groups.
 func OpenHost(t testing.TB) *cgroup.FS {
 	t.Helper()
 	if os.Geteuid() != 0 {

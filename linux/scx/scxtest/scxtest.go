@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// KeepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5% since
-// 7.0 unless told otherwise. The test is skipped if debugfs, where the kernel is told, is not mounted.
+// KeepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5%
+// since 7.0 unless told otherwise. The test is skipped if debugfs, where the kernel is told, is not
+// mounted.
 func KeepNothing(t *testing.T) {
 	t.Helper()
 	const scheduler = "/sys/kernel/debug/sched"

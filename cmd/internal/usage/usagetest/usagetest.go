@@ -17,8 +17,8 @@ import (
 )
 
 // Documents checks that the command lines of a program in README.md, docs and the help of its
-// commands exist as printed: the subcommand, its flags and their values. Of a line of syntax, with [ ]
-// or ..., it checks the names of flags.
+// commands exist as printed: the subcommand, its flags and their values. Of a line of syntax, with
+// [ ] or ..., it checks the names of flags.
 func Documents(t *testing.T, newRoot func() *cobra.Command) {
 	root := moduleRoot(t)
 	documents, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
@@ -56,8 +56,8 @@ func Documents(t *testing.T, newRoot func() *cobra.Command) {
 	}
 }
 
-// GoWords are parts of messages that speak of the program's language, libraries and files, and not of
-// what the user did.
+// GoWords are parts of messages that speak of the program's language, libraries and files, and not
+// of what the user did.
 var GoWords = regexp.MustCompile(`strconv\.|parsing time|2006-01-02|invalid syntax|value out of range|[uU]nmarshal|MEMLOCK|/tmp/|bare \\?"|parse error on line|time: |json: |yaml: line|0x[0-9a-f]{6}`)
 
 // WrongFlags gives every flag of a program wrong values, and checks the words of the errors.
@@ -135,8 +135,8 @@ func parse(root *cobra.Command, args []string, line string, isSyntax bool) error
 	return nil
 }
 
-// words splits a command line as a shell does, up to the first |, ;, &, <, > or #. It reports whether
-// the line is one of syntax.
+// words splits a command line as a shell does, up to the first |, ;, &, <, > or #. It reports
+// whether the line is one of syntax.
 func words(line string) (args []string, isSyntax bool) {
 	var word strings.Builder
 	quote, begun := rune(0), false

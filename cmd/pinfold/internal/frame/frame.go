@@ -129,7 +129,8 @@ func WriteFile(name string, content []byte, replace bool) error {
 	return fmt.Errorf("write %s: %w", name, err)
 }
 
-// SuggestForce adds to an error about an existing output what to do. err may be another error, or nil.
+// SuggestForce adds to an error about an existing output what to do. err may be another error, or
+// nil.
 func SuggestForce(err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err

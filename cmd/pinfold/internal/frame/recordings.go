@@ -38,7 +38,8 @@ func NoteLost(w io.Writer, name string, bytes int64) {
 // ErrInterrupted is the error of [Until].
 var ErrInterrupted = errors.New("interrupted: nothing was written")
 
-// Until returns the rows or spans before the context is done. Then the last one is [ErrInterrupted].
+// Until returns the rows or spans before the context is done. Then the last one is
+// [ErrInterrupted].
 func Until[R any](ctx context.Context, rows iter.Seq2[*R, error]) iter.Seq2[*R, error] {
 	return func(yield func(*R, error) bool) {
 		for r, err := range rows {
@@ -53,7 +54,8 @@ func Until[R any](ctx context.Context, rows iter.Seq2[*R, error]) iter.Seq2[*R, 
 	}
 }
 
-// WriteTo writes an output that is not a recording. It appears when write has returned without an error.
+// WriteTo writes an output that is not a recording. It appears when write has returned without an
+// error.
 func WriteTo(o tracefile.Output, write func(*os.File) error) error {
 	return SuggestForce(atomicfile.WriteFunc(o.Name, atomicfile.Options{Perm: 0o644, KeepOld: !o.Replace}, write))
 }

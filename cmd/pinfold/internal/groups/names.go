@@ -107,8 +107,8 @@ func (s *Selection) AddFlags(f *pflag.FlagSet, verb string) {
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 }
 
-// Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod]) name, each
-// once, and the names of the machine's containers.
+// Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod])
+// name, each once, and the names of the machine's containers.
 func (s *Selection) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
 	names := NewNames(s.Root)
 	naming, err := kubepods.Find(fs, s.CgroupRoot)

@@ -13,7 +13,8 @@ import (
 	"pinfold.dev/pinfold/report/why"
 )
 
-// MaxCost is the largest share of the machine's CPU time that tracing may use by default, in percent.
+// MaxCost is the largest share of the machine's CPU time that tracing may use by default, in
+// percent.
 const MaxCost = 5
 
 // CheckCost returns an error if --max-cost is not a percentage.
@@ -24,8 +25,8 @@ func CheckCost(percent float64) error {
 	return nil
 }
 
-// Occupant names what a thread waited behind: a container, another control group, or a process that is in
-// none.
+// Occupant names what a thread waited behind: a container, another control group, or a process that
+// is in none.
 func Occupant(seen *schedtrace.Observation, names *Names, by blame.Occupant) string {
 	group := seen.Path(by.Group)
 	if group != "/" && group != "" {
@@ -37,7 +38,8 @@ func Occupant(seen *schedtrace.Observation, names *Names, by blame.Occupant) str
 	return fmt.Sprintf("process %d", by.Process)
 }
 
-// Observe makes a tracer send what it observes to do, with names. Times are those of the tracer's clock.
+// Observe makes a tracer send what it observes to do, with names. Times are those of the tracer's
+// clock.
 func Observe(request *schedtrace.Request, names *Names, do func(*trace.Span)) {
 	send := func(seen *schedtrace.Observation, g blame.Group, s trace.Span) {
 		if s.Group = seen.Path(g); s.Group == "" {

@@ -107,8 +107,8 @@ accepts it in place of a folder.`,
 	return cmd
 }
 
-// capture returns an archive of the tree in dir, what is wrong with its files, and in invalid why it
-// does not describe a machine.
+// capture returns an archive of the tree in dir, what is wrong with its files, and in invalid why
+// it does not describe a machine.
 func capture(dir string, now time.Time) (text []byte, notes []string, invalid, err error) {
 	root, err := openSysfsDir(dir)
 	if err != nil {

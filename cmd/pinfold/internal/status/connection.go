@@ -19,8 +19,8 @@ import (
 	"pinfold.dev/pinfold/kube/survey"
 )
 
-// connection is how the cluster is reached. The rules are kubectl's: --kubeconfig, else the files in
-// the variable KUBECONFIG, else ~/.kube/config, else the service account of the pod.
+// connection is how the cluster is reached. The rules are kubectl's: --kubeconfig, else the files
+// in the variable KUBECONFIG, else ~/.kube/config, else the service account of the pod.
 type connection struct {
 	kubeconfig, context, leaseNamespace string
 	timeout                             time.Duration

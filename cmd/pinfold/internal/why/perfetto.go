@@ -12,7 +12,8 @@ import (
 	"pinfold.dev/pinfold/report/perfetto"
 )
 
-// observed calls observe, and writes what it observes to the file for a trace viewer, if one was named.
+// observed calls observe, and writes what it observes to the file for a trace viewer, if one was
+// named.
 func (q *question) observed(request *schedtrace.Request, names *groups.Names, observe func() error) error {
 	if q.perfetto.Name == "" {
 		return observe()

@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/report/why"
 )
 
-// readRequests reads a log of requests: CSV with a header, of which the columns "start" and "end" count. These are
-// times as [tabular.ParseTime] reads them.
+// readRequests reads a log of requests: CSV with a header, of which the columns "start" and "end"
+// count. These are times as [tabular.ParseTime] reads them.
 func readRequests(r io.Reader) (all []why.Request, err error) {
 	in, err := tabular.NewReader(r, "start", "end")
 	if errors.Is(err, io.EOF) {
