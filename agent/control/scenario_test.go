@@ -78,10 +78,7 @@ import (
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		node := newFakeNode()
-		got, err := golden.Blocks(text, node.run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := golden.Blocks(t, text, node.run)
 		for _, b := range node.broken {
 			t.Error(b)
 		}

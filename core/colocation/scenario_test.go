@@ -42,11 +42,7 @@ import (
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var s scenario
-		out, err := golden.Blocks(text, s.run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return golden.Blocks(t, text, s.run)
 	})
 }
 

@@ -34,11 +34,7 @@ import (
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var node scenario
-		got, err := golden.Blocks(text, node.run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		return golden.Blocks(t, text, node.run)
 	})
 }
 

@@ -40,13 +40,10 @@ func TestScenarios(t *testing.T) {
 		t.Parallel()
 		s := &scenario{t: t, runtime: newTestRuntime(t), handler: newScript(), states: make(chan State, 1000)}
 		defer s.agentDown()
-		got, err := golden.Blocks(text, func(words []string) (string, error) {
+		got := golden.Blocks(t, text, func(words []string) (string, error) {
 			result, err := s.run(words)
 			return strings.ReplaceAll(s.handler.take()+result, s.runtime.dir, "/var/run/nri"), err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return got
 	})
 }

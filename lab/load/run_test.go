@@ -22,16 +22,13 @@ func TestRuns(t *testing.T) {
 	run := map[string]func(*testing.T, []string) string{"run": runPlan, "clients": runSomeClients}
 	for _, file := range []string{"testdata/runs.txt", "testdata/clients.txt"} {
 		golden.Scenarios(t, file, func(t *testing.T, text string) string {
-			got, err := golden.Blocks(text, func(words []string) (out string, err error) {
+			got := golden.Blocks(t, text, func(words []string) (out string, err error) {
 				if run[words[0]] == nil {
 					return "", fmt.Errorf("unknown command %s", words[0])
 				}
 				synctest.Test(t, func(t *testing.T) { out = run[words[0]](t, words[1:]) })
 				return out, nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			return got
 		})
 	}

@@ -29,11 +29,7 @@ import (
 func TestTable(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		p := &player{model: New(), samples: map[string]*trace.Sample{}, noBursts: map[string]bool{}}
-		out, err := golden.Blocks(text, p.do)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return golden.Blocks(t, text, p.do)
 	})
 }
 

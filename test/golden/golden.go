@@ -109,7 +109,16 @@ func compare(t testing.TB, file, want, got, rewritten string) {
 // Blocks plays a scenario of blocks: commands, one per line, then a line "----" and the output of
 // the commands, up to an empty line. Lines that begin with # are comments. run executes one command
 // and returns its output, complete lines. Blocks returns the scenario with the actual output.
-func Blocks(text string, run func(words []string) (string, error)) (string, error) {
+func Blocks(t testing.TB, text string, run func(words []string) (string, error)) string {
+	t.Helper()
+	out, err := blocks(text, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func blocks(text string, run func(words []string) (string, error)) (string, error) {
 	var out strings.Builder
 	printed, skipping := "", false
 	for number, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {

@@ -102,7 +102,7 @@ quiet
 		return "", fmt.Errorf("unknown command %q", words[0])
 	}
 	for _, given := range []string{text, want} {
-		got, err := Blocks(given, run)
+		got, err := blocks(given, run)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%v\n%s", err, diff)
 		}
@@ -111,7 +111,7 @@ quiet
 		"say a\n":              "no expected output",
 		"say a\n----\n\nshout": `line 4: shout: unknown command "shout"`,
 	} {
-		if _, err := Blocks(given, run); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := blocks(given, run); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", given, err, want)
 		}
 	}

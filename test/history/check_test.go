@@ -28,11 +28,7 @@ import (
 func TestCheck(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		s := &script{nodes: map[string]simnode.Node{}, pods: map[string]*corev1.Pod{}}
-		played, err := golden.Blocks(text, s.run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return played
+		return golden.Blocks(t, text, s.run)
 	})
 }
 

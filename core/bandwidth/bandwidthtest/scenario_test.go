@@ -36,11 +36,7 @@ import (
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		var s scenario
-		got, err := golden.Blocks(text, func(line []string) (string, error) { return s.run(line[0], line[1:]) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		return golden.Blocks(t, text, func(line []string) (string, error) { return s.run(line[0], line[1:]) })
 	})
 }
 

@@ -18,11 +18,7 @@ import (
 // with DEMAND as parse takes it.
 func TestScenarios(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
-		out, err := golden.Blocks(text, play)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return golden.Blocks(t, text, play)
 	})
 }
 
