@@ -223,7 +223,7 @@ func TestInvalidFiles(t *testing.T) {
 				t.Fatalf("error %v, want one with %q and the file's name", err, c.want)
 			}
 			for _, foreign := range []string{"strconv", "parsing", "2006", "invalid syntax", "csv:", "EOF"} {
-				if strings.Contains(err.Error(), foreign) {
+				if strings.Contains(strings.TrimPrefix(err.Error(), file), foreign) { // whose name has random digits
 					t.Errorf("the error has words of a library: %v", err)
 				}
 			}
