@@ -8,8 +8,3 @@ import (
 
 // TestObject: the compiled programs are those of the source.
 func TestObject(t *testing.T) { bpf.Compare(t, "schedtrace", object) }
-
-// TestLines: what a CPU writes often shares no cache line with what others use.
-func TestLines(t *testing.T) {
-	bpf.OwnLines(t, object, map[string]uint32{"cpus": maxCPUs, "counters": maxCPUs})
-}

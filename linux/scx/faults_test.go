@@ -199,16 +199,6 @@ func TestWatchdog(t *testing.T) {
 	b.progress("in the fair class", batch)
 }
 
-// TestCannotStart: programs that fail when they start say why.
-func TestCannotStart(t *testing.T) {
-	b := newBench(t)
-	err := b.loadWith(Options{}, map[string]uint32{"nr_cpus": 2000}).Attach()
-	if err == nil || !strings.Contains(err.Error(), "the machine may have 2000 CPUs, the scheduler 1024") {
-		t.Errorf("error %v, want one with the reason", err)
-	}
-	b.gone()
-}
-
 // TestRejected: programs that the kernel's verifier rejects are not loaded, and the error has its
 // log.
 func TestRejected(t *testing.T) {

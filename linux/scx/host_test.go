@@ -2,7 +2,6 @@ package scx
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -131,20 +130,8 @@ func must[T any](value T, err error) func(testing.TB) T {
 // load loads a scheduler, and ends it with the test.
 func (b bench) load(o Options) *Scheduler {
 	b.Helper()
-	return b.loadWith(o, nil)
-}
-
-// loadWith is load with other values of some constants of the programs.
-func (b bench) loadWith(o Options, constants map[string]uint32) *Scheduler {
-	b.Helper()
-	s := &Scheduler{name: cmp.Or(o.Name, Name), numbers: map[uint64]uint32{}}
-	spec := must(configure(s.name, o))(b)
-	for name, value := range constants {
-		if err := spec.Variables[name].Set(value); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := s.load(spec); err != nil {
+	s, err := Load(o)
+	if err != nil {
 		var verifier *ebpf.VerifierError
 		if errors.As(err, &verifier) {
 			b.Log(strings.Join(verifier.Log[max(0, len(verifier.Log)-60):], "\n"))
@@ -165,13 +152,6 @@ func (b bench) loadWith(o Options, constants map[string]uint32) *Scheduler {
 func (b bench) attached(o Options) *Scheduler {
 	b.Helper()
 	s := b.load(o)
-	b.attach(s)
-	return s
-}
-
-// attach attaches a scheduler, and checks at the end of the test that it still runs.
-func (b bench) attach(s *Scheduler) {
-	b.Helper()
 	if err := s.Attach(); err != nil {
 		b.Fatal(err)
 	}
@@ -184,6 +164,7 @@ func (b bench) attach(s *Scheduler) {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
+	return s
 }
 
 // group makes a control group.
