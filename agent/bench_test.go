@@ -44,6 +44,7 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*eng
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Cleanup(k.groups.Close)
 	config.NodeName = nodeName
 	o := Options{Config: config, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
 	e := newEngine(o, k)

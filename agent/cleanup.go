@@ -39,6 +39,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	if err != nil {
 		return result, err
 	}
+	defer k.groups.Close()
 	c := control.New(o.Config)
 	machine, _, err := k.machine()
 	if err != nil {

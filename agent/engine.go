@@ -239,6 +239,7 @@ func (e *engine) observe() (observed bool, err error) {
 		e.mu.Unlock()
 	}
 	v, partial, err := view(groups, naming, known, e.Partitioned())
+	groups.CloseUnused() // files of cgroups that have ended
 	if tier, found := v.Settings[naming.Tier(nodeplan.BestEffort)]; found && !e.Priority.IsNone() {
 		v.Lacking = priority.Lacking(e.kernel.root, groups, tier, priority.CheckCores())
 		if why := e.batchScheduler.Status().Lacking; why != "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestFilesOnThisMachine creates and removes the cgroups of containers while the agent runs. The
-// agent must not leave files of cgroups open that are gone.
+// agent keeps files of cgroups open, and must close those of cgroups that are gone.
 func TestFilesOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()

@@ -35,6 +35,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("find the control groups: %w", err)
 	}
+	defer k.groups.Close()
 	e := newEngine(o, k)
 	if o.Partitioned() {
 		if err := k.groups.CheckPartitions(); err != nil {

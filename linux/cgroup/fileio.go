@@ -14,14 +14,18 @@ import (
 // first offers each file to the poller, which takes as long as reading it, and the groups of a node
 // have thousands of files.
 func (fs *FS) read(group string, f File) (string, error) {
-	text, err := fs.readBytes(group, f)
+	read := fs.readOnce
+	if fs.open.keeps(f) {
+		read = fs.readKept
+	}
+	text, err := read(group, f)
 	if err != nil {
 		return "", fs.readError(group, f, err)
 	}
 	return string(text), nil
 }
 
-func (fs *FS) readBytes(group string, f File) ([]byte, error) {
+func (fs *FS) readOnce(group string, f File) ([]byte, error) {
 	fd, err := openFile(fs.File(group, f), unix.O_RDONLY)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ type FS struct {
 	byController map[Controller]Hierarchy
 	lacking      map[Controller]error // why a controller has no hierarchy
 	layout       Layout
+	open         openFiles
 
 	mu     sync.Mutex
 	writes map[File]WriteCount

@@ -37,8 +37,18 @@ func TestHost(t *testing.T) {
 		"nested": testHostNested, "partition": testHostPartition, "statistics": testHostStat, "refused": testHostRefused, "gone": testHostGone,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fs, makeGroups(t, fs)) })
+		t.Run(name+"/kept open", func(t *testing.T) {
+			kept, err := Open("/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept.KeepOpen()
+			defer kept.Close()
+			test(t, kept, makeGroups(t, kept))
+		})
 	}
 	t.Run("stat reader", func(t *testing.T) { testHostStatReader(t, fs, makeGroups(t, fs)) })
+	t.Run("keep open", func(t *testing.T) { testHostKeepOpen(t, makeGroups(t, fs)) })
 }
 
 // makeGroups creates /pinfold-test-PID with pod and pod/container in it in all hierarchies, and

@@ -186,10 +186,6 @@ func (fs *FS) hold(group string, f File) (heldFile, error) {
 	return heldFile{file: f, fd: fd, ordinary: err == nil && !isCgroupFS(on)}, nil
 }
 
-func isCgroupFS(s unix.Statfs_t) bool {
-	return s.Type == unix.CGROUP_SUPER_MAGIC || s.Type == unix.CGROUP2_SUPER_MAGIC
-}
-
 func (h *heldFile) close() {
 	if h.fd != closed {
 		_ = unix.Close(h.fd) // nothing was written to it

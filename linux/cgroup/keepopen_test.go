@@ -1,0 +1,110 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+)
+
+// testHostKeepOpen checks which files of a group this process has open.
+func testHostKeepOpen(t *testing.T, top string) {
+	fs, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs.KeepOpen()
+	group := top + "/pod/container"
+	read := func() Settings {
+		t.Helper()
+		s, err := fs.Read(group)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	expectOpen := func(what string, expected bool) {
+		t.Helper()
+		if open := openBelow(t, top); (len(open) > 0) != expected {
+			t.Errorf("%s: open are %q", what, open)
+		}
+	}
+	expectOpen("before any reading", false)
+	read()
+	if _, err := fs.Threads(group); err != nil {
+		t.Fatal(err)
+	}
+	expectOpen("after reading", true)
+	for _, name := range openBelow(t, top) {
+		if base := filepath.Base(name); base == string(Tasks) || base == string(Threads) {
+			t.Errorf("%s is kept open and may return an old list", name)
+		}
+	}
+	fs.CloseUnused()
+	expectOpen("after a round with reading", true)
+	quota := 30 * time.Millisecond
+	if err := fs.Apply(map[string]Wanted{group: {Quota: &quota}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if s := read(); s.Quota != quota {
+		t.Errorf("an open file reads quota %v after %v was written", s.Quota, quota)
+	}
+
+	remake := func(make bool) {
+		for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+			if fs.byController[c].Mount == "" {
+				continue
+			}
+			dir := fs.Dir(c, group)
+			if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if make {
+				if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	remake(false)
+	if _, err := fs.Read(group); !errors.Is(err, ErrGone) {
+		t.Errorf("reading a removed group: %v", err)
+	}
+	remake(true)
+	if s := read(); s.Quota != bandwidth.Unlimited {
+		t.Errorf("the quota of a new group of the same name is %v, that of the old one", s.Quota)
+	}
+	fs.CloseUnused()
+	fs.CloseUnused()
+	expectOpen("after a round without reading", false)
+
+	fs.open.limit = 2
+	read()
+	if open := openBelow(t, top); len(open) != 2 {
+		t.Errorf("with a limit of 2, open are %q", open)
+	}
+	fs.Close()
+	expectOpen("after closing", false)
+	read()
+	expectOpen("read after closing", false)
+}
+
+// openBelow lists the files of a group that this process has open.
+func openBelow(t *testing.T, group string) (names []string) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
+		if err == nil && strings.Contains(name, group+"/") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
