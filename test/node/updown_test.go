@@ -48,7 +48,6 @@ func TestUpAndDown(t *testing.T) {
 			}
 			expectPage(t, pod)
 			c.expectLog(t, pod)
-			c.expectLoad(t, pod)
 			end(t, c)
 			if left := processesOf(t, c.dir); len(left) > 0 {
 				t.Errorf("processes remain: %q", left)
@@ -225,15 +224,6 @@ func (c *cluster) expectLog(t *testing.T, pod *corev1.Pod) {
 	text, err := c.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
 	if err != nil || !strings.Contains(string(text), "serving 1024 bytes") {
 		t.Errorf("log %q (%v)", text, err)
-	}
-}
-
-// expectLoad sends requests to the pod and measures its groups, with the command for that.
-func (c *cluster) expectLoad(t *testing.T, pod *corev1.Pod) {
-	t.Helper()
-	text, err := exec.Command(c.program, "load", "--data-dir", c.dir, "--batch=1", "--every=500ms", "--duration=2s", pod.Name).CombinedOutput()
-	if err != nil || !strings.Contains(string(text), pod.Name) {
-		t.Errorf("load: %v\n%s", err, text)
 	}
 }
 
