@@ -23,7 +23,7 @@ type Options struct {
 	Dir     string // of the run; it must not exist
 	Quick   bool
 	Rounds  int    // 0: those of the experiment
-	BuiltIn bool   // built-in programs replace those that would have to be downloaded
+	BuiltIn bool   // built-in programs replace those that are installed
 	Version string // of this program
 	// Workload returns the command line of a built-in program.
 	Workload func(args ...string) []string

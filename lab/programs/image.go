@@ -98,7 +98,9 @@ func beside(names []string, other, library string) string {
 // librariesOf returns the shared libraries that the dynamic loader loads with a file, and the
 // loader: ldd(1) prints one per line, as "NAME => PATH (ADDRESS)" or "PATH (ADDRESS)".
 func librariesOf(file string) (paths []string, err error) {
-	out, err := exec.Command("ldd", file).CombinedOutput()
+	ldd := exec.Command("ldd", file)
+	ldd.Env = append(os.Environ(), "LC_ALL=C") // for its message about static programs
+	out, err := ldd.CombinedOutput()
 	if err != nil {
 		if bytes.Contains(out, []byte("not a dynamic executable")) || bytes.Contains(out, []byte("statically linked")) {
 			return nil, nil

@@ -58,8 +58,11 @@ func Find(name string) (Program, error) {
 	out, err := exec.Command(p.Executable, known[name].version).CombinedOutput()
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || line == "" { // wrk prints its version and fails
-		return p, fmt.Errorf("ask %s for its version: %w", p.Executable, cmp.Or(err, errors.New("it prints nothing")))
+	if name == "wrk" && errors.As(err, &exit) && exit.ExitCode() == 1 { // it prints its version and fails
+		err = nil
+	}
+	if err != nil || line == "" {
+		return p, fmt.Errorf("ask %s for its version: %w: %s", p.Executable, cmp.Or(err, errors.New("it prints nothing")), line)
 	}
 	p.Version = strings.TrimSpace(line)
 	return p, nil

@@ -2,13 +2,37 @@ package programs
 
 import (
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
+
+// TestBroken: a program that cannot start is an error, not a version.
+func TestBroken(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for text, want := range map[string]string{
+		"echo 'wrk 4.1.0'; exit 1":                                   "",
+		"echo 'wrk: error while loading shared libraries'; exit 127": "error while loading shared libraries",
+		"exit 1": "it prints nothing",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "wrk"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p, err := Find("wrk")
+		if want == "" && (err != nil || p.Version != "wrk 4.1.0") {
+			t.Errorf("%s: version %q, %v", text, p.Version, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, exec.ErrNotFound)) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
+		}
+	}
+}
 
 // TestNginxAndWrk serves a page with nginx and measures it with wrk.
 func TestNginxAndWrk(t *testing.T) {
