@@ -13,7 +13,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 
@@ -40,8 +39,7 @@ type File struct {
 type Spec struct {
 	Architecture string // as GOARCH
 	Files        []File
-	Links        map[string]string // targets of symbolic links by path without leading slash
-	Dirs         []string          // empty directories without leading slash; tmp is writable for all
+	Dirs         []string // empty directories without leading slash; tmp is writable for all
 	Config       v1.Config
 	Compress     bool // the layer is compressed
 }
@@ -74,12 +72,11 @@ func Build(s Spec) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// tar returns the layer as a tar archive: directories before their contents, files, links.
+// tar returns the layer as a tar archive: directories before their contents, then files.
 func (s Spec) tar() ([]byte, error) {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
-	dirs := s.dirs()
-	for _, dir := range dirs {
+	for _, dir := range s.dirs() {
 		mode := int64(0o755)
 		if dir == "tmp" {
 			mode = 0o1777
@@ -102,15 +99,6 @@ func (s Spec) tar() ([]byte, error) {
 			return nil, fmt.Errorf("add %s: %w", file.Name, err)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Links)) {
-		if slices.Contains(dirs, name) || slices.ContainsFunc(files, func(f File) bool { return f.Name == name }) {
-			return nil, fmt.Errorf("link %s is also a file or a directory", name)
-		}
-		header := &tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: s.Links[name], Mode: 0o777}
-		if err := archive.WriteHeader(header); err != nil {
-			return nil, fmt.Errorf("add %s: %w", name, err)
-		}
-	}
 	if err := archive.Close(); err != nil {
 		return nil, fmt.Errorf("end the layer: %w", err)
 	}
@@ -122,9 +110,6 @@ func (s Spec) dirs() []string {
 	dirs := slices.Clone(s.Dirs)
 	for _, file := range s.Files {
 		dirs = append(dirs, path.Dir(file.Name))
-	}
-	for name := range s.Links {
-		dirs = append(dirs, path.Dir(name))
 	}
 	return withParents(dirs)
 }

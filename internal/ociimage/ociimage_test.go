@@ -81,42 +81,7 @@ func list(t *testing.T, content io.ReadCloser) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if header.Typeflag == tar.TypeSymlink {
-			data = []byte("-> " + header.Linkname)
-		}
 		all = append(all, header.Name+" "+strconv.FormatInt(header.Mode, 8)+" "+string(data))
-	}
-}
-
-// TestLinks reads back symbolic links, and rejects one with the name of a file or a directory.
-func TestLinks(t *testing.T) {
-	s := spec()
-	s.Links = map[string]string{"usr/bin/web": "../../bin/web", "sbin": "bin"}
-	image, err := Build(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	layers, err := image.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := list(t, content)
-	want := []string{"sbin 777 -> bin", "usr/bin/web 777 -> ../../bin/web"}
-	if diff := cmp.Diff(want, got[len(got)-2:]); diff != "" {
-		t.Errorf("links (-want +got):\n%s", diff)
-	}
-	if !slices.Contains(got, "usr/bin/ 755 ") {
-		t.Errorf("no directory of the link: %q", got)
-	}
-	for _, name := range []string{"bin/web", "var/log"} {
-		s.Links = map[string]string{name: "x"}
-		if _, err := Build(s); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("a link %s: %v", name, err)
-		}
 	}
 }
 
@@ -143,7 +108,6 @@ func TestReproducible(t *testing.T) {
 		"architecture": func(s *Spec) { s.Architecture = "amd64" }, "content": func(s *Spec) { s.Files[0].Data = []byte("x") },
 		"mode": func(s *Spec) { s.Files[0].Mode = 0o700 }, "name": func(s *Spec) { s.Files[0].Name = "bin/w" },
 		"user": func(s *Spec) { s.Config.User = "2:2" }, "directory": func(s *Spec) { s.Dirs = nil },
-		"link": func(s *Spec) { s.Links = map[string]string{"a": "b"} }, "target": func(s *Spec) { s.Links = map[string]string{"a": "c"} },
 	} {
 		if got := digestOf(change); got == want {
 			t.Errorf("with another %s the digest is the same", name)
