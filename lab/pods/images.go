@@ -23,8 +23,11 @@ const repository = "pinfold.dev/lab/"
 // ImageOf returns the name of the image of a real program.
 func ImageOf(p programs.Program) (string, error) {
 	id, err := p.ID()
-	return repository + id + ":1", err
+	return nameOf(id), err
 }
+
+// nameOf returns the name of the image of the program with an ID.
+func nameOf(id string) string { return repository + id + ":1" }
 
 // builtIn is the path of the program with all built-in programs in its image.
 const builtIn = "bin/pinfold-lab"
@@ -77,15 +80,11 @@ func WriteImages(dir string, real []programs.Program) (names []string, err error
 	}
 	all := []ociimage.Named{{Name: name, Content: image}}
 	for _, p := range real {
-		image, err := p.Image()
+		id, image, err := p.Image()
 		if err != nil {
 			return nil, err
 		}
-		name, err := ImageOf(p)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, ociimage.Named{Name: name, Content: image})
+		all = append(all, ociimage.Named{Name: nameOf(id), Content: image})
 	}
 	for _, one := range all {
 		names = append(names, one.Name)

@@ -27,29 +27,31 @@ const (
 // ID returns the program's name with a digest of the files of its image.
 func (p Program) ID() (string, error) {
 	files, err := p.files()
-	if err != nil {
-		return "", err
-	}
+	return p.id(files), err
+}
+
+func (p Program) id(files []ociimage.File) string {
 	digest := sha256.New()
 	for _, f := range files {
 		fmt.Fprintln(digest, f.Name, len(f.Data))
 		digest.Write(f.Data)
 	}
-	return p.Name + "-" + hex.EncodeToString(digest.Sum(nil)[:8]), nil
+	return p.Name + "-" + hex.EncodeToString(digest.Sum(nil)[:8])
 }
 
-// Image returns an OCI image that runs the program as root. It has the program, Apache's modules,
-// and the libraries that these load, at the same paths as on this machine. It has no configuration
-// that would serve a page: mount one. The whole image is in memory.
-func (p Program) Image() (v1.Image, error) {
+// Image returns an OCI image that runs the program as root, and its [Program.ID]. It has the
+// program, Apache's modules, and the libraries that these load, at the same paths as on this
+// machine. It has no configuration that would serve a page: mount one. The whole image is in memory.
+func (p Program) Image() (id string, image v1.Image, err error) {
 	files, err := p.files()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	return ociimage.Build(ociimage.Spec{Architecture: runtime.GOARCH, Dirs: []string{"run", "tmp"},
+	image, err = ociimage.Build(ociimage.Spec{Architecture: runtime.GOARCH, Dirs: []string{"run", "tmp"},
 		Files: append(files, ociimage.File{Name: "etc/group", Mode: 0o644, Data: []byte(groups)},
 			ociimage.File{Name: "etc/passwd", Mode: 0o644, Data: []byte(passwd)}),
 		Config: v1.Config{Entrypoint: []string{p.Executable}, WorkingDir: "/"}})
+	return p.id(files), image, err
 }
 
 // files returns the files of an image, in the order of their names.

@@ -55,17 +55,25 @@ func Find(name string) (Program, error) {
 			return p, fmt.Errorf("apache2 is installed without %v in one of %v: %w", moduleFiles(), moduleDirs, exec.ErrNotFound)
 		}
 	}
-	out, err := exec.Command(p.Executable, known[name].version).CombinedOutput()
-	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	var exit *exec.ExitError
-	if name == "wrk" && errors.As(err, &exit) && exit.ExitCode() == 1 { // it prints its version and fails
-		err = nil
+	if p.Version, err = p.version(); err != nil {
+		return p, fmt.Errorf("ask %s for its version: %w", p.Executable, err)
 	}
-	if err != nil || line == "" {
-		return p, fmt.Errorf("ask %s for its version: %w: %s", p.Executable, cmp.Or(err, errors.New("it prints nothing")), line)
-	}
-	p.Version = strings.TrimSpace(line)
 	return p, nil
+}
+
+// version returns the first line that the program prints about its version.
+func (p Program) version() (string, error) {
+	out, err := exec.Command(p.Executable, known[p.Name].version).CombinedOutput()
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	line = strings.TrimSpace(line)
+	var exit *exec.ExitError
+	switch {
+	case line == "":
+		return "", errors.New("it prints nothing")
+	case err == nil, p.Name == "wrk" && errors.As(err, &exit) && exit.ExitCode() == 1: // it prints its version and fails
+		return line, nil
+	}
+	return "", fmt.Errorf("%w: %s", err, line)
 }
 
 // modulesIn returns the first directory that has all of Apache's modules, or "".
