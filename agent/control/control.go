@@ -145,7 +145,8 @@ type Control struct {
 
 	plan     plan // the last one
 	previous nodeplan.CoreSets
-	asked    *nodeplan.Ref // by the runtime, until the decision was carried out
+	coreSets map[nodeplan.Ref]string // paths of the containers that have these
+	asked    *nodeplan.Ref           // by the runtime, until the decision was carried out
 	// recovered is set after the first decision, which recovers the state of an earlier agent from
 	// the cgroups.
 	recovered bool

@@ -89,17 +89,3 @@ func (c *Control) free(pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset
 	}
 	return cpus
 }
-
-// coreSetGroups returns the paths of the containers that have core sets.
-func (c *Control) coreSetGroups() map[nodeplan.Ref]string {
-	if len(c.previous.Sets) == 0 {
-		return nil
-	}
-	found := map[nodeplan.Ref]string{}
-	for ref, path := range c.locate().containers {
-		if _, ok := c.previous.Sets[ref]; ok {
-			found[ref] = path
-		}
-	}
-	return found
-}

@@ -96,6 +96,7 @@ func (c *Control) Decide(now time.Time) Decision {
 	state := c.state(g, c.adoptedAnnotations)
 	d := nodeplan.Plan(state)
 	c.now, c.previous, c.plan = now, d.CoreSets, newPlan(state, d)
+	c.coreSets = g.withCoreSets(d.CoreSets)
 	a := newDecision()
 	p := c.planPartitions(d, g, now)
 	p.release(c, &a)

@@ -68,6 +68,17 @@ func (c *Control) locate() groups {
 	return g
 }
 
+// withCoreSets returns the paths of the containers that have core sets.
+func (g groups) withCoreSets(of nodeplan.CoreSets) map[nodeplan.Ref]string {
+	found := make(map[nodeplan.Ref]string, len(of.Sets))
+	for ref := range of.Sets {
+		if path, ok := g.containers[ref]; ok {
+			found[ref] = path
+		}
+	}
+	return found
+}
+
 // KnownIDs returns the ids of all known containers. Of other containers only the CPUs need to be
 // observed.
 func (c *Control) KnownIDs() map[string]bool {
@@ -264,9 +275,9 @@ func (c *Control) plannedByPod(d nodeplan.Desired, g groups) map[ledger.PodID]pl
 
 // otherAssignment returns the CPUs of a cgroup whose name is not a container's. Running containers
 // of its pod that have no cgroup of their own (for example, in a virtual machine) run in it, so it
-// gets their CPUs. If there are none it is a helper and gets the shared CPUs. In a pod with
-// exclusive CPUs, whose quota is removed, it gets no others, except for CRI-O's monitor: nothing
-// else bounds it.
+// gets their CPUs. Without such containers it is a helper, and gets the shared CPUs. In a pod with
+// exclusive CPUs it gets only these, because the pod's quota is removed and nothing else bounds it.
+// CRI-O's monitor is an exception.
 func otherAssignment(other nodeplan.Ref, d nodeplan.Desired, in plannedCPUs, monitor bool) nodeplan.Assignment {
 	switch {
 	case !in.exclusive.IsEmpty():

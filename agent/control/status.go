@@ -96,7 +96,7 @@ func (c *Control) status() Status {
 	if s.Hold != "" {
 		return s
 	}
-	s.CoreSets, s.Batch = c.coreSetGroups(), c.batchStatus()
+	s.CoreSets, s.Batch = c.coreSets, c.batchStatus()
 	if c.asked != nil {
 		s.Created = c.createSettings(*c.asked)
 	}
