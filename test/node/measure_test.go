@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -35,15 +34,14 @@ type served struct {
 // serverOf returns the first container of a running pod, asked for cpu of CPU time with each
 // request.
 func (k kernel) serverOf(pod *corev1.Pod, cpu time.Duration) server {
-	container, status := pod.Spec.Containers[0], pod.Status.ContainerStatuses[0]
-	tier, uid, port := api.TierOf(pod), string(pod.UID), int32(80)
+	container, port := pod.Spec.Containers[0], int32(80)
 	if len(container.Ports) > 0 {
 		port = container.Ports[0].ContainerPort
 	}
 	address := url.URL{Scheme: "http", Host: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port))), Path: "/",
 		RawQuery: url.Values{"cpu": {cpu.String()}}.Encode()}
 	limit := container.Resources.Limits[corev1.ResourceCPU]
-	return server{pod.Name, address.String(), []string{k.naming.StatusContainer(tier, uid, status.ContainerID), k.naming.Pod(tier, uid)},
+	return server{pod.Name, address.String(), []string{k.containerGroup(pod, container.Name), k.podGroup(pod)},
 		time.Duration(limit.MilliValue()) * 100 * time.Millisecond / 1000}
 }
 

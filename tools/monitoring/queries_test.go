@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,8 +65,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestAlerts checks that alerts name only metrics that exist, and that each has a section in the
-// manual. promtool checks everything else.
+// TestAlerts checks that alerts name only metrics that exist, and that each has a severity, texts, and
+// a section in the manual. promtool checks everything else.
 func TestAlerts(t *testing.T) {
 	groups, errs := rulefmt.ParseFile(files+"rules.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
@@ -88,6 +89,12 @@ func TestAlerts(t *testing.T) {
 						t.Errorf("alert %s: there is no metric %s", rule.Alert, matcher.Value)
 					}
 				}
+			}
+			if !slices.Contains([]string{"critical", "warning", "info"}, rule.Labels["severity"]) {
+				t.Errorf("alert %s has the severity %q", rule.Alert, rule.Labels["severity"])
+			}
+			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("alert %s needs a summary and a description", rule.Alert)
 			}
 			if link := "docs/monitoring.md#" + strings.ToLower(rule.Alert); rule.Annotations["runbook_url"] != link {
 				t.Errorf("alert %s has the manual %q, want %q", rule.Alert, rule.Annotations["runbook_url"], link)

@@ -78,12 +78,12 @@ func First(names func(context.Context) []string) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return Each(names)(cmd, args, begun)
+		return each(names)(cmd, args, begun)
 	}
 }
 
-// Each completes every argument with the names that a function returns.
-func Each(names func(context.Context) []string) cobra.CompletionFunc {
+// each completes every argument with the names that a function returns.
+func each(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return starting(names(cmd.Context()), begun), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -92,7 +92,7 @@ func Each(names func(context.Context) []string) cobra.CompletionFunc {
 // Flag completes the values of a flag with the names that a function returns. It panics if the
 // command has no such flag.
 func Flag(cmd *cobra.Command, flag string, names func(context.Context) []string) {
-	register(cmd, flag, Each(names))
+	register(cmd, flag, each(names))
 }
 
 // Words completes the values of a flag with words.
