@@ -70,12 +70,12 @@ func TestWrongConfig(t *testing.T) {
 // TestRequests sends requests to a server that answers, and to one that does not.
 func TestRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("cpu") != "3.2ms" {
+		if q := r.URL.Query(); q.Get("cpu") != "3.2ms" || q.Get("of") != "mine" {
 			http.Error(w, "no CPU time was asked for", http.StatusBadRequest)
 		}
 	}))
 	defer server.Close()
-	args := []string{"workload", "requests", "--batch", "3", "--every", "20ms", "--duration", "100ms", server.URL}
+	args := []string{"workload", "requests", "--batch", "3", "--every", "20ms", "--duration", "100ms", server.URL + "/?of=mine"}
 	text, err := run(t, append(args, "--cpu", "3.2ms")...)
 	if lines := strings.Count(text, "\n"); err != nil || lines != 16 || !strings.HasPrefix(text, "start,end\n20") {
 		t.Errorf("%v, %d lines:\n%s", err, lines, text)

@@ -91,27 +91,7 @@ func newRequests() *cobra.Command {
 			if err := plan.Check(); err != nil {
 				return usage.Errorf("%w", err)
 			}
-			address, err := url.Parse(args[0])
-			if err != nil {
-				return usage.Errorf("%w", err)
-			}
-			if cpu > 0 {
-				address.RawQuery = url.Values{"cpu": {cpu.String()}}.Encode()
-			}
-			sender, err := load.NewHTTP(address.String())
-			if err != nil {
-				return err
-			}
-			defer sender.Close()
-			result, err := load.Run(command.Context(), plan, sender.Send)
-			fmt.Fprintf(command.ErrOrStderr(), "%d requests, %d failed, mean latency %v\n", result.Sent, result.Failed(), result.Mean().Round(time.Microsecond))
-			for _, failure := range slices.Sorted(maps.Keys(result.Failures)) {
-				fmt.Fprintf(command.ErrOrStderr(), "%d times: %s\n", result.Failures[failure], failure)
-			}
-			if err == nil && len(result.Answered) == 0 {
-				err = fmt.Errorf("%s answered no request successfully", args[0])
-			}
-			return errors.Join(result.WriteRequests(command.OutOrStdout()), err)
+			return sendRequests(command, args[0], cpu, plan)
 		}}
 	flags := command.Flags()
 	flags.IntVar(&plan.Batch, "batch", 4, "`NUMBER` of requests sent at once")
@@ -120,4 +100,32 @@ func newRequests() *cobra.Command {
 	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "`TIME` that a request may take")
 	flags.DurationVar(&cpu, "cpu", 0, "CPU `TIME` that each request asks for with ?cpu=")
 	return command
+}
+
+// sendRequests sends requests to a URL, to which it adds the CPU time of each, and prints them.
+func sendRequests(command *cobra.Command, to string, cpu time.Duration, plan load.Plan) error {
+	address, err := url.Parse(to)
+	if err != nil {
+		return usage.Errorf("%w", err)
+	}
+	if cpu > 0 {
+		query := address.Query()
+		query.Set("cpu", cpu.String())
+		address.RawQuery = query.Encode()
+	}
+	sender, err := load.NewHTTP(address.String())
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	result, err := load.Run(command.Context(), plan, sender.Send)
+	messages := command.ErrOrStderr()
+	fmt.Fprintf(messages, "%d requests, %d failed, mean latency %v\n", result.Sent, result.Failed(), result.Mean().Round(time.Microsecond))
+	for _, failure := range slices.Sorted(maps.Keys(result.Failures)) {
+		fmt.Fprintf(messages, "%d times: %s\n", result.Failures[failure], failure)
+	}
+	if err == nil && len(result.Answered) == 0 {
+		err = fmt.Errorf("%s answered no request successfully", to)
+	}
+	return errors.Join(result.WriteRequests(command.OutOrStdout()), err)
 }
