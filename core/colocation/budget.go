@@ -43,7 +43,7 @@ type Tick struct {
 	Unsampled bool
 	// Others is the mean usage of everything but batch work on these CPUs since the last tick.
 	Others quantity.CPUs
-	// Batch is what batch work has used meanwhile. NoBatch is set if there is none that would use
+	// Batch is what batch work has used meanwhile. NoBatch is set if no batch work would use
 	// more.
 	Batch   quantity.CPUs
 	NoBatch bool

@@ -1,7 +1,7 @@
 // Package scheduler is a kube-scheduler plugin that allocates specific CPUs of a node to pods that
 // ask for them, and keeps all other pods off those CPUs. [NewFactory] returns the plugin's factory
 // under the [Name] Pinfold; package command builds the complete scheduler. There is one file per
-// extension point. Package leader says whether this replica may bind pods, package evict evicts
+// extension point. Package leader tells whether this replica may bind pods. Package evict evicts
 // batch pods.
 //
 // # Books

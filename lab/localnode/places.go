@@ -89,7 +89,7 @@ func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *s
 	return errors.Join(failed...)
 }
 
-// otherFiles returns a sign of another kubelet in or near devicePlugins, "" if there is none: a
+// otherFiles looks for another kubelet in and near devicePlugins. It returns "", or what it found: a
 // file that is not among devicePluginFiles, a server on the socket, or a file in the parent
 // directory that was created for the node.
 func otherFiles(m machine, made madedirs.Dirs, names []string) (string, error) {

@@ -82,7 +82,7 @@ func (s *saved) undo(ctx context.Context, m machine, l layout, logger *slog.Logg
 const unknown = "unknown"
 
 // undoKernel undoes what lasts until the next boot. Processes come first, because they hold mounts,
-// cgroups and network namespaces. others is a sign of another kubelet, "" if there is none. If
+// cgroups and network namespaces. others is "", or a sign of another kubelet. If
 // there is another kubelet, what it shares with this node is kept: the parent cgroup of all pods,
 // the controllers that are passed on to it, and the sysctls. The result is others, or a sign found
 // here.

@@ -116,7 +116,7 @@ func awaitReady(ctx, ended context.Context, dir string, supervisor *os.Process, 
 }
 
 // supervisorError returns the last error message in the supervisor's log, which says why it ended,
-// or the whole log if there is none.
+// or the whole log if it has no error message.
 func supervisorError(log *os.File, exit error) error {
 	text, err := io.ReadAll(io.NewSectionReader(log, 0, 1<<20))
 	if err != nil {
