@@ -3,25 +3,20 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,6 +90,18 @@ func (c *test) createNode(node *corev1.Node) *corev1.Node {
 	return made
 }
 
+// createReadyNode creates a node that takes pods, whose kubelet is the test.
+func (c *test) createReadyNode(name string) *corev1.Node {
+	c.Helper()
+	node := c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}})
+	status := `{"status":{"capacity":CPUS,"allocatable":CPUS,"conditions":[{"type":"Ready","status":"True","reason":"Test"}]}}`
+	status = strings.ReplaceAll(status, "CPUS", `{"cpu":"8","memory":"8Gi","pods":"110"}`)
+	// A patch, because controllers write new nodes at the same time.
+	_, err := c.client.CoreV1().Nodes().PatchStatus(c.Context(), name, []byte(status))
+	c.must(err)
+	return node
+}
+
 // TestAgentRights runs the agent on its own node with the permissions of the manifest. This machine
 // has no pods of that node. The agent reports that, which needs every permission except the one for
 // the kubelet's configuration.
@@ -102,16 +109,10 @@ func TestAgentRights(t *testing.T) {
 	c := begin(t)
 	c.applyAgentRights()
 	node := c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: agentNode}, Spec: corev1.NodeSpec{Unschedulable: true}})
-	config := c.agentConfig(node)
-	client, err := kubernetes.NewForConfig(config)
-	c.must(err)
-	topologies, err := topologyclient.NewForConfig(config)
-	c.must(err)
-	reviews, err := kubernetes.NewForConfig(config)
-	c.must(err)
+	own := c.as(c.agentConfig(node))
 	var log bytes.Buffer
-	options := agent.Options{Config: control.Config{NodeName: agentNode}, RunDir: t.TempDir(), Client: client, Topologies: topologies,
-		Listen: c.freeAddress(), Secure: &agent.Secure{Reviews: reviews},
+	options := agent.Options{Config: control.Config{NodeName: agentNode}, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
+		Listen: c.freeAddress(), Secure: &agent.Secure{Reviews: own.client},
 		Kubelet: func(context.Context) (control.Kubelet, error) {
 			return control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/pinfold-has-no-such-group"}, nil
 		},
@@ -137,36 +138,31 @@ func TestAgentRights(t *testing.T) {
 	if _, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), agentNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the cleanup: %v", err)
 	}
-	c.agentMayNot(client)
-	c.agentKeepsToItsNode(config)
-	c.agentKeepsToItsNode(c.agentConfig(nil))
+	c.agentMayNot(own.client)
+	c.agentKeepsToItsNode(own)
+	c.agentKeepsToItsNode(c.as(c.agentConfig(nil)))
 
 	// An agent outside the cluster has a certificate instead of a token.
-	outside := rest.CopyConfig(c.config)
-	outside.Impersonate = rest.ImpersonationConfig{UserName: admission.AgentUser(agentNode), Groups: []string{admission.AgentGroup, "system:authenticated"}}
+	config := rest.CopyConfig(c.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: admission.AgentUser(agentNode), Groups: []string{admission.AgentGroup, "system:authenticated"}}
+	outside := c.as(config)
 	c.agentKeepsToItsNode(outside)
-	client, err = kubernetes.NewForConfig(outside)
-	c.must(err)
-	leases := client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
-	_, err = leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: agentNode}}, metav1.CreateOptions{})
+	leases := outside.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
+	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: agentNode}}, metav1.CreateOptions{})
 	c.must(err)
 	c.must(leases.Delete(t.Context(), agentNode, metav1.DeleteOptions{}))
 }
 
 // agentKeepsToItsNode tries to write with a token of another node, and with one of no node.
-func (c *test) agentKeepsToItsNode(config *rest.Config) {
+func (c *test) agentKeepsToItsNode(other *running) {
 	c.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	c.must(err)
-	topologies, err := topologyclient.NewForConfig(config)
-	c.must(err)
-	objects := topologies.TopologyV1alpha2().NodeResourceTopologies()
-	leases := client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
+	objects := other.topologies.TopologyV1alpha2().NodeResourceTopologies()
+	leases := other.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
 	theirs := c.topology(small0)
 	lie := []byte(`{"status":{"conditions":[{"type":"PinfoldCPUBinding","status":"True","reason":"Lie"}]}}`)
 	for what, try := range map[string]func() error{
 		"patch a Node's status": func() error {
-			_, err := client.CoreV1().Nodes().PatchStatus(c.Context(), small0, lie)
+			_, err := other.client.CoreV1().Nodes().PatchStatus(c.Context(), small0, lie)
 			return err
 		},
 		"update a topology": func() error {
@@ -283,22 +279,8 @@ func TestSilentAgent(t *testing.T) {
 	c := begin(t)
 	c.applyAgentRights()
 	const name = "agent-alive"
-	labels := map[string]string{"name": name}
-	node := c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
-	amounts := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("50")}
-	node.Status.Capacity, node.Status.Allocatable = amounts, amounts
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Test", LastHeartbeatTime: metav1.Now()}}
-	patch, err := json.Marshal(corev1.Node{Status: node.Status})
-	c.must(err)
-	// A patch, because controllers change a new node at the same time.
-	_, err = c.client.CoreV1().Nodes().PatchStatus(t.Context(), name, patch)
-	c.must(err)
-	config := c.agentConfig(node)
-	client, err := kubernetes.NewForConfig(config)
-	c.must(err)
-	topologies, err := topologyclient.NewForConfig(config)
-	c.must(err)
-	options := agent.Options{Config: control.Config{NodeName: name}, Root: machineRoot(t), RunDir: t.TempDir(), Client: client, Topologies: topologies,
+	own := c.as(c.agentConfig(c.createReadyNode(name)))
+	options := agent.Options{Config: control.Config{NodeName: name}, Root: newFixture(t).root, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
 		LeaseEvery: time.Second, Version: "v1.2.3", Log: slog.New(slog.DiscardHandler)}
@@ -306,7 +288,7 @@ func TestSilentAgent(t *testing.T) {
 		return `
 metadata: {name: ` + pod + `, annotations: {cpuset-scheduler: "true"}}
 spec:
-  nodeSelector: {name: ` + name + `}
+  nodeSelector: {kubernetes.io/hostname: ` + name + `}
   tolerations: [{operator: Exists}]
   containers: [{name: app, image: app, resources: {limits: {cpu: 1}}}]
 `
@@ -341,41 +323,4 @@ func (c *test) nodeCondition(node string, status corev1.ConditionStatus, reason 
 		}
 		return fmt.Sprintf("the conditions of node %s are %+v; want %s %s", node, object.Status.Conditions, status, reason)
 	})
-}
-
-// machineRoot returns the root directory of a machine with 8 CPUs and no pods: ordinary files
-// instead of the kernel's.
-func machineRoot(t *testing.T) string {
-	root := t.TempDir()
-	files := map[string]string{
-		"proc/self/mountinfo": `31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw
-32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu
-33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct
-34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset`,
-		"proc/stat":                     "cpu  8 0 0 8 0 0 0 0 0 0\n",
-		"sys/devices/system/cpu/online": "0-7", "sys/devices/system/cpu/present": "0-7",
-		"sys/devices/system/node/online": "0", "sys/devices/system/node/node0/cpulist": "0-7",
-		"sys/devices/system/node/node0/distance": "10", "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 8388608 kB",
-	}
-	for cpu := range 8 {
-		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/", cpu)
-		files[dir+"core_cpus_list"], files[dir+"package_cpus_list"], files[dir+"physical_package_id"] = fmt.Sprint(cpu), "0-7", "0"
-	}
-	for _, group := range []string{"", "kubepods/", "kubepods/burstable/", "kubepods/besteffort/"} {
-		for file, text := range map[string]string{"cpu/%scpu.cfs_quota_us": "-1", "cpu/%scpu.cfs_period_us": "100000", "cpu/%scpu.cfs_burst_us": "0",
-			"cpu/%scpu.shares": "1024", "cpu/%scpu.idle": "0", "cpu/%scpu.stat": "nr_periods 0", "cpu/%scgroup.procs": "", "cpuacct/%scgroup.procs": "",
-			"cpuset/%scgroup.procs": "", "cpuacct/%scpuacct.usage": "0", "cpuset/%stasks": "",
-			"cpuset/%scpuset.cpus": "0-7", "cpuset/%scpuset.effective_cpus": "0-7"} {
-			files["sys/fs/cgroup/"+fmt.Sprintf(file, group)] = text
-		}
-	}
-	for name, text := range files {
-		name = filepath.Join(root, name)
-		for _, err := range []error{os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text+"\n"), 0o600)} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return root
 }

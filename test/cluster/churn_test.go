@@ -45,7 +45,7 @@ func TestChurn(t *testing.T) {
 			}
 		}
 	})
-	nodes, most := map[string]*churnNode{}, 0
+	nodes, most := map[string]*bookedNode{}, 0
 	begun := time.Now()
 	for time.Since(begun) < lasting || most < enough && time.Since(begun) < lasting+patience { // a busy machine takes longer
 		most = max(most, c.look(nodes))
@@ -136,8 +136,8 @@ func (c *churner) add(ctx context.Context) {
 	c.pods = append(c.pods, name)
 }
 
-// churnNode is the state of a node at one moment.
-type churnNode struct {
+// bookedNode is the state of a node at one moment.
+type bookedNode struct {
 	machine *topology.Machine
 	config  ledger.Config
 	claims  []ledger.Claim
@@ -146,7 +146,7 @@ type churnNode struct {
 
 // look checks all nodes at one moment and returns how many pods have exclusive CPUs then. A list is
 // a consistent snapshot.
-func (c *test) look(nodes map[string]*churnNode) (placed int) {
+func (c *test) look(nodes map[string]*bookedNode) (placed int) {
 	c.Helper()
 	pods := c.pods()
 	for _, node := range nodes {
@@ -160,7 +160,7 @@ func (c *test) look(nodes map[string]*churnNode) (placed int) {
 		node := nodes[pod.Spec.NodeName]
 		if node == nil {
 			machine, state := c.machine(pod.Spec.NodeName)
-			node = &churnNode{machine: machine, owners: map[cpuset.CPU]string{},
+			node = &bookedNode{machine: machine, owners: map[cpuset.CPU]string{},
 				config: ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: 1}}
 			nodes[pod.Spec.NodeName] = node
 		}

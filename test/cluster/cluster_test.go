@@ -12,10 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -36,6 +35,14 @@ func begin(t *testing.T) *test {
 	c := &test{t, shared}
 	t.Cleanup(c.deletePods)
 	return c
+}
+
+// as returns the cluster with the rights of another configuration.
+func (c *test) as(config *rest.Config) *running {
+	c.Helper()
+	r, err := connectAs(c.binary, c.dir, config)
+	c.must(err)
+	return r
 }
 
 func (c *test) must(err error) {
@@ -207,28 +214,7 @@ func (c *test) machine(node string) (*topology.Machine, nodetopology.State) {
 // scheduler, there are no conflicts, and every allocation is complete.
 func (c *test) checkBooks() {
 	c.Helper()
-	byNode := map[string][]ledger.Claim{}
-	for _, pod := range c.pods() {
-		if pod.Spec.NodeName == "" {
-			continue
-		}
-		machine, _ := c.machine(pod.Spec.NodeName)
-		claim, err := api.Claim(&pod, machine)
-		if err != nil {
-			c.Errorf("pod %s: %v", pod.Name, err)
-		}
-		byNode[pod.Spec.NodeName] = append(byNode[pod.Spec.NodeName], claim)
-	}
-	for node, claims := range byNode {
-		machine, state := c.machine(node)
-		books := ledger.New(placement.NewIndex(machine), ledger.Config{ReservedCPUs: state.ReservedCPUs}, claims...)
-		for _, conflict := range books.Conflicts() {
-			c.Errorf("node %s: %s", node, conflict)
-		}
-		for _, overflow := range books.Overflow() {
-			c.Errorf("node %s: %s", node, overflow)
-		}
-	}
+	c.look(map[string]*bookedNode{})
 }
 
 // killScheduler kills the scheduler's process and returns without waiting for the next one.

@@ -3,27 +3,18 @@ package cluster
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-
-	"pinfold.dev/pinfold/lab/localcluster"
 )
 
 // lateBindings is a proxy in front of the API server. It answers the first Binding of each pod with
@@ -74,26 +65,11 @@ func (l *lateBindings) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // startLateBindings returns a kubeconfig for a scheduler whose requests pass through the proxy.
 func (c *test) startLateBindings(late time.Duration) (proxy *lateBindings, kubeconfig string) {
 	c.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))
-	c.must(err)
-	to, err := url.Parse(config.Host)
-	c.must(err)
-	secure, err := rest.TLSConfigFor(config)
-	c.must(err)
-	proxy = &lateBindings{proxy: httputil.NewSingleHostReverseProxy(to), late: late, seen: map[string]bool{}}
-	proxy.proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: secure.RootCAs, GetClientCertificate: secure.GetClientCertificate,
-		Certificates: secure.Certificates, MinVersion: tls.VersionTLS12}}
-	proxy.proxy.FlushInterval = -1 // watches are streams
-	server := httptest.NewServer(proxy)
-	c.Cleanup(server.CloseClientConnections)
-	made := clientcmdapi.NewConfig()
-	made.Clusters["c"] = &clientcmdapi.Cluster{Server: server.URL}
-	made.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
-	made.CurrentContext = "c"
-	text, err := clientcmd.Write(*made)
-	c.must(err)
-	kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
-	c.must(os.WriteFile(kubeconfig, text, 0o600))
+	proxy = &lateBindings{late: late, seen: map[string]bool{}}
+	kubeconfig = c.startProxy(func(server *httputil.ReverseProxy) http.Handler {
+		proxy.proxy = server
+		return proxy
+	})
 	return proxy, kubeconfig
 }
 

@@ -153,7 +153,12 @@ func connect(binary, dir, kubeconfig string) (*running, error) {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	config.QPS, config.Burst = 1000, 1000
-	r := &running{binary: binary, dir: dir, config: config}
+	return connectAs(binary, dir, config)
+}
+
+// connectAs connects with the rights of a configuration.
+func connectAs(binary, dir string, config *rest.Config) (r *running, err error) {
+	r = &running{binary: binary, dir: dir, config: config}
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)
 	}

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +18,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/lab/localcluster"
 )
 
 // pinfoldBinary builds the command pinfold when it is needed first.
@@ -50,12 +55,33 @@ func (c *test) kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
 func (c *test) kubeconfigOf(token string) string {
 	c.Helper()
 	config := rest.AnonymousClientConfig(c.config)
+	return c.writeKubeconfig(&clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}, token)
+}
+
+// startProxy starts a proxy in front of the API server, and returns a kubeconfig for it. Its clients
+// have the rights of the scheduler. intercept wraps what sends requests on.
+func (c *test) startProxy(intercept func(server *httputil.ReverseProxy) http.Handler) (kubeconfig string) {
+	c.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))
+	c.must(err)
+	target, err := url.Parse(config.Host)
+	c.must(err)
+	transport, err := rest.TransportFor(config)
+	c.must(err)
+	server := httptest.NewServer(intercept(&httputil.ReverseProxy{Transport: transport, FlushInterval: -1, // watches are streams
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}))
+	c.Cleanup(server.CloseClientConnections)
+	return c.writeKubeconfig(&clientcmdapi.Cluster{Server: server.URL}, "")
+}
+
+func (c *test) writeKubeconfig(cluster *clientcmdapi.Cluster, token string) (file string) {
+	c.Helper()
 	made := clientcmdapi.NewConfig()
-	made.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}
+	made.Clusters["c"] = cluster
 	made.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
 	made.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	made.CurrentContext = "x"
-	file := filepath.Join(c.TempDir(), "kubeconfig")
+	file = filepath.Join(c.TempDir(), "kubeconfig")
 	c.must(clientcmd.WriteToFile(*made, file))
 	return file
 }

@@ -10,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/agent"
@@ -72,23 +69,9 @@ const soakNode = "soak"
 func newSoak(c *test, random *rand.Rand) *soak {
 	c.Helper()
 	s := &soak{test: c, fixture: newFixture(c.T), random: random, running: map[string]string{}}
-	_, err := c.client.CoreV1().Nodes().Create(c.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: soakNode, Labels: map[string]string{"soak": ""}}}, metav1.CreateOptions{})
-	c.must(err)
-	c.Cleanup(func() {
-		if err := c.client.CoreV1().Nodes().Delete(context.Background(), soakNode, metav1.DeleteOptions{}); err != nil {
-			c.Error(err)
-		}
-	})
-	// A patch, because controllers write new nodes at the same time.
-	status := `{"status":{"capacity":CPUS,"allocatable":CPUS,"conditions":[{"type":"Ready","status":"True"}]}}`
-	status = strings.ReplaceAll(status, "CPUS", `{"cpu":"8","memory":"8Gi","pods":"110"}`)
-	_, err = c.client.CoreV1().Nodes().Patch(c.Context(), soakNode, types.StrategicMergePatchType, []byte(status), metav1.PatchOptions{}, "status")
-	c.must(err)
-	client, err := kubernetes.NewForConfig(c.config)
-	c.must(err)
-	topologies, err := topologyclient.NewForConfig(c.config)
-	c.must(err)
-	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.root, RunDir: c.TempDir(), Client: client, Topologies: topologies,
+	c.createReadyNode(soakNode)
+	own := c.as(c.config)
+	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.root, RunDir: c.TempDir(), Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  200 * time.Millisecond, SampleInterval: 10 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -121,7 +104,7 @@ func (s *soak) round() {
 		var pod corev1.Pod
 		s.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
 		if i < onNode {
-			pod.Spec.NodeSelector = map[string]string{"soak": ""}
+			pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: soakNode}
 			pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} // of a node that has just become ready
 		}
 		_, err := s.client.CoreV1().Pods("default").Create(s.Context(), &pod, metav1.CreateOptions{})

@@ -26,13 +26,11 @@ func TestUninstall(t *testing.T) {
 	c := begin(t)
 	const down = "down-test"
 	nodes := c.client.CoreV1().Nodes()
-	_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: down}}, metav1.CreateOptions{})
-	c.must(err)
-	t.Cleanup(func() { c.must(nodes.Delete(context.Background(), down, metav1.DeleteOptions{})) })
+	c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: down}})
 	labels := map[string]string{"app": "agent-test"}
 	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(9652)}}}
 	sets := c.client.AppsV1().DaemonSets("default")
-	_, err = sets.Create(t.Context(), &appsv1.DaemonSet{
+	_, err := sets.Create(t.Context(), &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "agent-test"},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},

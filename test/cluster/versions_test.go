@@ -3,9 +3,7 @@ package cluster
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +11,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -132,23 +128,14 @@ func TestUpgrade(t *testing.T) {
 // version. The proxy's clients have the rights of the scheduler.
 func (c *test) versionProxy() (minor *atomic.Uint64, kubeconfig string) {
 	c.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))
-	c.must(err)
-	target, err := url.Parse(config.Host)
-	c.must(err)
-	transport, err := rest.TransportFor(config)
-	c.must(err)
 	minor = new(atomic.Uint64)
-	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/version" {
-			fmt.Fprintf(w, `{"major":"1","minor":"%d+","gitVersion":"v1.%[1]d.2-provider.1"}`, minor.Load())
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	c.Cleanup(server.CloseClientConnections)
-	kubeconfig = filepath.Join(c.TempDir(), "kubeconfig")
-	c.must(os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"c","cluster":{"server":"`+server.URL+`"}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`), 0o600))
-	return minor, kubeconfig
+	return minor, c.startProxy(func(server *httputil.ReverseProxy) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/version" {
+				fmt.Fprintf(w, `{"major":"1","minor":"%d+","gitVersion":"v1.%[1]d.2-provider.1"}`, minor.Load())
+				return
+			}
+			server.ServeHTTP(w, r)
+		})
+	})
 }
