@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -30,7 +31,7 @@ type engine struct {
 	Options
 	dedup  *logdedup.Log
 	wake   chan struct{}        // requests a round
-	events func(control.Notice) // creates an event
+	events func(node.Notice)    // creates an event
 	report func(control.Report) // receives the report of each decision
 	// publishSoon requests that the Node object is brought up to date.
 	publishSoon func()
@@ -79,18 +80,18 @@ type stats struct {
 	summary      control.Summary
 	holding      bool
 	rounds       uint64
-	undone, left map[control.Field]uint64 // foreign changes
-	failed       int                      // cgroups
-	connected    bool                     // to the container runtime
-	nriConflicts uint64                   // containers that another NRI plugin sets too
+	undone, left map[node.Field]uint64 // foreign changes
+	failed       int                   // cgroups
+	connected    bool                  // to the container runtime
+	nriConflicts uint64                // containers that another NRI plugin sets too
 }
 
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
 		Options: o, kernel: k, control: control.New(o.Config), dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1),
-		events: func(control.Notice) {}, report: func(control.Report) {}, publishSoon: func() {}, askKubelet: func() {},
+		events: func(node.Notice) {}, report: func(control.Report) {}, publishSoon: func() {}, askKubelet: func() {},
 		pressure: k.groups.Pressure, pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
-		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
+		stats:  stats{undone: map[node.Field]uint64{}, left: map[node.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),
 		onlineWait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_online_wait_seconds",
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
@@ -209,8 +210,7 @@ func (e *engine) readMachine() error {
 	e.dedup.Clear("machine")
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
-		e.control.SetMachine(m)
-		e.control.SetMachineNotes(notes)
+		e.control.SetMachine(m, notes)
 		e.topology = m
 	}
 	return nil
@@ -233,7 +233,7 @@ func (e *engine) observe() (observed bool, err error) {
 	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
 		return false, err
 	}
-	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
+	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.Pods.KnownIDs(), e.changes
 	unlock := e.postponed < maxPostponed
 	if unlock {
 		e.mu.Unlock()
@@ -267,7 +267,7 @@ func (e *engine) updatePods() {
 	if pods := e.pods(); pods != nil {
 		e.control.SetPods(pods)
 		before := e.needsStatic
-		if e.needsStatic = e.control.NeedsStaticPods(); e.needsStatic && !before {
+		if e.needsStatic = e.control.Pods.NeedsStaticPods(); e.needsStatic && !before {
 			e.askKubelet()
 		}
 	}
@@ -306,7 +306,7 @@ func (e *engine) decide() {
 }
 
 // logForeign logs and counts the changes by other writers.
-func (e *engine) logForeign(changes []control.Foreign) {
+func (e *engine) logForeign(changes []node.Foreign) {
 	for _, f := range changes {
 		count := e.stats.undone
 		if f.Left {

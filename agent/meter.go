@@ -7,7 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -46,7 +47,7 @@ type change struct {
 var utilizationBounds = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5}
 
 // set sets the containers that exist, and returns their paths.
-func (m *meters) set(limited []control.Limited) []string {
+func (m *meters) set(limited []node.Limited) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := make(map[string]*meter, len(limited))
@@ -124,7 +125,7 @@ func (m *meters) drain() (samples map[string]trace.Sample, changed []string) {
 }
 
 // count counts a change of a container's quota.
-func (m *meters) count(c control.QuotaChange) {
+func (m *meters) count(c quota.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one := m.byGroup[c.Container.Path]; one != nil {
@@ -133,7 +134,7 @@ func (m *meters) count(c control.QuotaChange) {
 }
 
 // collect sends the metrics of containers that have been sampled.
-func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited) {
+func (m *meters) collect(out chan<- prometheus.Metric, limited []node.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	labels := containerLabels()

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -127,7 +128,7 @@ func (e *engine) watchPods(ctx context.Context) error {
 		UpdateFunc: func(before, after any) { // most updates change only conditions and times
 			a, ok := before.(*corev1.Pod)
 			b, also := after.(*corev1.Pod)
-			if !ok || !also || !e.control.Alike(a, b) {
+			if !ok || !also || !e.control.Pods.Alike(a, b) {
 				e.requestRound()
 			}
 		},
@@ -193,13 +194,13 @@ func (e *engine) recordEvents() (stop func()) {
 	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "pinfold-agent", Host: e.NodeName})
 	// kubectl finds the events of a node by its name in place of the UID, as the kubelet writes
 	// them.
-	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.NodeName, UID: types.UID(e.NodeName)}
-	e.events = func(n control.Notice) {
+	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.NodeName, UID: types.UID(e.NodeName)}
+	e.events = func(n node.Notice) {
 		message := api.Shorten(n.Message, maxEvent)
 		if n.Pod != nil {
 			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, message)
 		} else {
-			recorder.Event(node, corev1.EventTypeWarning, n.Reason, message)
+			recorder.Event(about, corev1.EventTypeWarning, n.Reason, message)
 		}
 	}
 	return broadcaster.Shutdown

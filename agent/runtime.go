@@ -29,11 +29,11 @@ func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, container
 		uids := map[string]ledger.PodID{}
 		for _, p := range pods {
 			uids[p.ID] = p.UID
-			h.control.AddSandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+			h.control.Pods.AddSandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 		}
 		for _, c := range containers {
 			if c.Running {
-				h.control.Created(h.Now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
+				h.control.Pods.Created(h.Now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
 			}
 		}
 		h.Log.Info("the container runtime is connected", "containers", len(containers))
@@ -47,7 +47,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 	h.awaitPod(ctx, pod)
 	h.update(func() {
 		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
-		h.control.Created(h.Now(), ref, c.ID)
+		h.control.Pods.Created(h.Now(), ref, c.ID)
 		h.addGroup(pod.CgroupParent)
 		h.control.Ask(ref)
 		h.decide()
@@ -92,7 +92,7 @@ func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) 
 // Stopped releases the container's CPUs.
 func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container) {
 	h.update(func() {
-		h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
+		h.control.Pods.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
 		h.requestRound()
 	})
 }
@@ -108,7 +108,7 @@ func (e *engine) update(f func()) {
 // awaitPod waits for a short time until the pod is known.
 func (h runtimeHandler) awaitPod(ctx context.Context, pod nri.Pod) {
 	h.with(func(c *control.Control) {
-		c.AddSandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		c.Pods.AddSandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	})
 	// A pod that is still unknown then is treated as unknown.
 	_ = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, maxPodDelay, true, func(context.Context) (bool, error) {
@@ -124,7 +124,7 @@ func (h runtimeHandler) knows(id ledger.PodID) bool {
 	if pods != nil {
 		h.control.SetPods(pods)
 	}
-	return pods == nil || h.control.HasPod(id)
+	return pods == nil || h.control.Pods.Of(id) != nil
 }
 
 // addGroup reads a new cgroup of a pod or container and passes it to the state machine. It reports
@@ -171,7 +171,7 @@ func (e *engine) setRuntimeState(s nri.State) {
 func (e *engine) reportConflict(conflict nri.Conflict) {
 	go e.with(func(c *control.Control) {
 		e.stats.nriConflicts++
-		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); e.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
+		if n := c.Pods.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); e.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			e.Log.Warn(n.Message, "reason", n.Reason)
 			e.events(n)
 		}

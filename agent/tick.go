@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -39,7 +40,7 @@ func (e *engine) sampleContainers(ctx context.Context) {
 // tickLoop raises and lowers quotas until the context ends, and then lowers all that are raised.
 func (e *engine) tickLoop(ctx context.Context) {
 	defer e.with(func(c *control.Control) {
-		if c.Tick(control.Tick{Last: true}).Write {
+		if c.Tick(control.Tick{Tick: quota.Tick{Last: true}}).Write {
 			e.decide()
 		}
 	})
@@ -67,7 +68,7 @@ func (e *engine) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	t := control.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}
+	t := control.Tick{Tick: quota.Tick{Now: now.Sub(e.began), Wall: now, Samples: samples}}
 	t.Idle, t.Interval = e.idle()
 	if t.Interval > 0 {
 		t.Behind, _ = e.tickUsed.Used(e.kernel.groups, e.status.Raises.Behind)

@@ -1,14 +1,16 @@
 package control
 
 import (
-	"maps"
-	"path"
+	"cmp"
 	"slices"
 	"time"
 
-	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -17,51 +19,14 @@ import (
 type Decision struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
-	// Release, Widen, Moves, Narrow, Bandwidth and Partitions are the writes, in this order; see the
-	// package comment. The keys are paths.
-	Release    map[string]cgroup.Wanted // partitions that end
-	Widen      map[string]cgroup.Wanted
-	Moves      []Move
-	Narrow     map[string]Narrow
-	Bandwidth  map[string]cgroup.Wanted // quota, period, burst, cpu.idle and cpu.bvt_warp_ns
-	Partitions map[string]cgroup.Wanted
-	exclusive  map[string]cpuset.Set // cpuset.cpus.exclusive with all partitions
-	// Held are the CPUs of the containers' cgroups before the writes.
-	Held map[string]Holding
+	cpus.Writes
+	// Bandwidth are the changes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns, by path. They
+	// come after Narrow and before Partitions; see the package comment.
+	Bandwidth map[string]cgroup.Wanted
 	// Foreign are the changes by other writers that these writes undo or leave in force.
-	Foreign []Foreign
+	Foreign []node.Foreign
 	// Raised are the paths of the containers whose quota is raised, for less than a second.
 	Raised []string
-	// recheck are the paths of the containers that did not run on all of their CPUs before the writes.
-	recheck []string
-}
-
-// Move changes the CPUs of a container's cgroup.
-type Move struct {
-	Path      string
-	Pod       ledger.PodID
-	CPUs      cpuset.Set
-	Exclusive bool // whether the container ends up with exclusive CPUs
-}
-
-// Narrow removes CPUs from a pod's cgroup after its children have moved.
-type Narrow struct {
-	CPUs cpuset.Set
-	// Children are the CPUs of the children that have CPUs of their own. The pod keeps the CPUs of
-	// children that could not be moved.
-	Children map[string]cpuset.Set
-}
-
-// Holding is the CPUs of a container's cgroup.
-type Holding struct {
-	Pod       ledger.PodID
-	CPUs      cpuset.Set
-	Exclusive bool
-}
-
-func newDecision() Decision {
-	return Decision{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Bandwidth: map[string]cgroup.Wanted{},
-		Partitions: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
 }
 
 // hold returns the reason why nothing can be decided yet, or "".
@@ -74,9 +39,9 @@ func (c *Control) hold() string {
 			"the agent's log says why, and --kubelet-ca names the CA of its certificate"
 	case c.kubelet == nil:
 		return "the kubelet's configuration is not known"
-	case !c.podsListed:
+	case !c.Pods.Listed():
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
-	case c.view == nil:
+	case c.state.View == nil:
 		return "the control groups have not been read"
 	}
 	return ""
@@ -87,37 +52,25 @@ func (c *Control) Decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
 		return Decision{Hold: hold}
 	}
-	c.forgetCreated(now)
-	g := c.locate()
-	if !c.recovered {
-		c.previous = c.coreSetsInForce(g)
+	c.Pods.ForgetCreated(c.state.View, now)
+	c.begin(now)
+	if c.state.First {
+		c.previous = cpus.CoreSetsInForce(&c.state)
 	}
-	c.adopt(g, now)
-	state := c.state(g, c.adoptedAnnotations)
-	d := nodeplan.Plan(state)
-	c.now, c.previous, c.plan = now, d.CoreSets, newPlan(state, d)
-	c.coreSets = g.withCoreSets(d.CoreSets)
-	a := newDecision()
-	p := c.planPartitions(d, g, now)
-	p.release(c, &a)
-	c.widen(&a, d, g)
-	c.move(&a, d, g)
-	c.narrow(&a, d, g)
-	p.make(c, &a)
-	c.limited = c.limitedGroups(d, g)
-	left := c.leaveForeign(c.limited)
-	c.setBandwidth(&a, c.limited)
-	if c.setsBatchQuota(d) {
-		c.setBatchQuota(&a, d)
-	}
-	c.rememberPlanned(c.limited)
-	a.Foreign = append(c.undone(&a), left...)
-	a.Raised = slices.Collect(maps.Keys(c.raised))
-	for _, l := range c.unavailable() {
-		a.recheck = append(a.recheck, l.Path)
-	}
-	c.recovered = true
-	return a
+	c.quota.Adopt(&c.state, func() []node.Limited {
+		planned := c.state
+		planned.Plan.Desired = nodeplan.Plan(c.input(func(p *node.Pod) node.Annotations { return p.Annotations }))
+		return planned.FindLimited()
+	})
+	input := c.input(c.quota.Annotations)
+	c.follow(input, nodeplan.Plan(input))
+	c.previous = c.state.Plan.CoreSets
+
+	s := &c.state
+	d := merge(c.cpus.Decide(s), c.quota.Decide(s), c.batch.Decide(s))
+	d.Foreign = append(d.undone(s.Changed), d.Foreign...)
+	s.First = false
+	return d
 }
 
 // Restore returns the decision that restores the settings of the kubelet with the CPU manager
@@ -127,117 +80,119 @@ func (c *Control) Restore() Decision {
 	if hold := c.hold(); hold != "" {
 		return Decision{Hold: hold}
 	}
-	g := c.locate()
-	state := c.state(g, c.adoptedAnnotations)
-	d := nodeplan.Kubelet(state)
-	c.plan = newPlan(state, d)
-	a := newDecision()
-	p := c.planPartitions(d, g, c.now) // none: the kubelet gives no container CPUs of its own
-	p.release(c, &a)
-	c.widen(&a, d, g)
-	if c.binds() {
-		c.unbind(&a, g)
-	}
-	c.exclusive = map[string]cpuset.Set{}
-	clear(c.foreignOwned)
-	c.setBandwidth(&a, c.limitedGroups(d, g))
-	c.setBatchQuota(&a, d)
-	return a
+	c.begin(c.state.Now)
+	input := c.input(c.quota.Annotations)
+	c.follow(input, nodeplan.Kubelet(input))
+	s := &c.state
+	return merge(c.cpus.Restore(s), c.quota.Restore(s), c.batch.Restore(s))
 }
 
-// widen gives tiers and pods every CPU that their containers will get.
-func (c *Control) widen(a *Decision, d nodeplan.Desired, g groups) {
-	if len(d.Tiers) > 0 && !d.Tiers[0].CPUs.IsEmpty() {
-		for _, path := range c.view.Tiers {
-			if c.exists(path) && !d.Tiers[0].CPUs.IsSubsetOf(c.held(path)) {
-				a.Widen[path] = cgroup.Wanted{CPUs: &d.Tiers[0].CPUs}
+// merge combines what the controllers want. It is the only place where they meet: of a cgroup, CPUs
+// and partition are the CPU controller's; quota, period and burst are the quota controller's, those
+// of the tier of batch pods the batch controller's; cpu.idle, its weight and cpu.bvt_warp_ns are the
+// batch controller's.
+func merge(cpus cpus.Writes, bandwidth quota.Decision, batch map[string]cgroup.Wanted) Decision {
+	for path, b := range batch {
+		w := bandwidth.Wanted[path]
+		w.Idle, w.Weight, w.BVT = b.Idle, b.Weight, b.BVT
+		if b.Quota != nil || b.Period != nil || b.Burst != nil { // the tier, which has no limit
+			w.Quota, w.Period, w.Burst = b.Quota, b.Period, b.Burst
+		}
+		bandwidth.Wanted[path] = w
+	}
+	return Decision{Writes: cpus, Bandwidth: bandwidth.Wanted, Foreign: bandwidth.Left, Raised: bandwidth.Raised}
+}
+
+// begin makes the state that of a new decision, without its plan.
+func (c *Control) begin(now time.Time) {
+	s := &c.state
+	s.Now, s.Binds, s.Period, s.Changed = now, c.bindingOff() == "", c.kubelet.Quota.PeriodOrDefault(), c.watch.Changed
+	s.Groups = node.Locate(c.Pods, s.View)
+}
+
+// follow makes d the plan, and finds the cgroups whose bandwidth it has.
+func (c *Control) follow(input nodeplan.State, d nodeplan.Desired) {
+	s := &c.state
+	s.Plan = node.NewPlan(input, d)
+	s.Classes = make(map[ledger.PodID]nodeplan.Class, len(input.Pods))
+	for i := range input.Pods {
+		s.Classes[input.Pods[i].ID] = input.Pods[i].Class
+	}
+	s.Limited = s.FindLimited()
+}
+
+// input returns the input of a plan. annotationsOf returns the annotations that a pod is planned
+// with.
+func (c *Control) input(annotationsOf func(*node.Pod) node.Annotations) nodeplan.State {
+	s := nodeplan.State{
+		Index:         c.index,
+		Config:        ledger.Config{Reserved: c.reserved, ReservedCPUs: c.kubelet.ReservedCPUs, MinShared: c.config.MinShared},
+		BindingOff:    c.bindingOff(),
+		Kubelet:       c.kubelet.Quota,
+		Usage:         c.usage,
+		Previous:      c.previous,
+		Tuning:        c.config.Tuning,
+		Batch:         c.batch.Mechanisms(c.state.View),
+		BatchBudget:   c.batch.Budget(),
+		NoKernelBurst: c.noBurst,
+	}
+	pods := c.Pods.All()
+	for i := range pods {
+		pod, a := pods[i].Plan, annotationsOf(&pods[i])
+		pod.Class, pod.Period, pod.Burst = a.Class, a.Period, a.Burst
+		if !a.Allocated && pods[i].Annotations.Allocated {
+			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(pods[i].Object)
+		}
+		pod.Containers = slices.Clone(pod.Containers)
+		for j := range pod.Containers {
+			container := &pod.Containers[j]
+			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
+			container.Used = c.used[ref]
+			container.Raised = c.quota.Raised(c.state.View, c.state.Groups.Containers[ref], cmp.Or(pod.Period, s.Kubelet.PeriodOrDefault()))
+			if c.Pods.IsCreated(ref) {
+				container.Phase = nodeplan.Running
 			}
 		}
+		s.Pods = append(s.Pods, pod)
 	}
-	for path, cpus := range c.podCPUs(d, g) {
-		if held := c.held(path); !cpus.IsSubsetOf(held) {
-			cpus := held.Union(cpus)
-			a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
-		}
-	}
+	return s
 }
 
-// podCPUs returns the planned cpusets of the pods' cgroups that exist, by path. Unknown pods get
-// the shared CPUs. If the agent does not bind CPUs, every pod gets all of them.
-func (c *Control) podCPUs(d nodeplan.Desired, g groups) map[string]cpuset.Set {
-	planned := make(map[ledger.PodID]cpuset.Set, len(d.Pods))
-	for i := range d.Pods {
-		planned[d.Pods[i].ID] = d.Pods[i].CPUs
+// bindingOff returns the reason why CPUs must not be bound under the kubelet's CPU manager policy,
+// or "".
+func (c *Control) bindingOff() string {
+	if c.kubelet.CPUManagerPolicy == "none" {
+		return ""
 	}
-	all := make(map[string]cpuset.Set, len(g.pods))
-	for id, path := range g.pods {
-		cpus, ok := planned[id]
+	return "the kubelet's cpuManagerPolicy is " + c.kubelet.CPUManagerPolicy + ", so the kubelet binds containers itself: " +
+		"set it to none, delete cpu_manager_state in the kubelet's directory and restart the kubelet"
+}
+
+// undone returns the foreign changes that the decision undoes.
+func (a *Decision) undone(changed []node.Foreign) []node.Foreign {
+	cpus := map[string]bool{} // cgroups whose CPUs are written
+	for _, m := range a.Moves {
+		cpus[m.Path] = true
+	}
+	for path := range a.Narrow {
+		cpus[path] = true
+	}
+	var all []node.Foreign
+	for _, f := range changed {
+		w := a.Bandwidth[f.Path]
 		switch {
-		case !c.binds():
-			cpus = c.machine().Online()
-		case !ok:
-			cpus = d.Shared
-		}
-		if c.exists(path) && !cpus.IsEmpty() {
-			all[path] = cpus
+		case f.Field == node.FieldCPUs && (cpus[f.Path] || a.Widen[f.Path].CPUs != nil),
+			f.Field == node.FieldQuota && w.Quota != nil,
+			f.Field == node.FieldPeriod && w.Period != nil,
+			f.Field == node.FieldBurst && w.Burst != nil,
+			f.Field == node.FieldIdle && w.Idle != nil,
+			f.Field == node.FieldBVT && w.BVT != nil,
+			f.Field == node.FieldPartition && (a.Release[f.Path].Partition != nil || a.Partitions[f.Path].Partition != nil):
+			all = append(all, f)
 		}
 	}
+	slices.SortFunc(all, func(x, y node.Foreign) int {
+		return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Field, y.Field))
+	})
 	return all
-}
-
-// narrow removes the other CPUs from the pods' cgroups. A container that the runtime creates
-// without asking then gets the CPUs of its pod, and no CPU of another pod.
-func (c *Control) narrow(a *Decision, d nodeplan.Desired, g groups) {
-	a.Narrow = map[string]Narrow{}
-	for path, cpus := range c.podCPUs(d, g) {
-		if !c.held(path).IsSubsetOf(cpus) {
-			a.Narrow[path] = Narrow{cpus, map[string]cpuset.Set{}}
-		}
-	}
-	for child, s := range c.view.Settings {
-		if n, ok := a.Narrow[path.Dir(child)]; ok && !s.CPUs.IsEmpty() {
-			n.Children[child] = s.CPUs
-		}
-	}
-}
-
-// move orders the changes of the containers' cpusets.
-func (c *Control) move(a *Decision, d nodeplan.Desired, g groups) {
-	to := c.assignmentsWanted(d, g)
-	from := c.assignmentsNow(to, g)
-	a.Held = make(map[string]Holding, len(from))
-	for _, f := range from {
-		a.Held[g.containers[f.Ref]] = Holding{f.Ref.Pod, f.CPUs, f.Exclusive}
-	}
-	c.exclusive = make(map[string]cpuset.Set, len(to))
-	for _, t := range to {
-		var own cpuset.Set
-		if t.Exclusive {
-			own = t.CPUs
-		}
-		c.exclusive[g.containers[t.Ref]] = own
-	}
-	for _, step := range nodeplan.Steps(from, to) {
-		path := g.containers[step.Ref]
-		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
-	}
-}
-
-// unbind gives every container all CPUs. On version 2 that is an empty cpuset, which the kubelet
-// leaves empty, too.
-func (c *Control) unbind(a *Decision, g groups) {
-	online := c.machine().Online()
-	if c.view.Layout.CPUSet == cgroup.V2 {
-		for _, path := range slices.AppendSeq(slices.Collect(maps.Values(g.containers)), maps.Values(g.pods)) {
-			if !c.view.Settings[path].CPUs.IsEmpty() {
-				a.Widen[path] = cgroup.Wanted{CPUs: &cpuset.Set{}}
-			}
-		}
-		return
-	}
-	for _, path := range slices.Sorted(maps.Values(g.containers)) {
-		if c.exists(path) && c.held(path) != online {
-			a.Moves = append(a.Moves, Move{Path: path, CPUs: online})
-		}
-	}
 }

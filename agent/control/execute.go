@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"syscall"
 
+	"pinfold.dev/pinfold/agent/control/cpus"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -56,20 +58,20 @@ func (a Decision) Execute(k Kernel) Result {
 		applied: map[string][]cgroup.Wanted{}}
 	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
-	var stuck []Holding
+	var stuck []cpus.Holding
 	for _, m := range a.Moves {
 		holding := a.Held[m.Path]
-		cpus := m.CPUs.Difference(blockedCPUs(stuck, m))
-		if cpus.IsEmpty() {
+		free := m.CPUs.Difference(blockedCPUs(stuck, m))
+		if free.IsEmpty() {
 			r.fail(m.Path, fmt.Errorf("%s: CPUs %s: %w", m.Path, m.CPUs, ErrBlocked))
 			stuck = append(stuck, holding)
 			continue
 		}
-		err := r.apply(map[string]cgroup.Wanted{m.Path: {CPUs: &cpus, Nested: true}}, apply)[m.Path]
+		err := r.apply(map[string]cgroup.Wanted{m.Path: {CPUs: &free, Nested: true}}, apply)[m.Path]
 		var effective *cgroup.EffectiveError
 		switch {
 		case err == nil, errors.As(err, &effective):
-			holding.CPUs = cpus
+			holding.CPUs = free
 			a.Held[m.Path] = holding
 		case !errors.Is(err, cgroup.ErrGone):
 			stuck = append(stuck, holding)
@@ -78,7 +80,7 @@ func (a Decision) Execute(k Kernel) Result {
 	r.narrow(a, apply)
 	r.apply(a.Bandwidth, apply)
 	r.partition(a, apply)
-	for _, group := range a.recheck {
+	for _, group := range a.Recheck {
 		if cpus, err := k.Effective(group); err == nil { // else it has ended, or the next round reports the error
 			r.effective[group] = cpus
 		}
@@ -107,13 +109,13 @@ func (r *Result) narrow(a Decision, apply func(map[string]cgroup.Wanted) cgroup.
 }
 
 // blockedCPUs returns the CPUs that a move must leave out.
-func blockedCPUs(stuck []Holding, m Move) (cpus cpuset.Set) {
+func blockedCPUs(stuck []cpus.Holding, m cpus.Move) (blocked cpuset.Set) {
 	for _, s := range stuck {
 		if s.Pod != m.Pod && (s.Exclusive || m.Exclusive) {
-			cpus = cpus.Union(s.CPUs)
+			blocked = blocked.Union(s.CPUs)
 		}
 	}
-	return cpus
+	return blocked
 }
 
 // apply applies settings and returns what failed.
@@ -136,6 +138,47 @@ func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cg
 
 func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
 
+// partition makes partitions of the containers that have their CPUs. A container that does not
+// become one is a member again, and the groups above do not keep its CPUs exclusively.
+func (r *Result) partition(a Decision, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
+	wanted := maps.Clone(a.Partitions)
+	for group, w := range a.Partitions {
+		if w.Partition != nil && (r.Failed[group] != nil || a.Held[group].CPUs != *w.Exclusive) {
+			delete(wanted, group)
+			a.withdraw(wanted, group)
+		}
+	}
+	tried := Result{Failed: map[string]error{}, applied: r.applied}
+	tried.apply(wanted, apply)
+	r.Written = append(r.Written, tried.Written...)
+	back := map[string]cgroup.Wanted{}
+	for group, err := range tried.Failed {
+		if wanted[group].Partition == nil {
+			continue // a group above, whose containers have failed, too
+		}
+		a.withdraw(back, group)
+		if errors.Is(err, cgroup.ErrGone) {
+			r.fail(group, err)
+			continue
+		}
+		back[group] = cgroup.Wanted{Partition: new(cgroup.PartitionMember), Exclusive: &cpuset.Set{}}
+		for above := path.Dir(group); above != "/"; above = path.Dir(above) {
+			err = errors.Join(err, tried.Failed[above])
+		}
+		r.Unpartitioned[group] = err
+	}
+	r.apply(back, apply)
+}
+
+// withdraw takes the CPUs of a container that does not become a partition from the groups above.
+func (a Decision) withdraw(wanted map[string]cgroup.Wanted, group string) {
+	cpus := *a.Partitions[group].Exclusive
+	for above := path.Dir(group); above != "/"; above = path.Dir(above) {
+		a.PartitionedCPUs[above] = a.PartitionedCPUs[above].Difference(cpus)
+		wanted[above] = cgroup.Wanted{Exclusive: new(a.PartitionedCPUs[above])}
+	}
+}
+
 // Applied records the outcome of the last decision, and returns what follows from it.
 func (c *Control) Applied(r Result) Status {
 	if c.hold() == "" {
@@ -147,39 +190,63 @@ func (c *Control) Applied(r Result) Status {
 }
 
 func (c *Control) record(r Result) {
-	c.failures = map[string]error{}
-	c.countWrites(r)
+	settings, failures := c.state.View.Settings, map[string]error{}
 	for path, err := range r.Failed {
 		if errors.Is(err, cgroup.ErrGone) {
-			delete(c.view.Settings, path)
+			delete(settings, path)
 			continue
 		}
 		if err = c.withoutEffective(path, err); err != nil {
-			c.failures[path] = err
+			failures[path] = err
 		}
 	}
 	for path, all := range r.applied {
 		for _, w := range all {
-			if present, ok := c.view.Settings[path]; ok {
+			if present, ok := settings[path]; ok {
 				target := cgroup.Change{Path: path, Present: present, Wanted: w}.Target()
 				if w.CPUs != nil && !present.Effective.IsEmpty() {
 					target.Effective = *w.CPUs // Apply has compared them
 				}
-				c.view.Settings[path] = target
+				settings[path] = target
 			}
 		}
 	}
 	for path, cpus := range r.effective {
-		if s, ok := c.view.Settings[path]; ok {
+		if s, ok := settings[path]; ok {
 			s.Effective = cpus
-			c.view.Settings[path] = s
+			settings[path] = s
 		}
 	}
-	c.rememberPartitions(r)
-	c.updateBudgets(c.now)
-	c.changed = nil
-	c.expected = maps.Clone(c.view.Settings)
-	for path := range c.failures {
-		delete(c.expected, path)
+	c.notices.failures = failures
+	c.cpus.Applied(c.state.Now, r.Unpartitioned)
+	c.quota.Applied(&c.state, r.Written, r.Failed)
+	c.watch.Expect(settings, failures)
+	c.state.Changed = nil
+}
+
+// withoutEffective records which CPUs a cgroup has and runs on if the error says only that these
+// differ, and returns nil then: the CPU controller reports it, also in later rounds. It returns
+// other errors, and those on version 1.
+func (c *Control) withoutEffective(path string, err error) error {
+	s, ok := c.state.View.Settings[path]
+	if !ok || c.state.View.Layout.CPUSet != cgroup.V2 {
+		return err
 	}
+	for alone := err; ; {
+		joined, ok := alone.(interface{ Unwrap() []error })
+		if !ok {
+			break
+		}
+		if len(joined.Unwrap()) > 1 {
+			return err
+		}
+		alone = joined.Unwrap()[0]
+	}
+	var differs *cgroup.EffectiveError
+	if !errors.As(err, &differs) {
+		return err
+	}
+	s.CPUs, s.Effective = differs.Wanted, differs.Effective
+	c.state.View.Settings[path] = s
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -131,7 +132,7 @@ func (k *fakeKernel) makePod(pod string) {
 	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {
 		all, declared := time.Duration(0), true
-		for _, c := range newPodState(p, nil, nil).plan.Containers {
+		for _, c := range node.NewPod(p, nil, nil).Plan.Containers {
 			all, declared = all+kubeletsQuota(c.Limit), declared && c.Limit > 0
 		}
 		if declared {
@@ -156,7 +157,7 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	k.makePod(pod)
 	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {
-		for _, c := range newPodState(p, nil, nil).plan.Containers {
+		for _, c := range node.NewPod(p, nil, nil).Plan.Containers {
 			if c.Name == container && c.Limit > 0 {
 				s.Quota = kubeletsQuota(c.Limit)
 			}
@@ -215,8 +216,8 @@ func (k *fakeKernel) below(path string) []string {
 
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
-func (k *fakeKernel) view() View {
-	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
+func (k *fakeKernel) view() node.View {
+	v := node.View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
 	for _, m := range colocation.Mechanisms() {
 		if !slices.Contains(k.has, string(m)) {
 			v.Lacking[m] = "this kernel has no " + string(m)
@@ -298,7 +299,7 @@ func (k *fakeKernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 			continue
 		}
 		delete(k.granted, c.Path)
-		if !k.node.control.exclusive[c.Path].IsEmpty() {
+		if !k.node.control.cpus.Exclusive()[c.Path].IsEmpty() {
 			k.granted[c.Path] = k.groups[c.Path].CPUs
 		}
 		k.check(c.Path, k.cpus(c.Path, c.Target()).Difference(k.cpus(c.Path, c.Present)))
@@ -314,10 +315,10 @@ func (k *fakeKernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 // checkAll checks all cgroups after a round in which nothing failed: all CPUs of an exclusive
 // cgroup are exclusive to its pod.
 func (k *fakeKernel) checkAll() {
-	if len(k.node.control.failures) > 0 || k.node.control.hold() != "" {
+	if len(k.node.control.notices.failures) > 0 || k.node.control.hold() != "" {
 		return
 	}
-	for path, own := range k.node.control.exclusive {
+	for path, own := range k.node.control.cpus.Exclusive() {
 		if s, ok := k.groups[path]; ok && !own.IsEmpty() {
 			k.granted[path] = s.CPUs
 		}
@@ -338,7 +339,7 @@ func (k *fakeKernel) check(path string, cpus cpuset.Set) {
 			continue
 		}
 		both := k.cpus(other, s).Intersection(cpus)
-		mine, theirs := !k.node.control.exclusive[path].IsEmpty(), !k.node.control.exclusive[other].IsEmpty()
+		mine, theirs := !k.node.control.cpus.Exclusive()[path].IsEmpty(), !k.node.control.cpus.Exclusive()[other].IsEmpty()
 		if !mine {
 			both = both.Intersection(k.granted[other])
 		}
@@ -357,7 +358,7 @@ func (k *fakeKernel) print() string {
 		if k.v2 && s.CPUs.IsEmpty() {
 			cpus = "inherit"
 		}
-		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, quotaText(s.Quota))
+		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, node.QuotaText(s.Quota))
 		if s.Period != 100*time.Millisecond {
 			fmt.Fprintf(&b, " in %v", s.Period)
 		}

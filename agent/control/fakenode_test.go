@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -22,8 +24,8 @@ import (
 // fakeNode is a node in memory: an API server, a kubelet, a container runtime and a kernel.
 type fakeNode struct {
 	control *Control
-	last    Status   // after the last decision
-	events  []Notice // since the last round
+	last    Status        // after the last decision
+	events  []node.Notice // since the last round
 	config  Config
 	now     time.Time
 	ticks   time.Duration // monotonic
@@ -106,7 +108,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "busy":
 		return "", n.busy(args)
 	case "stop":
-		if n.control.Tick(Tick{Last: true}).Write {
+		if n.control.Tick(Tick{Tick: quota.Tick{Last: true}}).Write {
 			return n.decide(), nil
 		}
 		return "nothing to do\n", nil
@@ -197,7 +199,7 @@ func (n *fakeNode) create(of string) string {
 	n.observe()
 	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)
-	n.control.Created(n.now, ref, id)
+	n.control.Pods.Created(n.now, ref, id)
 	n.addGroup(pod)
 	n.control.Ask(ref)
 	text := n.decide()
@@ -247,7 +249,7 @@ func (n *fakeNode) busy(args []string) error {
 
 // observe passes the state of the node to the state machine.
 func (n *fakeNode) observe() {
-	n.control.SetMachine(n.machine())
+	n.control.SetMachine(n.machine(), nil)
 	if n.kubelet != nil {
 		n.control.SetKubelet(*n.kubelet)
 	}

@@ -5,8 +5,11 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"syscall"
 
+	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -119,7 +122,7 @@ func (k *fakeKernel) whyInvalid(group string, s cgroup.Settings) string {
 // checkPartitions checks all partitions after a round in which nothing failed: every container that
 // can be one is a valid one, and no other group is one or has exclusive CPUs.
 func (k *fakeKernel) checkPartitions() {
-	if !k.v2 || k.noPartition || len(k.node.control.failures) > 0 || k.node.control.hold() != "" {
+	if !k.v2 || k.noPartition || len(k.node.control.notices.failures) > 0 || k.node.control.hold() != "" {
 		return
 	}
 	c := k.node.control
@@ -128,24 +131,35 @@ func (k *fakeKernel) checkPartitions() {
 			return // somebody else's
 		}
 	}
-	want := partitions{roots: map[string]cpuset.Set{}, exclusive: map[string]cpuset.Set{}}
-	groups := c.locate().containers
-	for _, p := range c.plan.Pods {
+	roots, exclusive := map[string]bool{}, map[string]cpuset.Set{}
+	groups := node.Locate(c.Pods, c.state.View).Containers
+	for _, p := range c.state.Plan.Pods {
 		for _, container := range p.Containers {
 			group := groups[nodeplan.Ref{Pod: p.ID, Container: container.Name}]
-			if _, failed := c.unpartitioned[group]; c.config.Partitioned() && container.Sole && !failed && c.exists(group) {
-				want.add(group, container.CPUs)
+			if !c.config.Partitioned() || !container.Sole || !c.state.View.Exists(group) || k.node.isRefused(c.Pods.NameOf(p.ID), container.Name) {
+				continue
+			}
+			roots[group] = true
+			for ; group != "/"; group = path.Dir(group) {
+				exclusive[group] = exclusive[group].Union(container.CPUs)
 			}
 		}
 	}
 	for group, s := range k.groups {
 		is := cgroup.PartitionState{Kind: cgroup.PartitionMember}
-		if _, ok := want.roots[group]; ok {
+		if roots[group] {
 			is.Kind = c.config.Partition
 		}
-		if s.Partition != is || s.Exclusive != want.exclusive[group] {
+		if s.Partition != is || s.Exclusive != exclusive[group] {
 			k.node.broken = append(k.node.broken, fmt.Sprintf("%s is %+v with exclusive CPUs %q, want %+v with %q",
-				k.name(group), s.Partition, s.Exclusive, is, want.exclusive[group]))
+				k.name(group), s.Partition, s.Exclusive, is, exclusive[group]))
 		}
 	}
+}
+
+// isRefused reports whether users are told that a container could not become a partition.
+func (n *fakeNode) isRefused(pod, container string) bool {
+	return slices.ContainsFunc(n.last.Report.Summary.Notes, func(note node.Notice) bool {
+		return note.Reason == cpus.NotPartitioned && strings.Contains(note.Message, fmt.Sprintf("container %q of pod %s ", container, pod))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -60,7 +61,7 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 	}
 	k.groups[w.Path] = s
 	k.validate()
-	if k.wrote != nil && isBandwidthFile(w.File) {
+	if k.wrote != nil && quota.Refills(w.File) {
 		k.wrote(w.Path, s)
 	}
 	return nil

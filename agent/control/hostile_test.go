@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/burst"
@@ -79,7 +80,7 @@ func (h *hostile) run(line string) {
 // round runs one round of the agent.
 func (h *hostile) round() {
 	h.history = append(h.history, fmt.Sprintf("%v: round", h.now))
-	h.reported = strings.Contains(h.node.oneRound(), Postponed) || h.reported
+	h.reported = strings.Contains(h.node.oneRound(), quota.Postponed) || h.reported
 }
 
 func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }
@@ -143,7 +144,7 @@ func (h *hostile) pass(d time.Duration, busy bool) {
 // unlimited only on exclusive CPUs.
 func (h *hostile) checkQuota(l bandwidth.Limits) {
 	group, limit := h.group(), resource.MustParse(h.limit)
-	own := h.node.control.exclusive[group]
+	own := h.node.control.cpus.Exclusive()[group]
 	shared := own.IsEmpty() || !h.node.kernel.groups[group].CPUs.IsSubsetOf(own)
 	if l.Quota <= 0 && shared || l.Quota > 0 && int64(l.Quota/time.Microsecond)*1000 > limit.MilliValue()*int64(l.Period/time.Microsecond) {
 		h.t.Fatalf("at %v: %+v on CPUs %s, of which %s are exclusive; the limit is %s:\n%s", h.now, l, h.node.kernel.groups[group].CPUs, own, h.limit,

@@ -2,30 +2,22 @@ package control
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Reasons of notices. Others are in package nodeplan.
+// Reasons of notices. Others are in package nodeplan, and in those of the controllers.
 const (
-	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
-	BadAllocation = "CPUAllocationInvalid"
-	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
-	UnknownGroup = "UnknownGroup"
-	// IdleTier: another program has given idle priority to the tier of batch pods.
-	IdleTier = "IdleTier"
-	// LackingMechanism: the machine lacks a mechanism that is to put batch pods behind all others.
-	LackingMechanism = "LackingMechanism"
 	// DamagedTopology: files of the kernel about the machine are missing, damaged or contradictory.
 	DamagedTopology = "DamagedTopology"
 	// CannotWrite: the settings of a cgroup could not be written.
@@ -34,20 +26,11 @@ const (
 	CannotEnforce = "CannotEnforce"
 )
 
-// Notice is a message for users.
-type Notice struct {
-	// Pod is nil if the notice is about the node.
-	Pod             *corev1.Pod
-	Reason, Message string
-}
-
-// NewNotice returns a notice about a pod, or about the node if the pod is unknown.
-func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {
-	n := Notice{Reason: reason, Message: message}
-	if s := c.pod(id); s != nil {
-		n.Pod = s.object
-	}
-	return n
+// notices are what notices are made of besides the state.
+type notices struct {
+	machine  []string         // what is wrong with the machine's topology, and assumed instead
+	failures map[string]error // of the last round, by path
+	noticed  map[string]bool  // what was passed on by the last report
 }
 
 // Summary is the state of the node, for its condition and for metrics.
@@ -62,12 +45,12 @@ type Summary struct {
 	// Problems say what is wrong with the node, and make its condition False. Notes, which the
 	// condition repeats, say what is done differently there than requested. Warnings and PodNotes
 	// are the same about what authors of pods can cause: the condition must not depend on them.
-	Problems, Warnings, Notes, PodNotes []Notice
+	Problems, Warnings, Notes, PodNotes []node.Notice
 }
 
 func (c *Control) summary() Summary {
-	s := Summary{Exclusive: c.plan.Exclusive, Shared: c.plan.Shared, Containers: map[nodeplan.Home]int{}}
-	for _, p := range c.plan.Pods {
+	s := Summary{Exclusive: c.state.Plan.Exclusive, Shared: c.state.Plan.Shared, Containers: map[nodeplan.Home]int{}}
+	for _, p := range c.state.Plan.Pods {
 		for _, container := range p.Containers {
 			if !container.Running {
 				continue
@@ -81,7 +64,7 @@ func (c *Control) summary() Summary {
 			}
 		}
 	}
-	for _, f := range c.plan.Findings {
+	for _, f := range c.state.Plan.Findings {
 		if f.Kind == nodeplan.Conflict {
 			s.Conflicts++
 		}
@@ -93,7 +76,7 @@ func (c *Control) summary() Summary {
 }
 
 // split separates notices about the node from those that authors of pods can cause.
-func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
+func (c *Control) split(notices []node.Notice) (ofNode, ofPods []node.Notice) {
 	for _, n := range notices {
 		if c.causedByPods(n) {
 			ofPods = append(ofPods, n)
@@ -106,21 +89,21 @@ func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
 
 // causedByPods reports whether everybody who may write pods can cause a notice. The authors of
 // static pods can write files of the node.
-func (c *Control) causedByPods(n Notice) bool {
+func (c *Control) causedByPods(n node.Notice) bool {
 	switch n.Reason {
 	case string(nodeplan.Overflow): // too many requests of all pods together
 		return true
-	case CPUsUnavailable, NotPartitioned: // by the kernel
+	case cpus.CPUsUnavailable, cpus.NotPartitioned: // by the kernel
 		return false
 	}
-	return n.Pod != nil && c.groupID(n.Pod) == ledger.PodID(n.Pod.UID)
+	return n.Pod != nil && !c.Pods.IsStatic(n.Pod)
 }
 
 // Report is what to publish after a round.
 type Report struct {
 	Summary Summary
 	// Events are the problems and notes that the last report did not contain.
-	Events []Notice
+	Events []node.Notice
 	// Condition has no times, so equal situations give equal conditions.
 	Condition corev1.NodeCondition
 }
@@ -132,102 +115,66 @@ func (c *Control) report() Report {
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.annotationNotices(c.now))
-	return Report{s, c.newNotices(notices), condition(s.Problems, s.Notes)}
+	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.Pods.AnnotationNotes(), c.quota.Notices(&c.state))
+	return Report{s, c.notices.added(notices), condition(s.Problems, s.Notes)}
 }
 
 // Failed returns the report of a round that could not start because of err.
 func (c *Control) Failed(err error) Report {
-	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	return Report{Summary{Problems: problems}, c.newNotices(problems), condition(problems, nil)}
+	problems := []node.Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
+	return Report{Summary{Problems: problems}, c.notices.added(problems), condition(problems, nil)}
 }
 
 // problems returns the findings of the plan, invalid allocations, and cgroups that could not be
 // written.
-func (c *Control) problems() (all, notes []Notice) {
-	for _, f := range c.plan.Findings {
-		n := c.NewNotice(f.Pod, string(f.Kind), f.Describe(c.podName))
+func (c *Control) problems() (all, notes []node.Notice) {
+	for _, f := range c.state.Plan.Findings {
+		n := c.Pods.NewNotice(f.Pod, string(f.Kind), f.Describe(c.Pods.NameOf))
 		if f.IsNote() {
 			notes = append(notes, n)
 			continue
 		}
 		all = append(all, n)
 	}
-	for i := range c.pods {
-		if s := &c.pods[i]; s.problem != nil {
-			all = append(all, Notice{s.object, BadAllocation, fmt.Sprintf("pod %s: %v", s.name(), s.problem)})
+	ofCPUs, cpuNotes := c.cpus.Notices(&c.state)
+	all = slices.Concat(all, c.Pods.Problems(), ofCPUs)
+	for _, path := range slices.Sorted(maps.Keys(c.notices.failures)) {
+		if err := c.notices.failures[path]; !errors.Is(err, ErrBlocked) {
+			all = append(all, node.Notice{Reason: CannotWrite, Message: err.Error()})
 		}
 	}
-	all = append(all, c.unavailableNotices()...)
-	for _, path := range slices.Sorted(maps.Keys(c.failures)) {
-		if err := c.failures[path]; !errors.Is(err, ErrBlocked) {
-			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
-		}
-	}
-	return all, slices.Concat(c.machineNotices(), notes, c.notStaticNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.idleTierNotes(), c.lackingNotes())
+	return all, slices.Concat(c.notices.ofMachine(), notes, c.Pods.NotStaticNotes(), cpuNotes, c.batch.Notes(c.state.View))
 }
 
-// machineNotices returns the notes about the machine's topology.
-func (c *Control) machineNotices() (notes []Notice) {
-	for _, note := range c.machineNotes {
-		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
+// ofMachine returns the notes about the machine's topology.
+func (n *notices) ofMachine() (notes []node.Notice) {
+	for _, note := range n.machine {
+		notes = append(notes, node.Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}
 	return notes
 }
 
-// unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except
-// CRI-O's monitor.
-func (c *Control) unknownGroupNotes() (notes []Notice) {
-	if c.view == nil || c.kubelet == nil || !c.binds() {
-		return nil
-	}
-	for _, pod := range c.view.Pods {
-		for _, other := range pod.Others {
-			if isMonitor(other) {
-				continue
-			}
-			message := fmt.Sprintf("the name of cgroup %s is not a container's. ", other)
-			if s, ok := c.view.Settings[other]; ok {
-				message += fmt.Sprintf("Everything in it runs on CPUs %s; if containers of the pod run in it, their own quota is not enforced",
-					cpusText(s.CPUs))
-			} else {
-				message += "It has no CPUs of its own and uses those of its pod"
-			}
-			notes = append(notes, c.NewNotice(ledger.PodID(pod.UID), UnknownGroup, message))
-		}
-	}
-	return notes
-}
-
-// podName returns NAMESPACE/NAME, or the id of an unknown pod.
-func (c *Control) podName(id ledger.PodID) string {
-	if s := c.pod(id); s != nil {
-		return s.name()
-	}
-	return string(id)
-}
-
-// newNotices returns the notices that were not passed to the last call.
-func (c *Control) newNotices(notices []Notice) (added []Notice) {
+// added returns the notices that were not passed to the last call.
+func (n *notices) added(all []node.Notice) (added []node.Notice) {
 	now := map[string]bool{}
-	for _, n := range notices {
-		key := n.Reason + " " + n.Message
-		if n.Pod != nil {
-			key += " " + string(n.Pod.UID)
+	for _, notice := range all {
+		key := notice.Reason + " " + notice.Message
+		if notice.Pod != nil {
+			key += " " + string(notice.Pod.UID)
 		}
-		if !c.noticed[key] && !now[key] {
-			added = append(added, n)
+		if !n.noticed[key] && !now[key] {
+			added = append(added, notice)
 		}
 		now[key] = true
 	}
-	c.noticed = now
+	n.noticed = now
 	return added
 }
 
 // maxMessage is the length after which the condition's message is cut.
 const maxMessage = 2000
 
-func condition(problems, notes []Notice) corev1.NodeCondition {
+func condition(problems, notes []node.Notice) corev1.NodeCondition {
 	c := corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionTrue, Reason: "Enforced"}
 	var lines []string
 	if len(problems) > 0 {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -22,7 +24,7 @@ import (
 // would publish the condition again in each round.
 func TestConditionIsCutBetweenCharacters(t *testing.T) {
 	for _, prefix := range []string{"", "-", "--"} {
-		c := condition([]Notice{{Reason: "Problem", Message: prefix + strings.Repeat("µ", maxMessage)}}, nil)
+		c := condition([]node.Notice{{Reason: "Problem", Message: prefix + strings.Repeat("µ", maxMessage)}}, nil)
 		if !utf8.ValidString(c.Message) || len(c.Message) < maxMessage || !strings.HasSuffix(c.Message, " ...") {
 			t.Errorf("the message of %d bytes ends with %q", len(c.Message), c.Message[len(c.Message)-6:])
 		}
@@ -40,7 +42,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		pod    func(*corev1.Pod)
 	}
 	attacks := map[string]attack{
-		"asks without the scheduler": {BadAllocation, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
+		"asks without the scheduler": {node.BadAllocation, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
 		"requests more than is shared": {string(nodeplan.Overflow), func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("40")}
 		}},
@@ -54,20 +56,20 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			limit(p, "5")
 		}},
 		"names an offline CPU":            {string(nodeplan.Offline), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"1,7","numaNodes":[0]`); limit(p, "2") }},
-		"names an unknown container":      {BadAllocation, func(p *corev1.Pod) { forge(p, `"static"`, `"name":"other","cpus":"1","numaNodes":[0]`) }},
+		"names an unknown container":      {node.BadAllocation, func(p *corev1.Pod) { forge(p, `"static"`, `"name":"other","cpus":"1","numaNodes":[0]`) }},
 		"is confined with a large limit":  {"", func(p *corev1.Pod) { forge(p, `"static-burst"`, `"name":"main","numaNodes":[0]`); limit(p, "8") }},
 		"is a batch pod with a limit":     {string(nodeplan.NotBestEffort), func(p *corev1.Pod) { p.Labels = map[string]string{api.QoSLabel: "BE"}; limit(p, "1") }},
 		"is BestEffort beside batch pods": {string(nodeplan.BatchUnbounded), func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBestEffort }},
-		"claims to be a mirror pod": {NotAStaticPod, func(p *corev1.Pod) {
-			p.Annotations[configMirror], p.Annotations[configHash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
+		"claims to be a mirror pod": {node.NotAStaticPod, func(p *corev1.Pod) {
+			p.Annotations[node.ConfigMirror], p.Annotations[node.ConfigHash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
 		}},
-		"has the name of a static pod": {BadAllocation, func(p *corev1.Pod) {
+		"has the name of a static pod": {node.BadAllocation, func(p *corev1.Pod) {
 			p.Name, p.Namespace, p.Annotations[api.CPUSetSchedulerAnnotation] = "etcd", "kube-system", "true"
 		}},
-		"misspells an annotation": {UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
+		"misspells an annotation": {node.UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
 	}
 	for _, key := range []string{api.CPUSetSchedulerAnnotation, "cpuset-scheduler", api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.CPUBurstAnnotation,
-		api.CPUPeriodAnnotation, api.AllocationAnnotation, api.SchedulerAnnotation, "koordinator.sh/cpuBurst", configMirror, configHash} {
+		api.CPUPeriodAnnotation, api.AllocationAnnotation, api.SchedulerAnnotation, "koordinator.sh/cpuBurst", node.ConfigMirror, node.ConfigHash} {
 		for _, value := range values {
 			attacks[fmt.Sprintf("annotation %s=%.20q", key, value)] = attack{pod: func(p *corev1.Pod) { p.Annotations[key] = value }}
 		}
@@ -91,7 +93,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			n.kernel.other("evil/unknown", nil)
 			for range 3 {
 				n.observe()
-				n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+				n.control.Pods.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 				n.decide()
 			}
 			report := n.last.Report
@@ -107,7 +109,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			if want := attacks[name].reason; want != "" && !reasons[want] {
 				t.Errorf("events %v, want one of reason %s", reasons, want)
 			}
-			if !reasons[UnknownGroup] {
+			if !reasons[cpus.UnknownGroup] {
 				t.Errorf("events %v, want one about the unknown cgroup", reasons)
 			}
 		})
@@ -146,12 +148,12 @@ func TestConditionOfStaticPods(t *testing.T) {
 	n := attackedNode(t)
 	static := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}}}
 	static.Name, static.Namespace, static.UID = "etcd", "kube-system", "uid-etcd"
-	static.Annotations = map[string]string{configMirror: "0a5f", configHash: "0a5f", api.CPUSetSchedulerAnnotation: "true"}
+	static.Annotations = map[string]string{node.ConfigMirror: "0a5f", node.ConfigHash: "0a5f", api.CPUSetSchedulerAnnotation: "true"}
 	n.pods["etcd"] = static
 	n.observe()
-	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+	n.control.Pods.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 	n.decide()
-	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != BadAllocation {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != node.BadAllocation {
 		t.Errorf("condition %+v, want False because of the static pod", c)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/core/burst"
@@ -139,7 +140,7 @@ func addBurst(flags *pflag.FlagSet, c *control.Config) {
 
 // checkBurst checks the flags of addBurst.
 func checkBurst(c *control.Config) error {
-	owners := []control.QuotaOwner{control.OwnerPinfold, control.OwnerOther}
+	owners := []quota.Owner{quota.OwnerPinfold, quota.OwnerOther}
 	const maxPercent = 10000
 	switch b := &c.Burst; {
 	case !slices.Contains(burst.Modes(), b.Mode):

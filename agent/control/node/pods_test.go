@@ -1,7 +1,6 @@
-package control
+package node
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -11,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // TestAlike checks that exactly the changes of a pod that concern its cgroups count.
@@ -59,7 +60,7 @@ func TestAlike(t *testing.T) {
 	} {
 		before, after := pod(), pod()
 		test.change(after)
-		if got := New(Config{}).Alike(before, after); got != test.alike {
+		if got := NewPods(nil, api.Ceilings{}, burst.Policy{}).Alike(before, after); got != test.alike {
 			t.Errorf("%s: alike %v, want %v", name, got, test.alike)
 		}
 	}
@@ -93,7 +94,7 @@ func TestPhaseOfContainers(t *testing.T) {
 		{"sidecar is restarted", sidecar, ended(0), corev1.RestartPolicyNever, nodeplan.Waiting},
 		{"ephemeral is not restarted", ephemeral, ended(1), corev1.RestartPolicyAlways, nodeplan.Ended},
 	} {
-		s := podState{object: &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: test.policy}}}
+		s := Pod{Object: &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: test.policy}}}
 		if got := s.phase(&test.container, test.state); got != test.want {
 			t.Errorf("%s: phase %d, want %d", test.what, got, test.want)
 		}
@@ -129,12 +130,12 @@ func TestMirrorPods(t *testing.T) {
 		{"with the UID of another pod", map[ledger.PodID]types.NamespacedName{"11111111-2222": {Namespace: "default", Name: "web2"}},
 			[]*corev1.Pod{ordinary, posing}, []ledger.PodID{"11111111-2222", "uid-web2"}},
 	} {
-		c := New(Config{})
-		c.SetPods(test.pods)
+		c := NewPods(nil, api.Ceilings{}, burst.Policy{})
+		c.Set(test.pods, nil)
 		c.SetStaticPods(test.static)
 		var ids []ledger.PodID
-		for _, p := range c.pods {
-			ids = append(ids, p.plan.ID)
+		for _, p := range c.All() {
+			ids = append(ids, p.Plan.ID)
 		}
 		if d := cmp.Diff(test.want, ids); d != "" {
 			t.Errorf("%s:\n%s", test.what, d)
@@ -147,13 +148,13 @@ func TestMirrorPods(t *testing.T) {
 func TestSandboxProvesMirrorPod(t *testing.T) {
 	copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "etcd", UID: "u", Annotations: map[string]string{
 		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
-	c := New(Config{})
-	c.SetPods([]*corev1.Pod{copied})
-	if !c.NeedsStaticPods() || c.HasPod("0a5f") {
+	c := NewPods(nil, api.Ceilings{}, burst.Policy{})
+	c.Set([]*corev1.Pod{copied}, nil)
+	if !c.NeedsStaticPods() || c.Of("0a5f") != nil {
 		t.Error("accepted without proof, or the kubelet is not asked")
 	}
 	c.AddSandbox("0a5f", types.NamespacedName{Namespace: "kube-system", Name: "etcd"})
-	if c.NeedsStaticPods() || !c.HasPod("0a5f") {
+	if c.NeedsStaticPods() || c.Of("0a5f") == nil {
 		t.Error("not accepted, or the kubelet is asked again")
 	}
 }
@@ -163,14 +164,14 @@ func TestSandboxProvesMirrorPod(t *testing.T) {
 func TestForgedMirrorPodIsReported(t *testing.T) {
 	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
 		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
-	c := New(Config{})
-	c.SetPods([]*corev1.Pod{forged})
-	if _, notes := c.problems(); len(notes) > 0 {
+	c := NewPods(nil, api.Ceilings{}, burst.Policy{})
+	c.Set([]*corev1.Pod{forged}, nil)
+	if notes := c.NotStaticNotes(); len(notes) > 0 {
 		t.Errorf("before the kubelet has answered: %v", notes)
 	}
 	c.SetStaticPods(nil)
-	c.SetPods([]*corev1.Pod{forged.DeepCopy()})
-	_, notes := c.problems()
+	c.Set([]*corev1.Pod{forged.DeepCopy()}, nil)
+	notes := c.NotStaticNotes()
 	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
 		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
 	}
@@ -179,7 +180,7 @@ func TestForgedMirrorPodIsReported(t *testing.T) {
 func TestContainersOfEndedPod(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
-	if got := newPodState(pod, nil, nil).plan.Containers[0].Phase; got != nodeplan.Ended {
+	if got := NewPod(pod, nil, nil).Plan.Containers[0].Phase; got != nodeplan.Ended {
 		t.Errorf("phase %d", got)
 	}
 }
@@ -227,31 +228,10 @@ func TestLimitInForce(t *testing.T) {
 				pod.Spec.Containers[0].Resources = *amount("3")
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: test.actual}}
 			}
-			s := newPodState(pod, nil, nil)
-			if got := s.plan.Limit + s.plan.Containers[0].Limit; got != test.limit || s.resizing != test.resizing {
-				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.resizing)
+			s := NewPod(pod, nil, nil)
+			if got := s.Plan.Limit + s.Plan.Containers[0].Limit; got != test.limit || s.Resizing != test.resizing {
+				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.Resizing)
 			}
 		}
-	}
-}
-
-// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
-// updates a container: it would report it, and the kubelet would take it for the limit.
-func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
-	n := newFakeNode()
-	for _, line := range []string{"machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
-		"tick 600 web/main=5ms", "tick 1 web/main=50ms!"} {
-		if _, err := n.run(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
-	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
-		t.Fatalf("the quota %v is not raised", raised)
-	}
-	n.control.Ask(ref)
-	n.decide()
-	if got := n.last.Created; got.Quota != 0 {
-		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }

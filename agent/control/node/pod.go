@@ -1,4 +1,4 @@
-package control
+package node
 
 import (
 	"fmt"
@@ -6,54 +6,66 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// podState is a pod of the API server and what the plan needs of it.
-type podState struct {
-	object *corev1.Pod
-	// plan is the input of package nodeplan. Its class, period and burst are filled in from the
+// Pod is a pod of the API server and what the plan needs of it.
+type Pod struct {
+	Object *corev1.Pod
+	// Plan is the input of package nodeplan. Its class, period and burst are filled in from the
 	// adopted annotations when a plan is made.
-	plan        nodeplan.Pod
-	annotations annotations
-	// aboveCeiling describes the annotations that exceed the ceilings.
-	aboveCeiling []string
-	// unknown describes annotations and labels that may be misspelled.
-	unknown []string
-	// ids are the ids of running containers by name, from the pod's status.
-	ids map[string]string
-	// resizing is set while the kubelet may be changing a limit. The plan has the smaller one then.
-	resizing bool
-	// departed is set when the API server has the pod no longer and its cgroup still exists.
-	departed bool
-	problem  error // with the allocation
+	Plan        nodeplan.Pod
+	Annotations Annotations
+	// AboveCeiling describes the annotations that exceed the ceilings.
+	AboveCeiling []string
+	// Unknown describes annotations and labels that may be misspelled.
+	Unknown []string
+	// IDs are the ids of running containers by name, from the pod's status.
+	IDs map[string]string
+	// Resizing is set while the kubelet may be changing a limit. The plan has the smaller one then.
+	Resizing bool
+	// Departed is set when the API server has the pod no longer and its cgroup still exists.
+	Departed bool
+	Problem  error // with the allocation
 	// denied is set when the pod claims to be the mirror pod of a static pod and the kubelet has
 	// answered that it runs no such static pod.
 	denied bool
 }
 
-func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podState {
+// Annotations are the bandwidth settings in a pod's annotations and labels, within the ceilings.
+type Annotations struct {
+	Class     nodeplan.Class
+	Period    time.Duration
+	Burst     burst.Policy
+	Allocated bool // the pod has an allocation, so its quota is lifted
+}
+
+// NewPod returns what a plan needs of a pod. Its allocation is checked against a machine, unless that is
+// nil, and with the keys.
+func NewPod(object *corev1.Pod, m *topology.Machine, keys *api.Keys) Pod {
 	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
-	s := podState{object: object, problem: err, ids: map[string]string{}, unknown: api.Unknown(object)}
-	s.plan = nodeplan.Pod{
+	s := Pod{Object: object, Problem: err, IDs: map[string]string{}, Unknown: api.Unknown(object)}
+	s.Plan = nodeplan.Pod{
 		ID:       ledger.PodID(object.UID),
 		Tier:     api.TierOf(object),
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
 	}
 	if parseErr == nil { // unreadable annotations have no effect; the scheduler has reported them
-		s.annotations = annotations{class: intent.Class, period: intent.Period, burst: intent.Burst}
+		s.Annotations = Annotations{Class: intent.Class, Period: intent.Period, Burst: intent.Burst}
 	}
-	s.annotations.allocated = allocation != nil
+	s.Annotations.Allocated = allocation != nil
 	if object.Spec.Resources != nil {
-		s.plan.Limit = s.limit(object.Spec.Resources.Limits, object.Status.Resources)
+		s.Plan.Limit = s.limit(object.Spec.Resources.Limits, object.Status.Resources)
 	}
 	s.addContainers()
 	return s
@@ -64,9 +76,9 @@ func newPodState(object *corev1.Pod, m *topology.Machine, keys *api.Keys) podSta
 // out, the status has the limit in force; while it may be doing that, the smaller of the two
 // counts. The kubelet computes the limit from a quota in whole microseconds, so it may be lower by
 // a thousandth of a CPU.
-func (s *podState) limit(want corev1.ResourceList, actual *corev1.ResourceRequirements) ledger.MilliCPU {
+func (s *Pod) limit(want corev1.ResourceList, actual *corev1.ResourceRequirements) ledger.MilliCPU {
 	limit := milli(want)
-	changing, waiting := resizeOf(s.object)
+	changing, waiting := resizeOf(s.Object)
 	if !changing && !waiting || actual == nil {
 		return limit
 	}
@@ -75,7 +87,7 @@ func (s *podState) limit(want corev1.ResourceList, actual *corev1.ResourceRequir
 		return limit
 	}
 	if changing {
-		s.resizing = true
+		s.Resizing = true
 		return min(limit, inForce)
 	}
 	return inForce
@@ -84,23 +96,23 @@ func (s *podState) limit(want corev1.ResourceList, actual *corev1.ResourceRequir
 // depart makes the state that of a pod that the API server has no longer. It has no CPUs of its
 // own, and keeps its limits until the kubelet has ended its containers, which may take the whole
 // grace period after a forced deletion.
-func (s podState) depart() podState {
-	s.departed, s.problem, s.aboveCeiling, s.unknown = true, nil, nil, nil
-	s.plan.Claim, s.annotations.allocated = ledger.Claim{}, false
+func (s Pod) depart() Pod {
+	s.Departed, s.Problem, s.AboveCeiling, s.Unknown = true, nil, nil, nil
+	s.Plan.Claim, s.Annotations.Allocated = ledger.Claim{}, false
 	return s
 }
 
 // Alike reports whether two versions of a pod are the same input for the state machine. It is safe
 // for concurrent use.
-func (c *Control) Alike(a, b *corev1.Pod) bool {
-	x, y := newPodState(a, nil, c.config.Keys), newPodState(b, nil, c.config.Keys)
-	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.resizing == y.resizing &&
-		fmt.Sprint(x.problem) == fmt.Sprint(y.problem) && slices.Equal(x.unknown, y.unknown) && maps.Equal(x.ids, y.ids) &&
-		x.annotations == y.annotations && reflect.DeepEqual(x.plan, y.plan)
+func (p *Pods) Alike(a, b *corev1.Pod) bool {
+	x, y := NewPod(a, nil, p.keys), NewPod(b, nil, p.keys)
+	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
+		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && maps.Equal(x.IDs, y.IDs) &&
+		x.Annotations == y.Annotations && reflect.DeepEqual(x.Plan, y.Plan)
 }
 
-func (s *podState) addContainers() {
-	spec, status := &s.object.Spec, &s.object.Status
+func (s *Pod) addContainers() {
+	spec, status := &s.Object.Spec, &s.Object.Status
 	inits, mains, ephemeral := byName(status.InitContainerStatuses), byName(status.ContainerStatuses), byName(status.EphemeralContainerStatuses)
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
@@ -125,24 +137,24 @@ func byName(statuses []corev1.ContainerStatus) map[string]*corev1.ContainerStatu
 }
 
 // add adds a container. The status is nil if the kubelet has not reported any.
-func (s *podState) add(c nodeplan.Container, r corev1.ResourceRequirements, status *corev1.ContainerStatus) {
+func (s *Pod) add(c nodeplan.Container, r corev1.ResourceRequirements, status *corev1.ContainerStatus) {
 	c.Limit, c.Request = milli(r.Limits), milli(r.Requests)
 	if status != nil {
 		c.Limit = s.limit(r.Limits, status.Resources)
 		c.Phase = s.phase(&c, status.State)
 		if _, id, ok := strings.Cut(status.ContainerID, "://"); ok && c.Phase == nodeplan.Running {
-			s.ids[c.Name] = id
+			s.IDs[c.Name] = id
 		}
 	}
-	if api.HasEnded(s.object) {
+	if api.HasEnded(s.Object) {
 		c.Phase = nodeplan.Ended
 	}
-	s.plan.Containers = append(s.plan.Containers, c)
+	s.Plan.Containers = append(s.Plan.Containers, c)
 }
 
 // phase returns the phase of a container in the given state. A terminated container that will be
 // restarted is Waiting.
-func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nodeplan.Phase {
+func (s *Pod) phase(c *nodeplan.Container, state corev1.ContainerState) nodeplan.Phase {
 	switch {
 	case state.Running != nil:
 		return nodeplan.Running
@@ -150,7 +162,7 @@ func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nod
 		return nodeplan.Waiting
 	}
 	succeeded := state.Terminated.ExitCode == 0
-	policy := s.object.Spec.RestartPolicy
+	policy := s.Object.Spec.RestartPolicy
 	switch {
 	case c.Ephemeral, c.Role == ledger.RoleInit && succeeded, c.Role != ledger.RoleSidecar && policy == corev1.RestartPolicyNever,
 		c.Role == ledger.RoleMain && succeeded && policy == corev1.RestartPolicyOnFailure:
@@ -159,17 +171,17 @@ func (s *podState) phase(c *nodeplan.Container, state corev1.ContainerState) nod
 	return nodeplan.Waiting
 }
 
-// limits returns the limits of the pod and its containers, which a resize changes.
-func (s *podState) limits() []ledger.MilliCPU {
-	all := []ledger.MilliCPU{s.plan.Limit}
-	for i := range s.plan.Containers {
-		all = append(all, s.plan.Containers[i].Limit)
+// Limits returns the limits of the pod and its containers, which a resize changes.
+func (s *Pod) Limits() []ledger.MilliCPU {
+	all := []ledger.MilliCPU{s.Plan.Limit}
+	for i := range s.Plan.Containers {
+		all = append(all, s.Plan.Containers[i].Limit)
 	}
 	return all
 }
 
-// name returns NAMESPACE/NAME.
-func (s *podState) name() string { return nameOf(s.object).String() }
+// Name returns NAMESPACE/NAME.
+func (s *Pod) Name() string { return nameOf(s.Object).String() }
 
 // resizeOf reports whether the kubelet may be carrying out a change of the pod's spec, and whether
 // one waits until the kubelet accepts it. Neither says that the change concerns CPUs.
