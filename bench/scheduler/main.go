@@ -24,8 +24,6 @@ type options struct {
 	pods       int
 	count      int
 	kubelets   bool
-	profiles   string
-	keep       string
 	scale      bool
 	rate       int
 }
@@ -40,8 +38,6 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.pods, "pods", 2000, "number of pods to bind")
 	flags.IntVar(&o.count, "count", 10, "number of measurements with and without the plugin")
 	flags.BoolVar(&o.kubelets, "kubelets", false, "keep KWOK running, which reports that pods run")
-	flags.StringVar(&o.profiles, "profiles", "", "write CPU profiles of the scheduler to this `directory`; costs some speed")
-	flags.StringVar(&o.keep, "keep", "", "keep the clusters' data and logs in this `directory`")
 	flags.BoolVar(&o.scale, "scale", false, "measure memory, latency and fail-over instead of throughput; see the package comment")
 	flags.IntVar(&o.rate, "rate", 50, "with -scale: pods created per `second` while latencies are measured")
 	if err := command.Parse(flags, args); err != nil {
@@ -137,6 +133,6 @@ func retry[T any](r *rig, v variant, attempt func() (T, error)) (T, error) {
 		if !errors.Is(err, errWatchEnded) || n == maxAttempts {
 			return result, err
 		}
-		fmt.Fprintf(r.stderr, "nodes=%d: plugin=%s: %v; measuring again\n", len(r.nodes), v.name, err)
+		fmt.Fprintf(r.stderr, "nodes=%d: plugin=%s: %v; measuring again\n", r.nodes, v.name, err)
 	}
 }

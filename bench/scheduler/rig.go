@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"time"
 
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
 )
@@ -25,41 +24,24 @@ const namespace = metav1.NamespaceDefault
 // rig is a cluster of simulated nodes for consecutive measurements. Its scheduler runs only during
 // a measurement.
 type rig struct {
-	options  options
-	stderr   io.Writer
-	cluster  *localcluster.Cluster
-	client   kubernetes.Interface
-	nodes    map[string]*simnode.Node // by name
-	indexes  map[*topology.Machine]*placement.Index
-	temp     string // data directory to delete, or ""
-	profiled int    // number of profiles taken
+	options options
+	nodes   int
+	stderr  io.Writer
+	cluster *localcluster.Cluster
+	client  kubernetes.Interface
+	dir     string // of its data, deleted at the end
 }
 
 func startRig(ctx context.Context, o options, count int, stderr io.Writer) (*rig, error) {
+	r := &rig{options: o, nodes: count, stderr: stderr}
 	nodes := makeNodes(count)
-	r := &rig{options: o, stderr: stderr, nodes: map[string]*simnode.Node{}, indexes: map[*topology.Machine]*placement.Index{}}
-	for i := range nodes {
-		r.nodes[nodes[i].Name] = &nodes[i]
-		if r.indexes[nodes[i].Machine] == nil {
-			r.indexes[nodes[i].Machine] = placement.NewIndex(nodes[i].Machine)
-		}
+	var err error
+	if r.dir, err = os.MkdirTemp("", "pinfold-bench-"); err != nil {
+		return nil, fmt.Errorf("create a data directory: %w", err)
 	}
-	config, err := r.clusterConfig(nodes)
-	if err != nil {
-		return nil, err
-	}
-	if r.cluster, err = localcluster.Start(ctx, config); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(r.temp))
-	}
-	if err := r.quieten(); err != nil {
-		return nil, errors.Join(err, r.stop())
-	}
-	return r, nil
-}
-
-func (r *rig) clusterConfig(nodes []simnode.Node) (localcluster.Config, error) {
-	config := localcluster.Config{
-		Executable:      r.options.executable,
+	r.cluster, err = localcluster.Start(ctx, localcluster.Config{
+		Dir:             r.dir,
+		Executable:      o.executable,
 		SchedulerConfig: []byte(stockConfiguration),
 		Install:         simnode.InstallCRD,
 		Populate: func(ctx context.Context, admin *rest.Config) error {
@@ -68,17 +50,14 @@ func (r *rig) clusterConfig(nodes []simnode.Node) (localcluster.Config, error) {
 			}
 			return simnode.WaitReady(ctx, admin, nodes)
 		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(r.dir))
 	}
-	if r.options.keep != "" {
-		config.Dir, config.KeepData = filepath.Join(r.options.keep, fmt.Sprintf("nodes-%d", len(nodes))), true
-		return config, nil
+	if err := r.quieten(); err != nil {
+		return nil, errors.Join(err, r.stop())
 	}
-	var err error
-	if r.temp, err = os.MkdirTemp("", "pinfold-bench-"); err != nil {
-		return config, fmt.Errorf("create a data directory: %w", err)
-	}
-	config.Dir = r.temp
-	return config, nil
+	return r, nil
 }
 
 // quieten stops the components that a measurement does not need, and creates the client.
@@ -104,7 +83,7 @@ func (r *rig) quieten() error {
 }
 
 func (r *rig) stop() error {
-	return errors.Join(r.cluster.Stop(), os.RemoveAll(r.temp)) // RemoveAll("") does nothing
+	return errors.Join(r.cluster.Stop(), os.RemoveAll(r.dir))
 }
 
 // startScheduler returns the scheduler's process id when it is ready. The scheduler must be stopped
@@ -130,4 +109,26 @@ func (r *rig) explain(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("%d pods are not bound, %s first: %s", len(pods.Items), pods.Items[0].Name, reason)
+}
+
+// usage is what a process has used.
+type usage struct {
+	cpu       time.Duration // system and user
+	now, peak uint64        // resident memory and its maximum, in bytes
+}
+
+func usageOf(pid int) (u usage, err error) {
+	var stat procfs.ProcStat
+	var status procfs.ProcStatus
+	process, err := procfs.NewProc(pid)
+	if err == nil {
+		stat, err = process.Stat()
+	}
+	if err == nil {
+		status, err = process.NewStatus()
+	}
+	if err != nil {
+		return u, fmt.Errorf("read what the scheduler uses: %w", err)
+	}
+	return usage{time.Duration(stat.CPUTime() * float64(time.Second)), status.VmRSS, status.VmHWM}, nil
 }

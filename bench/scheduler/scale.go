@@ -81,9 +81,11 @@ func (r *rig) bindInPhases(ctx context.Context, v variant, pods []*corev1.Pod) (
 	if err != nil {
 		return f, err
 	}
-	if f.idle, _, err = memory(pid); err != nil {
+	used, err := usageOf(pid)
+	if err != nil {
 		return f, err
 	}
+	f.idle = used.now
 	ready := time.Now()
 	if err := r.createPods(ctx, opening); err != nil {
 		return f, err
@@ -99,13 +101,14 @@ func (r *rig) bindInPhases(ctx context.Context, v variant, pods []*corev1.Pod) (
 	if f.perSecond, err = r.bindAll(ctx, seen, others); err != nil {
 		return f, err
 	}
-	if _, f.peak, err = memory(pid); err != nil {
+	if used, err = usageOf(pid); err != nil {
 		return f, err
 	}
+	f.peak = used.peak
 	if f.failover, err = r.failOver(ctx, seen, pid, waiting); err != nil {
 		return f, err
 	}
-	return f, r.verifyPods(ctx, v.annotated)
+	return f, r.verify(ctx, v.annotated)
 }
 
 // arrive creates pods at a steady rate, whether or not the earlier ones are bound. It returns the

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -39,15 +38,5 @@ func TestScaleLine(t *testing.T) {
 	const want = "BenchmarkScale/nodes=5000/plugin=pinfold 1 12.0 p50-ms 30.5 p99-ms 245.2 pods/s 700 idle-MiB 900 peak-MiB 310 first-ms 4900 failover-ms"
 	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestMemory(t *testing.T) {
-	now, peak, err := memory(os.Getpid())
-	if err != nil || now < 1<<20 || peak < now {
-		t.Errorf("resident %d bytes, at most %d, %v", now, peak, err)
-	}
-	if _, _, err := memory(1 << 30); err == nil {
-		t.Error("a process that does not exist has memory")
 	}
 }

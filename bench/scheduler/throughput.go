@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/lab/localcluster"
 )
@@ -47,28 +44,6 @@ func printFigures(w io.Writer, nodes int, v variant, f figures) {
 		nodes, v.name, f.pods, f.perSecond, f.midSecond, f.cpuPerPod.Microseconds(), f.first.Milliseconds())
 }
 
-// compare summarises the medians with the plugin relative to those without.
-func compare(results map[string][]figures) string {
-	ratio := func(of func(figures) float64) float64 {
-		return median(results[withPlugin], of) / median(results[withoutPlugin], of)
-	}
-	return fmt.Sprintf("with the plugin %.2f times the pods/s (target: 0.9 at least), %.2f times the mid-pods/s, %.2f times the CPU time; medians of %d",
-		ratio(func(f figures) float64 { return f.perSecond }),
-		ratio(func(f figures) float64 { return f.midSecond }),
-		ratio(func(f figures) float64 { return float64(f.cpuPerPod) }),
-		len(results[withPlugin]))
-}
-
-func median(all []figures, of func(figures) float64) float64 {
-	values := make([]float64, len(all))
-	for i := range all {
-		values[i] = of(all[i])
-	}
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
-}
-
 // measureThroughput takes all throughput measurements on one cluster.
 func measureThroughput(ctx context.Context, o options, nodes int, stdout, stderr io.Writer) (err error) {
 	r, err := startRig(ctx, o, nodes, stderr)
@@ -76,19 +51,13 @@ func measureThroughput(ctx context.Context, o options, nodes int, stdout, stderr
 		return err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	results := map[string][]figures{}
-	err = inTurns(o.count, func(v variant) error {
+	return inTurns(o.count, func(v variant) error {
 		f, err := retry(r, v, func() (figures, error) { return r.bindQueue(ctx, v) })
 		if err == nil {
-			results[v.name] = append(results[v.name], f)
 			printFigures(stdout, nodes, v, f)
 		}
 		return err
 	})
-	if err == nil {
-		fmt.Fprintf(stderr, "nodes=%d: %s\n", nodes, compare(results))
-	}
-	return err
 }
 
 // bindQueue has one scheduler bind pods that were created before it starts. It checks and deletes
@@ -105,7 +74,7 @@ func (r *rig) bindQueue(ctx context.Context, v variant) (f figures, err error) {
 	case err != nil:
 		return f, errors.Join(err, r.explain(ctx))
 	}
-	if err := r.verifyPods(ctx, v.annotated); err != nil {
+	if err := r.verify(ctx, v.annotated); err != nil {
 		return f, err
 	}
 	return f, r.deletePods(ctx, pods)
@@ -128,8 +97,7 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	waitForProfile := r.startProfile(ctx, v)
-	cpuBefore, err := cpuTime(pid)
+	before, err := usageOf(pid)
 	if err != nil {
 		return f, err
 	}
@@ -137,18 +105,6 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	cpuAfter, err := cpuTime(pid)
-	if err != nil {
-		return f, err
-	}
-	return newFigures(ready, append(first, times...), cpuAfter-cpuBefore), waitForProfile()
-}
-
-// verifyPods checks all pods of the cluster; see verify.
-func (r *rig) verifyPods(ctx context.Context, annotated bool) error {
-	bound, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list pods: %w", err)
-	}
-	return r.verify(bound.Items, annotated)
+	after, err := usageOf(pid)
+	return newFigures(ready, append(first, times...), after.cpu-before.cpu), err
 }

@@ -64,20 +64,6 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
-	of := func(rates ...float64) (all []figures) {
-		for _, r := range rates {
-			all = append(all, figures{perSecond: r, midSecond: 2 * r, cpuPerPod: time.Duration(1e9 / r)})
-		}
-		return all
-	}
-	got := compare(map[string][]figures{withPlugin: of(100, 90, 400), withoutPlugin: of(200, 125, 50, 100)})
-	const want = "with the plugin 0.89 times the pods/s (target: 0.9 at least), 0.89 times the mid-pods/s, 1.11 times the CPU time; medians of 3"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
 func TestTurns(t *testing.T) {
 	var order []string
 	err := inTurns(4, func(v variant) error {
@@ -90,15 +76,18 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-func TestCPUTime(t *testing.T) {
-	before, err := cpuTime(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
+func TestUsage(t *testing.T) {
+	before, err := usageOf(os.Getpid())
+	if err != nil || before.now < 1<<20 || before.peak < before.now {
+		t.Fatalf("%+v, %v", before, err)
 	}
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
-		if now, err := cpuTime(os.Getpid()); err != nil || now > before {
-			if err != nil || now-before > time.Second {
-				t.Errorf("%v after %v, %v", now, before, err)
+		if now, err := usageOf(os.Getpid()); err != nil || now.cpu > before.cpu {
+			if err != nil || now.cpu-before.cpu > time.Second {
+				t.Errorf("%+v after %+v, %v", now, before, err)
+			}
+			if _, err := usageOf(1 << 30); err == nil {
+				t.Error("a process that does not exist uses something")
 			}
 			return
 		}

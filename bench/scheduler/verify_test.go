@@ -11,23 +11,27 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/survey"
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-// smallRig returns a rig for n pods with one node: 8 CPUs in two NUMA nodes, CPU 0 reserved.
-func smallRig(n int) *rig {
+// objectsOf returns a cluster with these pods and one node: 8 CPUs in two NUMA nodes, CPU 0 reserved.
+func objectsOf(t *testing.T, pods ...*corev1.Pod) *survey.Objects {
+	t.Helper()
 	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 4}.MustBuild()
-	node := &simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: firstCore(machine)}
-	return &rig{
-		options: options{pods: n},
-		nodes:   map[string]*simnode.Node{"n1": node},
-		indexes: map[*topology.Machine]*placement.Index{machine: placement.NewIndex(machine)},
+	node := simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: firstCore(machine)}
+	object, err := node.Topology("")
+	if err != nil {
+		t.Fatal(err)
 	}
+	return &survey.Objects{Nodes: []*corev1.Node{node.Object()}, Pods: pods,
+		Topologies: []survey.Topology{{Name: "n1", Decoded: nodetopology.Decode(object, placement.NewIndexes())}}}
 }
 
 // boundPod returns a bound pod with a limit of two CPUs and, unless it is "", this allocation.
-func boundPod(name string, policy placement.Policy, allocation string) corev1.Pod {
-	pod := *makePod(name, 2, 1000)
+func boundPod(name string, policy placement.Policy, allocation string) *corev1.Pod {
+	pod := makePod(name, 2, 1000)
 	pod.UID, pod.Spec.NodeName = types.UID(name), "n1"
 	pod.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true", api.CPUPolicyAnnotation: string(policy)}
 	if allocation != "" {
@@ -36,12 +40,12 @@ func boundPod(name string, policy placement.Policy, allocation string) corev1.Po
 	return pod
 }
 
-func static(name, cpus string) corev1.Pod {
+func static(name, cpus string) *corev1.Pod {
 	return boundPod(name, placement.Static, fmt.Sprintf(
 		`{"version":1,"node":"n1","policy":"static","containers":[{"name":"main","cpus":%q,"numaNodes":[0]}]}`, cpus))
 }
 
-func burst(name string, numa int) corev1.Pod {
+func burst(name string, numa int) *corev1.Pod {
 	return boundPod(name, placement.StaticBurst, fmt.Sprintf(
 		`{"version":1,"node":"n1","policy":"static-burst","containers":[{"name":"main","numaNodes":[%d]}]}`, numa))
 }
@@ -53,21 +57,21 @@ func TestVerify(t *testing.T) {
 	swapped.Annotations[api.CPUPolicyAnnotation] = "static"
 	for _, test := range []struct {
 		name string
-		pods []corev1.Pod
+		pods []*corev1.Pod
 		want string // part of the error, "" for none
 	}{
-		{"right", []corev1.Pod{static("a", "1-2"), static("b", "4-5"), burst("c", 0), burst("d", 1)}, ""},
-		{"one CPU twice", []corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "CPU 2 of node n1 belongs to both a and b"},
-		{"a reserved CPU", []corev1.Pod{static("a", "0-1")}, "CPU 0 of node n1 is reserved"},
-		{"no allocation", []corev1.Pod{boundPod("a", placement.Static, "")}, "allocation of pod a"},
-		{"a CPU that is not there", []corev1.Pod{static("a", "7-8")}, "has no CPUs 8"},
-		{"too few CPUs", []corev1.Pod{static("a", "1")}, "limits.cpu is 2"},
-		{"another policy", []corev1.Pod{swapped}, "policy is static-burst, not static"},
-		{"not bound", []corev1.Pod{unbound}, `on node "", which does not exist`},
-		{"more confined than fits", []corev1.Pod{static("a", "4-5"), static("b", "6-7"), burst("c", 1)}, "confined to NUMA node 1, 0 of its CPUs are shared"},
+		{"right", []*corev1.Pod{static("a", "1-2"), static("b", "4-5"), burst("c", 0), burst("d", 1)}, ""},
+		{"one CPU twice", []*corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "claims CPU 2, held by container \"main\" of pod default/a"},
+		{"a reserved CPU", []*corev1.Pod{static("a", "0-1")}, "claims CPU 0, reserved for the system"},
+		{"no allocation", []*corev1.Pod{boundPod("a", placement.Static, "")}, "annotation pinfold.dev/cpu-allocation: missing"},
+		{"a CPU that is not there", []*corev1.Pod{static("a", "7-8")}, "has no CPUs 8"},
+		{"too few CPUs", []*corev1.Pod{static("a", "1")}, "limits.cpu is 2"},
+		{"another policy", []*corev1.Pod{swapped}, "pod a has CPUs by policy static-burst"},
+		{"not bound", []*corev1.Pod{unbound}, "pod a is not bound"},
+		{"more confined than fits", []*corev1.Pod{static("a", "4-5"), static("b", "6-7"), burst("c", 1)}, "confined to NUMA node 1, 0 of its CPUs are shared"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := smallRig(len(test.pods)).verify(test.pods, true)
+			err := verify(objectsOf(t, test.pods...), len(test.pods), true)
 			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -76,26 +80,26 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyWithoutPlugin(t *testing.T) {
-	plain := *makePod("a", 2, 1000)
+	plain := makePod("a", 2, 1000)
 	plain.Spec.NodeName = "n1"
-	if err := smallRig(1).verify([]corev1.Pod{plain}, false); err != nil {
+	if err := verify(objectsOf(t, plain), 1, false); err != nil {
 		t.Error(err)
 	}
-	if err := smallRig(2).verify([]corev1.Pod{plain}, false); err == nil || !strings.Contains(err.Error(), "there are 1 pods, not 2") {
+	if err := verify(objectsOf(t, plain), 2, false); err == nil || !strings.Contains(err.Error(), "there are 1 pods, not 2") {
 		t.Errorf("a pod is missing: %v", err)
 	}
-	if err := smallRig(1).verify([]corev1.Pod{static("a", "1-2")}, false); err == nil || !strings.Contains(err.Error(), "without the plugin") {
+	if err := verify(objectsOf(t, static("a", "1-2")), 1, false); err == nil || !strings.Contains(err.Error(), "without the plugin") {
 		t.Errorf("an allocation was accepted: %v", err)
 	}
 }
 
 func TestVerifyLimitsProblems(t *testing.T) {
-	var pods []corev1.Pod
+	var pods []*corev1.Pod
 	for i := range 30 {
 		pods = append(pods, boundPod(fmt.Sprint("p", i), placement.Static, ""))
 	}
-	err := smallRig(30).verify(pods, true)
-	if err == nil || strings.Count(err.Error(), "\n") > maxProblems || !strings.Contains(err.Error(), "and 20 more") {
+	err := verify(objectsOf(t, pods...), 30, true)
+	if err == nil || strings.Count(err.Error(), "\n") > maxProblems || !strings.Contains(err.Error(), "more") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -20,7 +20,6 @@ var benchMachines = []struct {
 	{"256cpu-8numa-16llc", topology.Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 2, CoresPerLLC: 8, ThreadsPerCore: 2}},
 	{"256cpu-8numa-32llc", topology.Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 4, CoresPerLLC: 4, ThreadsPerCore: 2}},
 	{"256cpu-8numa-16llc-adjacent", topology.Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 2, CoresPerLLC: 8, ThreadsPerCore: 2, Numbering: topology.SiblingsAdjacent}},
-	{"256cpu-8numa-smt4", topology.Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 2, CoresPerLLC: 4, ThreadsPerCore: 4}},
 	{"256cpu-16numa-32llc", topology.Shape{Packages: 2, NUMAPerPackage: 8, LLCsPerNUMA: 2, CoresPerLLC: 4, ThreadsPerCore: 2}},
 	{"384cpu-8numa-24llc", topology.Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 3, CoresPerLLC: 8, ThreadsPerCore: 2}},
 }

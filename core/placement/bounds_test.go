@@ -13,31 +13,30 @@ func TestLLCBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.RandomShape(t, 96).MustBuild()
 		ix := NewIndex(m)
-		u := ix.uniform
-		if u == nil || !u.packed {
+		if ix.uniform == nil || !ix.uniform.packed {
 			t.Skip("only the packed counts of the fast solver have bounds")
 		}
-		s := newScratch(ix)
+		s := newSearch(ix)
 		for range 10 {
-			s.free = drawFree(t, m)
 			req := Request{CPUs: rapid.IntRange(1, len(m.CPUs)).Draw(t, "cpus"), Policy: Static, FullCores: FullCoresPreferred}
-			u.gather(ix, s, s.free)
-			if _, ok := ix.searchUniform(s, &req, 1<<len(ix.nodes)-1); !ok {
+			s.query = query{ix, drawFree(t, m), req}
+			s.gather()
+			if _, ok := s.bestNodes(1<<len(ix.nodes) - 1); !ok {
 				continue
 			}
 			for i := range s.candidates {
-				checkBounds(t, ix, s, &s.candidates[i])
+				checkBounds(t, s, &s.candidates[i])
 			}
 		}
 	})
 }
 
-func checkBounds(t *rapid.T, ix *Index, s *scratch, c *candidate) {
-	least, most := ix.uniform.boundLLCs(s, c)
-	ix.uniform.plan(ix, s, c)
+func checkBounds(t *rapid.T, s *search, c *candidate) {
+	least, most := s.boundLLCs(c)
+	s.plan(c)
 	var got packedCounts
 	for l := range s.take {
-		if c.mask>>ix.uniform.llcs[l].node&1 == 1 {
+		if c.mask>>s.u.llcs[l].node&1 == 1 {
 			got = got.plus(onePacked(s.llcs[l].whole() - s.take[l]))
 		}
 	}

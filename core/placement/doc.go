@@ -38,14 +38,13 @@
 // is minimal, every choice on k nodes uses each of them. The sets of k nodes are tabulated in order
 // of distance and scanned until one has n free CPUs. Only the sets at that same distance compete.
 //
-// On a regular machine (one kind of core, t online threads each), the minimum of split cores on
-// given nodes follows from three sums: free CPUs, whole free cores W, and partly free cores by
-// number of free threads. Take min(W, n/t) cores whole. If whole cores are left over, the rest of n
-// costs at most one split core. Otherwise it costs as many partly free cores as it takes, those
-// with the most free threads first. The fewest LLCs are then a prefix of the LLCs sorted by whole
-// free cores, most first. Since k and the number of LLCs are minimal, the LLCs in use keep fewer
-// whole cores free than any one of them had, so the untouched LLCs are chosen greedily from the
-// largest down.
+// On a regular machine (one kind of core, all with one online thread or all with two), the minimum
+// of split cores on given nodes follows from two sums: whole free cores W, and half-free cores. Of n
+// CPUs, take as many whole cores as are needed and free. If whole cores are left over, the rest of n
+// costs at most one split core. Otherwise each CPU of it costs a half-free core. The fewest LLCs are
+// then a prefix of the LLCs sorted by whole free cores, most first. Since k and the number of LLCs
+// are minimal, the LLCs in use keep fewer whole cores free than any one of them had, so the untouched
+// LLCs are chosen greedily from the largest down.
 //
 // Sets of nodes may still tie by the free cores that they leave per node. The counts of LLCs by
 // whole free cores then bound the free cores left per LLC, mostly to a single possibility. The
@@ -57,10 +56,10 @@
 //
 // # The dynamic programme
 //
-// All other machines (mixed kinds or sizes of core, LLCs across NUMA nodes) are solved by a dynamic
-// programme, and so are limits that change the best choice if one node does not suffice. It runs
-// over the cores of each piece (the part of an LLC in one NUMA node), the pieces of each node and
-// the nodes of each set. It is two orders of magnitude slower.
+// All other machines (mixed kinds or sizes of core, SMT4, LLCs across NUMA nodes) are solved by a
+// dynamic programme, and so are limits that change the best choice if one node does not suffice. It
+// runs over the cores of each piece (the part of an LLC in one NUMA node), the pieces of each node
+// and the nodes of each set. It is two orders of magnitude slower.
 //
 // Limits that cover some of the chosen nodes but not all of them turn the last step into a search,
 // bounded by the solution without them. The search stops after 100,000 steps. Then [Result.Exact]

@@ -2,10 +2,8 @@ package placement
 
 import (
 	"cmp"
-	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/topology"
 )
 
 // cost is what the general solver minimises on a given set of NUMA nodes. Every field is a sum over
@@ -33,58 +31,27 @@ var impossible = cost{split: 1 << 30}
 
 func (a cost) possible() bool { return a.split < impossible.split }
 
-// general solves one request by dynamic programming. It supports every machine: mixed core sizes
+// general solves one query by dynamic programming. It supports every machine: mixed core sizes
 // and kinds, LLCs that span NUMA nodes, and limits.
 type general struct {
-	ix     *Index
-	free   cpuset.Set
-	n      int  // CPUs wanted
+	query
 	whole  bool // split cores are forbidden
 	limits []boundLimit
 	// pieces[p][t] is the least cost of taking t CPUs from piece p, without counting its LLC.
 	pieces [][]cost
-	tables []*nodeTable // by node, computed when needed
+	// tables[n][i][t] is the least cost of taking t CPUs from piece i of node n and the pieces after it,
+	// if no LLC spans nodes. They are computed when needed.
+	tables [][][]cost
 }
 
-// boundLimit is a Limit that is below both the request and the CPUs free there.
-type boundLimit struct {
-	nodes cpuset.Set // of node indexes
-	cpus  int
-}
-
-// newGeneral returns a solver for req on the free CPUs.
-func newGeneral(ix *Index, free cpuset.Set, req *Request) *general {
-	g := &general{ix: ix, free: free, n: req.CPUs, tables: make([]*nodeTable, len(ix.nodes)), whole: req.Policy == Static && req.FullCores == FullCoresRequired}
-	if req.Policy == Static {
-		g.limits = ix.boundLimits(free, req)
-	}
-	g.pieces = make([][]cost, len(ix.pieces))
-	for p := range ix.pieces {
+func newGeneral(q query) *general {
+	g := &general{query: q, tables: make([][][]cost, len(q.ix.nodes)), limits: q.boundLimits(),
+		whole: q.req.FullCores == FullCoresRequired}
+	g.pieces = make([][]cost, len(q.ix.pieces))
+	for p := range q.ix.pieces {
 		g.pieces[p] = g.pieceCosts(p)
 	}
 	return g
-}
-
-// boundLimits returns the limits that can affect the request.
-func (ix *Index) boundLimits(free cpuset.Set, req *Request) []boundLimit {
-	var bound []boundLimit
-	for _, l := range req.Limits {
-		if b, cpus := ix.limitNodes(l); l.CPUs < min(req.CPUs, cpus.Intersection(free).Len()) {
-			bound = append(bound, boundLimit{nodes: b, cpus: l.CPUs})
-		}
-	}
-	return bound
-}
-
-// limitNodes returns the indexes of the nodes of a limit, and their CPUs.
-func (ix *Index) limitNodes(l Limit) (nodes, cpus cpuset.Set) {
-	for i, n := range ix.nodes {
-		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, n.id) {
-			nodes.Add(cpuset.CPU(i))
-			cpus = cpus.Union(n.cpus)
-		}
-	}
-	return nodes, cpus
 }
 
 // freeThreads returns the number of free threads of a core.
@@ -178,17 +145,4 @@ func (g *general) pickCore(c *core, n int, cpus *cpuset.Set) {
 			n--
 		}
 	}
-}
-
-// admits reports whether req.Admit permits the nodes, given as indexes.
-func (ix *Index) admits(req *Request, nodes cpuset.Set) bool {
-	if req.Admit == nil {
-		return true
-	}
-	ids := make([]topology.NUMAID, 0, nodes.Len())
-	for i := range nodes.All() {
-		ids = append(ids, ix.nodes[i].id)
-	}
-	slices.Sort(ids)
-	return req.Admit(ids)
 }

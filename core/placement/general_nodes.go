@@ -18,8 +18,8 @@ func (g *general) solve(nodes cpuset.Set) (least cost, pick func() cpuset.Set, e
 		return d.cost, func() cpuset.Set { return g.pickNodeShares(d) }, d.exact
 	}
 	p := g.newProgramme(nodes)
-	least = p.best(p.start(g.n))
-	return least, func() cpuset.Set { return p.pick(g.n) }, len(p.memo) <= maxStates
+	least = p.best(p.start(g.req.CPUs))
+	return least, func() cpuset.Set { return p.pick(g.req.CPUs) }, len(p.memo) <= maxStates
 }
 
 // maxStates limits the memory of a programme. Further states count as impossible.
@@ -151,29 +151,4 @@ func (p *programme) pick(n int) cpuset.Set {
 		}
 	}
 	return cpus
-}
-
-// fewestLLCsExactly returns the minimum number of LLCs for n CPUs on the nodes of a mask.
-func (ix *Index) fewestLLCsExactly(free cpuset.Set, m mask, n int) int {
-	g := newGeneral(ix, free, &Request{CPUs: n, Policy: Static})
-	least, _, _ := g.solve(maskNodes(m))
-	return least.llcs
-}
-
-// pickExactly returns the best n CPUs on the nodes of a mask.
-func (ix *Index) pickExactly(free cpuset.Set, m mask, n int) cpuset.Set {
-	g := newGeneral(ix, free, &Request{CPUs: n, Policy: Static})
-	_, pick, _ := g.solve(maskNodes(m))
-	return pick()
-}
-
-// maskNodes returns the indexes of the nodes of a mask.
-func maskNodes(m mask) cpuset.Set {
-	var nodes cpuset.Set
-	for i := range cpuset.CPU(maxSubsetNodes) {
-		if m>>i&1 == 1 {
-			nodes.Add(i)
-		}
-	}
-	return nodes
 }

@@ -11,18 +11,18 @@ import (
 // maxDesigns is the largest number of designs of core for which all sets are tried.
 const maxDesigns = 8
 
-// placeGeneral solves any request. It is exact for criteria 1 to 5 on machines of up to
+// placeGeneral solves any query. It is exact for criteria 1 to 5 on machines of up to
 // maxSubsetNodes nodes. It returns false if nothing fits.
-func (ix *Index) placeGeneral(free cpuset.Set, req *Request) (Result, bool) {
-	for _, designs := range ix.designSets() {
-		ofDesigns := ix.ofDesigns(free, designs)
-		if ofDesigns.Len() < req.CPUs {
+func (q query) placeGeneral() (Result, bool) {
+	all := q.free
+	for _, designs := range q.ix.designSets() {
+		if q.free = q.ix.ofDesigns(designs).Intersection(all); q.free.Len() < q.req.CPUs {
 			continue
 		}
-		if req.Policy == StaticBurst {
-			ofDesigns = free // static-burst has no preference for a design
+		if q.req.Policy == StaticBurst {
+			q.free = all // static-burst has no preference for a design
 		}
-		if r, ok := ix.searchGeneral(ofDesigns, req); ok {
+		if r, ok := q.searchGeneral(); ok {
 			return r, true
 		}
 	}
@@ -43,20 +43,14 @@ func (ix *Index) designSets() []mask {
 	return sets
 }
 
-func (ix *Index) ofDesigns(free cpuset.Set, designs mask) cpuset.Set {
+func (ix *Index) ofDesigns(designs mask) cpuset.Set {
 	var s cpuset.Set
 	for _, k := range ix.machine.Kinds {
 		if designs>>min(slices.Index(ix.designs, k.Design()), maxDesigns-1)&1 == 1 {
 			s = s.Union(ix.machine.CPUsOfKind(k))
 		}
 	}
-	return s.Intersection(free)
-}
-
-// nodeSet is a set of nodes, as indexes, with the sum of distances between them.
-type nodeSet struct {
-	nodes    cpuset.Set
-	distance int
+	return s
 }
 
 // manyTies limits how many sets of nodes that are equal by criteria 1 to 5 are compared by
@@ -64,21 +58,21 @@ type nodeSet struct {
 const manyTies = 64
 
 // searchGeneral finds the best nodes and the best CPUs on them.
-func (ix *Index) searchGeneral(free cpuset.Set, req *Request) (Result, bool) {
-	g := newGeneral(ix, free, req)
-	for size := ix.fewestNodes(free, req.CPUs); size <= len(ix.nodes); size++ {
+func (q *query) searchGeneral() (Result, bool) {
+	g := newGeneral(*q)
+	for size := q.fewestNodes(); size <= len(q.ix.nodes); size++ {
 		search := generalSearch{g: g, exact: true}
-		sets, exact := ix.nodeSets(free, size, req.CPUs)
+		sets, exact := q.nodeSets(size, q.req.CPUs)
 		for set := range sets {
 			if search.found && (set.distance != search.best.distance || search.done()) {
 				break
 			}
-			if ix.freeIn(free, set.nodes) >= req.CPUs && ix.admits(req, set.nodes) {
+			if q.freeIn(set.nodes) >= q.req.CPUs && q.admits(set.nodes) {
 				search.try(set)
 			}
 		}
 		if search.found {
-			return search.result(req, exact), true
+			return search.result(exact), true
 		}
 	}
 	return Result{}, false
@@ -119,9 +113,9 @@ func (s *generalSearch) done() bool {
 	return s.cost.split == s.bound.split && s.cost.llcs == s.bound.llcs
 }
 
-func (s *generalSearch) result(req *Request, exact bool) Result {
+func (s *generalSearch) result(exact bool) Result {
 	r := Result{Exact: exact && s.exact}
-	if req.Policy == StaticBurst {
+	if s.g.req.Policy == StaticBurst {
 		r.CPUs = s.g.ix.cpusOf(s.best.nodes).Intersection(s.g.free)
 	} else {
 		r.CPUs = s.pick()
@@ -130,28 +124,16 @@ func (s *generalSearch) result(req *Request, exact bool) Result {
 	return r
 }
 
-func (ix *Index) cpusOf(nodes cpuset.Set) cpuset.Set {
-	var cpus cpuset.Set
-	for i := range nodes.All() {
-		cpus = cpus.Union(ix.nodes[i].cpus)
-	}
-	return cpus
-}
-
-func (ix *Index) freeIn(free, nodes cpuset.Set) int {
-	return ix.cpusOf(nodes).Intersection(free).Len()
-}
-
-// fewestNodes returns the smallest number of nodes that can have n free CPUs together.
-func (ix *Index) fewestNodes(free cpuset.Set, n int) int {
-	var capacity []int
-	for _, node := range ix.nodes {
-		capacity = append(capacity, node.cpus.Intersection(free).Len())
+// fewestNodes returns the smallest number of nodes that can have enough free CPUs together.
+func (q *query) fewestNodes() int {
+	capacity := make([]int, len(q.ix.nodes))
+	for n := range capacity {
+		capacity[n] = q.freeOf(n)
 	}
 	slices.Sort(capacity)
 	sum := 0
 	for i, c := range slices.Backward(capacity) {
-		if sum += c; sum >= n {
+		if sum += c; sum >= q.req.CPUs {
 			return len(capacity) - i
 		}
 	}

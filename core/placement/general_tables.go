@@ -6,28 +6,18 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// nodeTable holds the costs of taking CPUs from one node whose LLCs do not span nodes.
-type nodeTable struct {
-	// after[i][t] is the least cost of taking t CPUs from piece i of the node and the pieces after
-	// it.
-	after [][]cost
-}
-
 // table returns the table of a node, which is computed once.
-func (g *general) table(n int) *nodeTable {
+func (g *general) table(n int) [][]cost {
 	if g.tables[n] == nil {
-		g.tables[n] = g.newTable(g.ix.nodes[n].pieces)
+		pieces := g.ix.nodes[n].pieces
+		t := make([][]cost, pieces.len()+1)
+		t[pieces.len()] = []cost{{}}
+		for i := pieces.len() - 1; i >= 0; i-- {
+			t[i] = combine(g.takePiece(pieces.from+i), t[i+1], g.req.CPUs)
+		}
+		g.tables[n] = t
 	}
 	return g.tables[n]
-}
-
-func (g *general) newTable(pieces span) *nodeTable {
-	t := &nodeTable{after: make([][]cost, pieces.len()+1)}
-	t.after[pieces.len()] = []cost{{}}
-	for i := pieces.len() - 1; i >= 0; i-- {
-		t.after[i] = combine(g.takePiece(pieces.from+i), t.after[i+1], g.n)
-	}
-	return t
 }
 
 // takePiece returns the costs of taking CPUs from a piece, including its LLC.
@@ -90,7 +80,7 @@ func (g *general) divide(nodes cpuset.Set) (nodeShares, bool) {
 	d := divider{g: g}
 	for n := range nodes.All() {
 		d.nodes = append(d.nodes, int(n))
-		d.tables = append(d.tables, g.table(int(n)).after[0])
+		d.tables = append(d.tables, g.table(int(n))[0])
 	}
 	if !d.applyLimits() {
 		return nodeShares{exact: true}, false
@@ -98,11 +88,11 @@ func (g *general) divide(nodes cpuset.Set) (nodeShares, bool) {
 	d.bound = make([][]cost, len(d.nodes)+1)
 	d.bound[len(d.nodes)] = []cost{{}}
 	for i := len(d.nodes) - 1; i >= 0; i-- {
-		d.bound[i] = combine(d.tables[i], d.bound[i+1], g.n)
+		d.bound[i] = combine(d.tables[i], d.bound[i+1], g.req.CPUs)
 	}
 	d.take = make([]int, len(d.nodes))
 	d.best.cost = impossible
-	d.search(0, g.n, cost{})
+	d.search(0, g.req.CPUs, cost{})
 	d.best.nodes, d.best.exact = d.nodes, d.visits <= maxVisits
 	return d.best, d.best.cost.possible()
 }
@@ -121,7 +111,7 @@ func (d *divider) applyLimits() bool {
 		}
 		switch {
 		case members == len(d.nodes):
-			if l.cpus < d.g.n {
+			if l.cpus < d.g.req.CPUs {
 				return false
 			}
 		case members == 1:
@@ -189,7 +179,7 @@ func (d *divider) room(i, left int) bool {
 func (g *general) pickNodeShares(d nodeShares) cpuset.Set {
 	var cpus cpuset.Set
 	for i, n := range d.nodes {
-		after, left := g.table(n).after, d.take[i]
+		after, left := g.table(n), d.take[i]
 		first := g.ix.nodes[n].pieces.from
 		for p := range len(after) - 1 {
 			costs := g.takePiece(first + p)

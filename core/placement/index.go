@@ -10,7 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Index is a machine prepared for placement. It is immutable and safe for concurrent use.
+// Index is a machine prepared for placement. It is immutable and safe for concurrent use. What belongs to
+// one request is in a [query] and in the solvers' own values, [search] and [general].
 type Index struct {
 	machine *topology.Machine
 	online  cpuset.Set
@@ -19,14 +20,13 @@ type Index struct {
 	pieces []piece
 	cores  []core
 	llcs   int // number of LLCs; piece.llc is below it
-	kinds  int // number of kinds of core
 	// designs are those of the machine's kinds, fastest first.
 	designs []topology.Kind
 	dist    []int // between nodes i and j at i*len(nodes)+j, both directions added
 
-	subsets *subsets // nil on machines of more than maxSubsetNodes nodes
-	uniform *uniform // nil unless the fast solver applies
-	pool    sync.Pool
+	subsets *subsets  // nil on machines of more than maxSubsetNodes nodes
+	uniform *uniform  // nil unless the fast solver applies
+	pool    sync.Pool // of *search, for the fast solver
 }
 
 // node is a NUMA node with CPUs, or all CPUs without a NUMA node.
@@ -61,7 +61,7 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, online: m.Online(), kinds: len(m.Kinds)}
+	ix := &Index{machine: m, online: m.Online()}
 	for _, k := range m.Kinds {
 		if !slices.Contains(ix.designs, k.Design()) {
 			ix.designs = append(ix.designs, k.Design())
@@ -70,10 +70,10 @@ func NewIndex(m *topology.Machine) *Index {
 	ix.buildTree()
 	ix.buildDistances()
 	if len(ix.nodes) <= maxSubsetNodes {
-		ix.subsets = newSubsets(len(ix.nodes), ix.dist)
+		ix.subsets = newSubsets(ix)
 		ix.uniform = newUniform(ix)
 	}
-	ix.pool.New = func() any { return newScratch(ix) }
+	ix.pool.New = func() any { return newSearch(ix) }
 	return ix
 }
 
@@ -140,6 +140,25 @@ func (ix *Index) coresInOrder() []core {
 		)
 	})
 	return cores
+}
+
+// limitNodes returns the indexes of the nodes of a limit, and their CPUs.
+func (ix *Index) limitNodes(l Limit) (nodes, cpus cpuset.Set) {
+	for i, n := range ix.nodes {
+		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, n.id) {
+			nodes.Add(cpuset.CPU(i))
+			cpus = cpus.Union(n.cpus)
+		}
+	}
+	return nodes, cpus
+}
+
+// cpusOf returns the CPUs of the nodes with these indexes.
+func (ix *Index) cpusOf(nodes cpuset.Set) (cpus cpuset.Set) {
+	for i := range nodes.All() {
+		cpus = cpus.Union(ix.nodes[i].cpus)
+	}
+	return cpus
 }
 
 func (ix *Index) buildDistances() {

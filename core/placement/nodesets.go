@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"iter"
-	"math/bits"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -13,28 +12,23 @@ import (
 // maxSubsetNodes nodes. With more sets, criterion 3 is not proved optimal.
 const maxNodeSets = 20000
 
+// nodeSet is a set of nodes, as indexes, with the sum of distances between them.
+type nodeSet struct {
+	nodes    cpuset.Set
+	distance int
+}
+
 // nodeSets yields sets of `size` nodes in the order of their distance. exact is true if these are
 // all such sets. Otherwise they are the sets that were grown greedily and have n free CPUs, and the
 // nodes with the most free CPUs.
-func (ix *Index) nodeSets(free cpuset.Set, size, n int) (sets iter.Seq[nodeSet], exact bool) {
-	if ix.subsets != nil {
-		return ix.tabulated(size), true
+func (q *query) nodeSets(size, n int) (sets iter.Seq[nodeSet], exact bool) {
+	if q.ix.subsets != nil {
+		return q.ix.subsets.ofSize(size), true
 	}
-	if list, all := ix.enumerate(size); all {
+	if list, all := q.ix.enumerate(size); all {
 		return slices.Values(list), true
 	}
-	return slices.Values(ix.grown(free, size, n)), false
-}
-
-func (ix *Index) tabulated(size int) iter.Seq[nodeSet] {
-	return func(yield func(nodeSet) bool) {
-		s := ix.subsets.bySize[size]
-		for i := s.from; i < s.to; i++ {
-			if !yield(nodeSet{maskNodes(ix.subsets.masks[i]), ix.subsets.dist[i]}) {
-				return
-			}
-		}
-	}
+	return slices.Values(q.grown(size, n)), false
 }
 
 // enumerate returns all sets of `size` nodes, and false if there are more than maxNodeSets.
@@ -78,33 +72,34 @@ func (ix *Index) with(set nodeSet, i int) nodeSet {
 // maxStarts is the largest number of nodes from which sets are grown.
 const maxStarts = 64
 
-// grown returns sets of `size` nodes, grown greedily from the nodes with the most free CPUs.
-func (ix *Index) grown(free cpuset.Set, size, n int) []nodeSet {
+// grown returns sets of `size` nodes, grown greedily from the nodes with the most free CPUs, that have
+// n free CPUs.
+func (q *query) grown(size, n int) []nodeSet {
 	var list []nodeSet
-	for start := range ix.fullest(free, min(maxStarts, len(ix.nodes))).nodes.All() {
-		set := ix.with(nodeSet{}, int(start))
+	for start := range q.fullest(min(maxStarts, len(q.ix.nodes))).nodes.All() {
+		set := q.ix.with(nodeSet{}, int(start))
 		for set.nodes.Len() < size {
-			set = ix.grow(set, free)
+			set = q.grow(set)
 		}
-		if ix.freeIn(free, set.nodes) >= n {
+		if q.freeIn(set.nodes) >= n {
 			list = append(list, set)
 		}
 	}
-	list = append(list, ix.fullest(free, size))
+	list = append(list, q.fullest(size))
 	sortNodeSets(list)
 	return list
 }
 
 // grow adds the nearest node to a set. Among equally near nodes it adds the one with the most free
 // CPUs.
-func (ix *Index) grow(set nodeSet, free cpuset.Set) nodeSet {
+func (q *query) grow(set nodeSet) nodeSet {
 	var best nodeSet
 	most := -1
-	for i, node := range ix.nodes {
+	for i := range q.ix.nodes {
 		if set.nodes.Contains(cpuset.CPU(i)) {
 			continue
 		}
-		next, cpus := ix.with(set, i), node.cpus.Intersection(free).Len()
+		next, cpus := q.ix.with(set, i), q.freeOf(i)
 		if most < 0 || next.distance < best.distance || next.distance == best.distance && cpus > most {
 			best, most = next, cpus
 		}
@@ -113,17 +108,14 @@ func (ix *Index) grow(set nodeSet, free cpuset.Set) nodeSet {
 }
 
 // fullest returns the `size` nodes with the most free CPUs.
-func (ix *Index) fullest(free cpuset.Set, size int) nodeSet {
-	order := make([]int, len(ix.nodes))
+func (q *query) fullest(size int) (set nodeSet) {
+	order := make([]int, len(q.ix.nodes))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(ix.nodes[b].cpus.Intersection(free).Len(), ix.nodes[a].cpus.Intersection(free).Len())
-	})
-	var set nodeSet
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(q.freeOf(b), q.freeOf(a)) })
 	for _, i := range order[:size] {
-		set = ix.with(set, i)
+		set = q.ix.with(set, i)
 	}
 	return set
 }
@@ -143,38 +135,31 @@ type subsets struct {
 	bySize [maxSubsetNodes + 1]span // masks of that size
 }
 
-func newSubsets(nodes int, dist []int) *subsets {
+func newSubsets(ix *Index) *subsets {
 	s := &subsets{}
-	type entry struct {
-		mask mask
-		size int
-		dist int
-	}
-	entries := make([]entry, 1, 1<<nodes)
-	for m := mask(1); m < 1<<nodes; m++ {
-		// Distances from the lowest member to the others, plus those of the set without it.
-		first := bits.TrailingZeros32(uint32(m))
-		rest := entries[m&(m-1)]
-		sum := rest.dist
-		for others := rest.mask; others != 0; others &= others - 1 {
-			sum += dist[first*nodes+bits.TrailingZeros32(uint32(others))]
+	for size := 1; size <= len(ix.nodes); size++ {
+		sets, _ := ix.enumerate(size) // all of them: there are at most 12,870
+		s.bySize[size] = span{len(s.masks), len(s.masks) + len(sets)}
+		for _, set := range sets {
+			words := set.nodes.Words()
+			s.masks, s.dist = append(s.masks, mask(words[0])), append(s.dist, set.distance)
 		}
-		entries = append(entries, entry{m, rest.size + 1, sum})
-	}
-	entries = entries[1:]
-	slices.SortFunc(entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.dist, b.dist),
-			// Of two sets of equal size, the one with the first node in which they differ comes
-			// first.
-			cmp.Compare(bits.Reverse32(uint32(b.mask)), bits.Reverse32(uint32(a.mask))))
-	})
-	for i, e := range entries {
-		s.masks = append(s.masks, e.mask)
-		s.dist = append(s.dist, e.dist)
-		if i == 0 || entries[i-1].size != e.size {
-			s.bySize[e.size].from = i
-		}
-		s.bySize[e.size].to = i + 1
 	}
 	return s
+}
+
+// ofSize yields the sets of a size.
+func (s *subsets) ofSize(size int) iter.Seq[nodeSet] {
+	return func(yield func(nodeSet) bool) {
+		for i := s.bySize[size].from; i < s.bySize[size].to; i++ {
+			if !yield(nodeSet{maskNodes(s.masks[i]), s.dist[i]}) {
+				return
+			}
+		}
+	}
+}
+
+// maskNodes returns the indexes of the nodes of a mask.
+func maskNodes(m mask) cpuset.Set {
+	return cpuset.FromWords([cpuset.MaxCPUs / 64]uint64{uint64(m)})
 }

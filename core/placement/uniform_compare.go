@@ -10,15 +10,15 @@ import (
 const fewTies = 4
 
 // leastFragmented returns the best candidate by criterion 7, the first one among equals.
-func (ix *Index) leastFragmented(s *scratch) *candidate {
+func (s *search) leastFragmented() *candidate {
 	best := &s.candidates[0]
 	single := best.mask&(best.mask-1) == 0
 	byLLC := single || len(s.candidates) <= fewTies
 	for i := 1; i < len(s.candidates); i++ {
 		c := &s.candidates[i]
 		order := s.compareNodes(c, best)
-		if order == 0 && byLLC && (!single || !ix.uniform.sameLLCs(s, c, best)) {
-			order = ix.uniform.compareLLCs(ix, s, c, best)
+		if order == 0 && byLLC && (!single || !s.sameLLCs(c, best)) {
+			order = s.compareLLCs(c, best)
 		}
 		if order > 0 {
 			best = c
@@ -30,12 +30,12 @@ func (ix *Index) leastFragmented(s *scratch) *candidate {
 // compareLLCs compares the whole cores per LLC that two candidates leave free. It returns 1 if c
 // leaves the lexicographically larger list. If bounds do not decide, it plans both and keeps the
 // better plan.
-func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
-	if u.packed {
+func (s *search) compareLLCs(c, best *candidate) int {
+	if s.u.packed {
 		// As in compareNodes, the nodes in common are left out.
 		a, b := s.countsOf(best.mask&^c.mask), s.countsOf(c.mask&^best.mask)
-		aLeast, aMost := u.boundLLCs(s, c)
-		bLeast, bMost := u.boundLLCs(s, best)
+		aLeast, aMost := s.boundLLCs(c)
+		bLeast, bMost := s.boundLLCs(best)
 		switch {
 		case a.plus(aMost).compare(b.plus(bLeast)) <= 0:
 			return -1 // or equal
@@ -44,12 +44,12 @@ func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
 		}
 	}
 	if !best.planned {
-		u.plan(ix, s, best)
+		s.plan(best)
 		s.keepPlan()
 		best.planned = true
 	}
-	u.plan(ix, s, c)
-	order := u.comparePlans(ix, s, c.mask|best.mask)
+	s.plan(c)
+	order := s.comparePlans(c.mask | best.mask)
 	if order > 0 {
 		s.keepPlan()
 		c.planned = true
@@ -63,7 +63,7 @@ func (u *uniform) compareLLCs(ix *Index, s *scratch, c, best *candidate) int {
 //
 // Entries in common are left out. What remains are the nodes that only b uses with the remainder of
 // a, and the nodes that only a uses with the remainder of b.
-func (s *scratch) compareNodes(a, b *candidate) int {
+func (s *search) compareNodes(a, b *candidate) int {
 	var x, y [maxSubsetNodes + 1]int
 	n := s.freeCores(b.mask&^a.mask, a.left, &x)
 	s.freeCores(a.mask&^b.mask, b.left, &y)
@@ -77,7 +77,7 @@ func (s *scratch) compareNodes(a, b *candidate) int {
 
 // freeCores fills list with the whole free cores of the nodes and one more number, descending. It
 // returns the length.
-func (s *scratch) freeCores(nodes mask, more int, list *[maxSubsetNodes + 1]int) int {
+func (s *search) freeCores(nodes mask, more int, list *[maxSubsetNodes + 1]int) int {
 	list[0] = more
 	n := 1
 	for ; nodes != 0; nodes &= nodes - 1 {
@@ -93,17 +93,17 @@ func (s *scratch) freeCores(nodes mask, more int, list *[maxSubsetNodes + 1]int)
 
 // sameLLCs reports whether two candidates of one node have the same LLCs by whole free cores. No
 // plan then leaves larger LLCs on one than on the other.
-func (u *uniform) sameLLCs(s *scratch, a, b *candidate) bool {
-	return u.packed && a.rest == 0 &&
+func (s *search) sameLLCs(a, b *candidate) bool {
+	return s.u.packed && a.rest == 0 &&
 		s.nodeCounts[bits.TrailingZeros32(uint32(a.mask))] == s.nodeCounts[bits.TrailingZeros32(uint32(b.mask))]
 }
 
 // comparePlans compares the whole cores per LLC that s.take and s.bestTake leave free. It returns 1
 // if s.take leaves the lexicographically larger list. Only the LLCs of the given nodes can differ.
-func (u *uniform) comparePlans(ix *Index, s *scratch, nodes mask) int {
+func (s *search) comparePlans(nodes mask) int {
 	clear(s.histogram)
 	for ; nodes != 0; nodes &= nodes - 1 { // llcsOf would cost 5% of a placement
-		p := ix.nodes[bits.TrailingZeros32(uint32(nodes))].pieces
+		p := s.ix.nodes[bits.TrailingZeros32(uint32(nodes))].pieces
 		for l := p.from; l < p.to; l++ {
 			s.histogram[s.llcs[l].whole()-s.take[l]]++
 			s.histogram[s.llcs[l].whole()-s.bestTake[l]]--
@@ -118,4 +118,13 @@ func (u *uniform) comparePlans(ix *Index, s *scratch, nodes mask) int {
 		}
 	}
 	return 0
+}
+
+// keepPlan saves s.take and s.partialLLC. recallPlan restores them.
+func (s *search) keepPlan() {
+	s.take, s.bestTake, s.bestPartial = s.bestTake, s.take, s.partialLLC
+}
+
+func (s *search) recallPlan() {
+	s.take, s.bestTake, s.partialLLC = s.bestTake, s.take, s.bestPartial
 }

@@ -52,19 +52,19 @@ func (p packedCounts) compare(q packedCounts) int {
 
 // boundLLCs returns lower and upper bounds for the whole cores per LLC that a plan of the candidate
 // leaves free. The bounds are usually equal.
-func (u *uniform) boundLLCs(s *scratch, c *candidate) (least, most packedCounts) {
+func (s *search) boundLLCs(c *candidate) (least, most packedCounts) {
 	if c.rest > 0 || c.left < 2 {
-		return u.boundFrom(onePacked(min(c.left, 1)), min(c.left, 1), c.left)
+		return s.u.boundFrom(onePacked(min(c.left, 1)), min(c.left, 1), c.left)
 	}
 	one := onePacked(c.left)
 	out := c.sum.llcsWhole() - c.llcs // number of LLCs left out
 	if out == 0 {
 		// All the rest stays in the highest node, in one LLC if one is large enough.
 		highest := s.nodeCounts[bits.Len32(uint32(c.mask))-1]
-		if c.left <= u.largest && highest.compare(one) >= 0 {
+		if c.left <= s.u.largest && highest.compare(one) >= 0 {
 			return one, one
 		}
-		return u.boundFrom(onePacked(1), 1, c.left)
+		return s.u.boundFrom(onePacked(1), 1, c.left)
 	}
 	counts := s.countsOf(c.mask)
 	smallest, sum := counts.smallest(out)
@@ -76,9 +76,9 @@ func (u *uniform) boundLLCs(s *scratch, c *candidate) (least, most packedCounts)
 	case out == 1 && counts.of(c.left) > 0:
 		return one, one // the largest possible list
 	case out == 1:
-		return u.boundFrom(smallest, 2, c.left)
+		return s.u.boundFrom(smallest, 2, c.left)
 	}
-	return u.boundFrom(smallest, out, c.left)
+	return s.u.boundFrom(smallest, out, c.left)
 }
 
 // boundFrom returns the bounds for the given number of cores in at least the given number of LLCs,

@@ -7,33 +7,33 @@ import "math/bits"
 // A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 7 decides
 // which: the remainder stays in one node if the minimum of LLCs permits it; then the largest LLCs
 // that fit into the remainder are left out; and the cores that still remain stay in one LLC.
-func (u *uniform) plan(ix *Index, s *scratch, c *candidate) {
+func (s *search) plan(c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1
 	for m := c.mask; m != 0; m &= m - 1 { // llcsOf would cost 5% of a placement
-		p := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+		p := s.ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
 		for l := p.from; l < p.to; l++ {
 			s.take[l] = s.llcs[l].whole()
 		}
 	}
-	if c.partialOnly || c.rest == 0 && c.left == 0 {
+	if c.halfOnly || c.rest == 0 && c.left == 0 {
 		return
 	}
-	u.sortLLCs(ix, s, c.mask)
+	s.sortLLCs(c.mask)
 	best := untouched{host: -1}
 	if c.rest > 0 && !c.breaks {
-		for l := range ix.llcsOf(c.mask) {
-			if u.hasPartial(s.llcs[l], c.rest) && u.findUntouched(s, c, l, &best) {
+		for l := range s.ix.llcsOf(c.mask) {
+			if s.llcs[l].half() > 0 && s.findUntouched(c, l, &best) {
 				s.partialLLC = l
 			}
 		}
 	} else {
-		u.findUntouched(s, c, -1, &best)
+		s.findUntouched(c, -1, &best)
 	}
 	for _, l := range s.bestOut {
 		s.take[l] = 0
 	}
-	u.putBack(s, best)
+	s.putBack(best)
 }
 
 // untouched describes the LLCs that are left untouched, which are listed in s.bestOut.
@@ -45,24 +45,24 @@ type untouched struct {
 
 // sortLLCs fills s.order with the LLCs of the mask that have whole free cores: those with the most
 // first, and the highest number first among equals.
-func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
+func (s *search) sortLLCs(m mask) {
 	clear(s.histogram)
 	for left := m; left != 0; left &= left - 1 { // llcsOf would cost 5% of a placement
-		p := ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
+		p := s.ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
 		for l := p.from; l < p.to; l++ {
 			s.histogram[s.llcs[l].whole()]++
 		}
 	}
 	// Turn each count into the position of the first LLC with that many cores.
 	next := 0
-	for w := u.largest; w > 0; w-- {
+	for w := s.u.largest; w > 0; w-- {
 		s.histogram[w], next = next, next+s.histogram[w]
 	}
 	s.order = s.order[:next]
 	for m != 0 {
 		highest := 31 - bits.LeadingZeros32(uint32(m))
 		m &^= 1 << highest
-		p := ix.nodes[highest].pieces
+		p := s.ix.nodes[highest].pieces
 		for l := p.to - 1; l >= p.from; l-- {
 			if w := s.llcs[l].whole(); w > 0 {
 				s.order[s.histogram[w]] = l
@@ -74,7 +74,7 @@ func (u *uniform) sortLLCs(ix *Index, s *scratch, m mask) {
 
 // findUntouched finds the best LLCs to leave out if LLC `forced` must be used (-1: none). If they
 // are better than best, it stores them in best and s.bestOut and returns true.
-func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *untouched) bool {
+func (s *search) findUntouched(c *candidate, forced int, best *untouched) bool {
 	used := c.llcs
 	if forced >= 0 && s.llcs[forced].whole() == 0 {
 		used--
@@ -89,7 +89,7 @@ func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *unto
 		m &^= 1 << max(host, 0)
 		s.group = s.group[:0]
 		for _, l := range s.order {
-			if (host < 0 || u.llcs[l].node == host) && l != forced {
+			if (host < 0 || s.u.llcs[l].node == host) && l != forced {
 				s.group = append(s.group, l)
 			}
 		}
@@ -107,7 +107,7 @@ func (u *uniform) findUntouched(s *scratch, c *candidate, forced int, best *unto
 // leaveOut fills s.excluded with `out` LLCs of s.group, the largest possible, that have at most
 // `budget` whole cores together. It returns what is left of the budget, and false if there are
 // none.
-func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
+func (s *search) leaveOut(out, budget int) (rest int, ok bool) {
 	s.excluded = s.excluded[:0]
 	if len(s.group) < out {
 		return 0, false
@@ -138,7 +138,7 @@ func (s *scratch) leaveOut(out, budget int) (rest int, ok bool) {
 }
 
 // keepUntouched replaces best by s.excluded if that leaves larger LLCs free.
-func (s *scratch) keepUntouched(found untouched, best *untouched) bool {
+func (s *search) keepUntouched(found untouched, best *untouched) bool {
 	if best.some && s.compareLeaving(found.rest, best.rest) <= 0 {
 		return false
 	}
@@ -149,7 +149,7 @@ func (s *scratch) keepUntouched(found untouched, best *untouched) bool {
 
 // compareLeaving compares two descending lists of whole cores: the LLCs of s.excluded with one of
 // restA cores, and those of s.bestOut with one of restB.
-func (s *scratch) compareLeaving(restA, restB int) int {
+func (s *search) compareLeaving(restA, restB int) int {
 	i, j := 0, 0
 	for {
 		a, b := nextLargest(s, s.excluded, &i, &restA), nextLargest(s, s.bestOut, &j, &restB)
@@ -165,7 +165,7 @@ func (s *scratch) compareLeaving(restA, restB int) int {
 }
 
 // nextLargest removes and returns the larger of the next LLC of a descending list and the rest.
-func nextLargest(s *scratch, list []int, at, rest *int) int {
+func nextLargest(s *search, list []int, at, rest *int) int {
 	w := 0
 	if *at < len(list) {
 		w = s.llcs[list[*at]].whole()
@@ -180,10 +180,10 @@ func nextLargest(s *scratch, list []int, at, rest *int) int {
 
 // putBack leaves the rest free in the highest LLC of the host that can hold all of it, or otherwise
 // in the highest ones.
-func (u *uniform) putBack(s *scratch, best untouched) {
+func (s *search) putBack(best untouched) {
 	rest := best.rest
 	for l := len(s.take) - 1; l >= 0 && rest > 0; l-- {
-		if (best.host < 0 || u.llcs[l].node == best.host) && s.take[l] >= rest {
+		if (best.host < 0 || s.u.llcs[l].node == best.host) && s.take[l] >= rest {
 			s.take[l] -= rest
 			rest = 0
 		}

@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler/signing"
 )
 
 // DefaultConfiguration is the KubeSchedulerConfiguration of a cluster whose default scheduler has
@@ -164,4 +165,8 @@ func (a *Args) complete() error {
 		errs = append(errs, fmt.Errorf("ceilings: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+func (a *Args) keyFiles() signing.Files {
+	return signing.Files{SigningKey: a.SigningKey, VerifyKeys: a.VerifyKeys}
 }

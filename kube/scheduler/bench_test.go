@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
 
 // BenchmarkUnchangedNode measures Filter and Score for a node that has not changed since a pod with
@@ -104,8 +106,8 @@ func BenchmarkReadTopology(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		topologies := newTopologies(newHeartbeats("", 0))
-		kept, err := topologies.transform(obj) // keeps the index from being collected
+		reports := agents.New("", 0, time.Now)
+		kept, err := reports.Transform(obj) // keeps the index from being collected
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func BenchmarkReadTopology(b *testing.B) {
 				if err := json.Unmarshal(text, &obj); err != nil {
 					b.Fatal(err)
 				}
-				if _, err := topologies.transform(&obj); err != nil {
+				if _, err := reports.Transform(&obj); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"pinfold.dev/pinfold/internal/sleep"
@@ -51,11 +52,15 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	err = p.carryOut(ctx, pod, binding)
 	if err == nil {
 		for _, warning := range c.question.warnings {
-			warn(p.handle, pod, eventIgnored, "Binding", warning)
+			p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, eventIgnored, "Binding", "%s",
+				api.Shorten(warning, corevalidation.NoteLengthLimit))
 		}
 	}
 	return fwk.AsStatus(err)
 }
+
+// eventIgnored is the reason of the event about a pod with an annotation that has no effect.
+const eventIgnored = "CPUAnnotationIgnored"
 
 // added returns the annotations that a Binding adds to a pod. allocation is "" if the pod does not
 // ask.

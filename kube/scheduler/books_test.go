@@ -87,7 +87,7 @@ func (l *life) restart(t *rapid.T) {
 		}
 		l.remove(t, pick(t, &l.assumed))
 	}
-	machine := l.plugin.shared.topologies.get("n").machine()
+	machine := l.plugin.shared.reports.Of(l.node.Node()).Machine()
 	l.plugin = barePlugin(l.t)
 	l.report(machine)
 }
@@ -112,7 +112,7 @@ func pick(t *rapid.T, from *[]*corev1.Pod) *corev1.Pod {
 // of the pods.
 func (l *life) check(t *rapid.T) {
 	p := l.plugin
-	now := p.shared.topologies.get("n")
+	now := p.shared.reports.Of(l.node.Node())
 	kept := lastingState(p, l.node).books
 	fresh := p.derive(l.node, now, stateUse{}).books
 	if diff := cmp.Diff(fresh.Claims(), kept.Claims(), cmpopts.EquateComparable(cpuset.Set{})); diff != "" {

@@ -62,7 +62,7 @@ func (p *Plugin) exclusiveOf(pod *corev1.Pod, node *corev1.Node) int {
 	if res, reserved := p.shared.reservations.of(pod); reserved {
 		claim = res.claim
 	} else if _, allocated := pod.Annotations[api.AllocationAnnotation]; allocated && !known {
-		claim, _ = p.shared.signing.keys.Claim(pod, nil) // an invalid allocation claims no CPUs
+		claim, _ = p.shared.signer.Keys.Claim(pod, nil) // an invalid allocation claims no CPUs
 	}
 	var own cpuset.Set
 	for _, c := range claim.Containers {

@@ -23,7 +23,7 @@ func withCeilings(configuration string) string {
 // Neither pods nor namespaces get more exclusive CPUs than the administrator allows.
 func TestCeilings(t *testing.T) {
 	const allowed = "the administrator allows"
-	s := &scenario{fakeCluster: newFakeCluster(t, withCeilings(DefaultConfiguration)), seen: map[string]string{}}
+	s := newScenario(t, withCeilings(DefaultConfiguration))
 	for _, test := range []struct {
 		command string
 		want    []string
@@ -42,10 +42,8 @@ func TestCeilings(t *testing.T) {
 		{"edit second pinfold.dev/cpuset-scheduler-", []string{"second on n1"}},
 		{"pod fourth cpus=4", []string{"fourth on n1: static 0-3 of NUMA [0]"}},
 	} {
-		s.run(strings.Fields(test.command))
-		s.awaitIdle()
 		var got []string
-		for _, change := range s.changes() {
+		for _, change := range s.play(test.command) {
 			change = strings.Replace(change, "0/1 nodes are available: ", "", 1)
 			got = append(got, strings.TrimSuffix(change, " (ceilings in the scheduler's configuration)."))
 		}

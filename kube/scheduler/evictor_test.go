@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
@@ -34,12 +35,8 @@ type evictions struct {
 
 func newEvictions(t *testing.T) *evictions {
 	t.Helper()
-	e := &evictions{scenario: &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}},
+	e := &evictions{scenario: newScenario(t, DefaultConfiguration, "node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod first cpus=1"),
 		protected: map[string]bool{}, leading: true, at: time.Unix(1e9, 0)}
-	for _, command := range []string{"node n1 cores=4", "report n1 cores=4 lease", "renew n1", "pod first cpus=1"} {
-		e.run(strings.Fields(command))
-		e.awaitIdle()
-	}
 	e.client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() != "eviction" {
 			return false, nil, nil
@@ -56,7 +53,7 @@ func newEvictions(t *testing.T) *evictions {
 		return true, nil, e.client.Tracker().Delete(pods, eviction.Namespace, eviction.Name)
 	})
 	shared := e.plugin.shared
-	e.evictor = evict.New(e.plugin.handle, shared.auditor.podsOn, shared.batchStarves, func() bool { return e.leading }, func() time.Time { return e.at })
+	e.evictor = evict.New(e.plugin.handle, shared.batchStarves, func() bool { return e.leading }, func() time.Time { return e.at })
 	return e
 }
 
@@ -80,20 +77,17 @@ func (e *evictions) add(name string, change func(*corev1.Pod)) {
 // awaitPods waits until the scheduler has seen these pods of n1.
 func (e *evictions) awaitPods(right func(names []string) bool) {
 	e.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		pods, err := e.plugin.shared.auditor.podsOn("n1")
+	e.eventually("the scheduler does not see the pods", func() bool {
+		pods, err := e.plugin.handle.SharedInformerFactory().Core().V1().Pods().Lister().List(labels.Everything())
 		e.must(err)
 		var names []string
 		for _, pod := range pods {
-			names = append(names, pod.Name)
+			if pod.Spec.NodeName == "n1" {
+				names = append(names, pod.Name)
+			}
 		}
-		if right(names) {
-			return
-		}
-		if time.Now().After(deadline) {
-			e.t.Fatalf("the scheduler sees the pods %v", names)
-		}
-	}
+		return right(names)
+	})
 }
 
 // starve sets the node's condition, and waits until the scheduler has seen it.
@@ -104,14 +98,10 @@ func (e *evictions) starve(status corev1.ConditionStatus) {
 	node.Status.Conditions = []corev1.NodeCondition{{Type: api.BatchStarved, Status: status}}
 	_, err = e.client.CoreV1().Nodes().UpdateStatus(context.Background(), node, metav1.UpdateOptions{})
 	e.must(err)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if seen, err := e.plugin.shared.auditor.nodes.Get("n1"); err == nil && evict.Starves(seen) == (status == corev1.ConditionTrue) {
-			return
-		}
-		if time.Now().After(deadline) {
-			e.t.Fatal("the scheduler does not see the condition")
-		}
-	}
+	e.eventually("the scheduler does not see the condition", func() bool {
+		seen, err := e.plugin.handle.SharedInformerFactory().Core().V1().Nodes().Lister().Get("n1")
+		return err == nil && evict.Starves(seen) == (status == corev1.ConditionTrue)
+	})
 }
 
 // after lets time pass, and returns the pods that are evicted then.
@@ -158,7 +148,7 @@ func TestEvictions(t *testing.T) {
 	e.leading = false
 	expect("while another scheduler leads", time.Minute)
 	e.leading = true
-	e.silence("n1", time.Hour)
+	e.silence(time.Hour)
 	expect("while the agent is silent", time.Minute)
 	e.renew("n1")
 	e.awaitIdle()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,7 @@ type fakeCluster struct {
 	events  *eventLog
 	mu      sync.Mutex
 	version int
+	ahead   atomic.Int64 // of the real time, in nanoseconds: the clock by which agents are silent
 }
 
 // eventLog collects the plugin's own events.
@@ -71,10 +73,11 @@ func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	}
 	informers := kubescheduler.NewInformerFactory(c.client, 0, nil)
 	newHere := func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		p, err := newPlugin(ctx, args, handle, func(*rest.Config) (versioned.Interface, error) { return c.topologies, nil })
-		if err == nil {
-			p.shared.auditor.delay, p.shared.waiting.delay, c.plugin = 0, 0, p
-		}
+		p, err := newPlugin(ctx, args, handle, environment{
+			topologies: func(*rest.Config) (versioned.Interface, error) { return c.topologies, nil },
+			now:        func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+		})
+		c.plugin = p
 		return p, err
 	}
 	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, nil,
@@ -175,8 +178,7 @@ func (c *fakeCluster) awaitIdle() {
 func (c *fakeCluster) quiet() bool {
 	_, queue := c.scheduler.SchedulingQueue.PendingPods()
 	if !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
-		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 ||
-		c.plugin.shared.auditor.queue.Len() > 0 || c.plugin.shared.auditor.busy.Load() > 0 {
+		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 {
 		return false
 	}
 	bound := 0

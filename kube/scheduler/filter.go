@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
 
 // Filter checks whether the pod fits the node's books. A node without a usable topology takes no
@@ -25,7 +26,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	}
 	status := p.filter(c, state, pod, node)
 	if !status.IsSuccess() && c.report.first() {
-		p.shared.waiting.add(pod)
+		p.shared.waiting.Add(pod)
 	}
 	return status
 }
@@ -37,7 +38,7 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 	if _, known := c.knownRank(state, node); known {
 		return nil
 	}
-	t := p.shared.topologies.of(node.Node())
+	t := p.shared.reports.Of(node.Node())
 	if c.question.batch && p.shared.batchStarves(node.Node()) {
 		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: starvedBatch}})
 	}
@@ -58,7 +59,7 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 
 // unfit returns why a pod cannot run on a node with this topology whatever else runs there, or nil.
 // The node has books only if it returns nil.
-func (p *Plugin) unfit(q *question, t *nodeTopology) *finding {
+func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 	switch {
 	case t == nil:
 		return &finding{shortage: shortage{kind: noTopology}}
@@ -66,21 +67,21 @@ func (p *Plugin) unfit(q *question, t *nodeTopology) *finding {
 		return &finding{shortage: shortage{kind: badTopology}, detail: t.Err.Error()}
 	case !q.asks:
 		return nil
-	case !t.silent.IsZero():
-		silence := p.shared.agents.now().Sub(t.silent).Round(time.Second)
+	case !t.Silent.IsZero():
+		silence := p.shared.reports.SilentFor(t).Round(time.Second)
 		return &finding{shortage: shortage{kind: silentAgent}, detail: "for " + silence.String()}
 	case t.State.AgentHealth != nodetopology.AgentHealthy:
 		return &finding{shortage: shortage{kind: failingAgent}, detail: t.State.AgentHealth}
 	case t.State.KubeletPolicy != nodetopology.KubeletPolicyNone && t.State.KubeletPolicy != "": // "" is unknown
 		return &finding{shortage: shortage{kind: badKubelet, text: t.State.KubeletPolicy}}
-	case t.cpus() < q.cpus:
-		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.cpus())}
+	case t.CPUs() < q.cpus:
+		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.CPUs())}
 	}
 	return nil
 }
 
 // stateOf returns the node's state for this cycle.
-func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *nodeTopology) *nodeState {
+func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *agents.Report) *nodeState {
 	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
 	if use.transient {
 		use.without = pod.UID // a pod group is tried with its pods on the nodes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,6 +13,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"pinfold.dev/pinfold/kube/scheduler/leader"
+	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
 // Name is the plugin's name in the scheduler's configuration.
@@ -44,7 +46,7 @@ var (
 // profile of the scheduler. The plugins send Bindings only while leadership allows it.
 func NewFactory(leadership *leader.Leadership) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		p, err := newPlugin(ctx, args, handle, newTopologyClient)
+		p, err := newPlugin(ctx, args, handle, environment{newTopologyClient, waiting.Delay, time.Now})
 		if err != nil {
 			return nil, err
 		}
@@ -53,13 +55,13 @@ func NewFactory(leadership *leader.Leadership) frameworkruntime.PluginFactory {
 	}
 }
 
-func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, client makeClient) (*Plugin, error) {
+func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, env environment) (*Plugin, error) {
 	parsed, err := parseArgs(args)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plugin{args: parsed, handle: handle, misconfigured: sync.OnceValue(func() string { return otherBinder(handle) })}
-	if p.shared, err = sharedOf(ctx, parsed, handle, client); err != nil {
+	if p.shared, err = sharedOf(ctx, parsed, handle, env); err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}
 	p.nodes = &nodeStates{derive: p.derive}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,6 +19,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/kube/scheduler/signing"
+	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
 // barePlugin is a plugin without a scheduler, for tests of single extension points.
@@ -27,11 +31,10 @@ func barePlugin(t testing.TB) *Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents := newHeartbeats("", 0)
+	reports := agents.New("", 0, time.Now)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
-		topologies: newTopologies(agents), reservations: newReservations(), agents: agents,
-		waiting: newWaitingPods(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }),
-		auditor: &auditor{topologies: newTopologies(agents)}, signing: &signing{}, synced: func() bool { return true },
+		reports: reports, reservations: newReservations(), signer: &signing.Signer{}, synced: func() bool { return true },
+		waiting: waiting.New(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }, 0),
 	}}
 	p.nodes = &nodeStates{derive: p.derive}
 	return p
@@ -45,7 +48,7 @@ func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, ve
 		t.Fatal(err)
 	}
 	obj.ResourceVersion = fmt.Sprint(version)
-	p.shared.topologies.set(p.shared.topologies.read(obj))
+	p.shared.reports.Set(p.shared.reports.Read(obj))
 }
 
 func nodeInfoOf(name string, cpus int) *framework.NodeInfo {
@@ -139,5 +142,5 @@ func (n nodesOf) Get(name string) (fwk.NodeInfo, error) {
 
 // lastingState is the node's state for the scheduler's snapshot.
 func lastingState(p *Plugin, node fwk.NodeInfo) *nodeState {
-	return p.nodes.stateOf(node, p.shared.topologies.of(node.Node()), stateUse{})
+	return p.nodes.stateOf(node, p.shared.reports.Of(node.Node()), stateUse{})
 }

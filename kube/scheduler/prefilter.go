@@ -17,14 +17,14 @@ const syncTimeout = 10 * time.Second
 // PreFilter parses the pod's annotations and rejects pods that no node can serve. It never returns
 // Skip, because Filter must also keep pods that ask for no CPUs off the exclusive CPUs of others.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	p.shared.waiting.deciding.Store(pod)
+	p.shared.waiting.Decide(pod)
 	if err := p.waitForTopologies(ctx); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	if err := p.catchUp(ctx); err != nil {
+	if err := p.leadership.CatchUp(ctx, p.handle); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	p.shared.auditor.activate()
+	p.shared.leads.Store(true)
 	q, err := newQuestion(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
@@ -35,12 +35,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if q.asks {
 		for _, message := range []string{p.misconfigured(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
-				p.shared.waiting.add(pod)
+				p.shared.waiting.Add(pod)
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
 			}
 		}
 	}
-	ranks := p.ranks.of(q.key, p.shared.topologies.changes.Load(), len(nodes))
+	ranks := p.ranks.of(q.key, p.shared.reports.Changes(), len(nodes))
 	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: ranks})
 	return nil, nil
 }
@@ -62,12 +62,12 @@ func (p *Plugin) waitForTopologies(ctx context.Context) error {
 func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 	largest, where := 0, ""
 	for _, node := range nodes {
-		t := p.shared.topologies.of(node.Node())
-		if !t.usable() || t.cpus() >= q.cpus {
+		t := p.shared.reports.Of(node.Node())
+		if !t.Usable() || t.CPUs() >= q.cpus {
 			return ""
 		}
-		if name := node.Node().Name; t.cpus() > largest || t.cpus() == largest && name < where {
-			largest, where = t.cpus(), name
+		if name := node.Node().Name; t.CPUs() > largest || t.CPUs() == largest && name < where {
+			largest, where = t.CPUs(), name
 		}
 	}
 	if where == "" {

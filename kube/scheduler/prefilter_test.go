@@ -82,15 +82,13 @@ func TestAnnotationsThatExceed(t *testing.T) {
 
 // A pod whose allocation would make its annotations too long waits, and holds no CPU meanwhile.
 func TestAllocationThatExceeds(t *testing.T) {
-	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
+	s := newScenario(t, DefaultConfiguration)
 	changes := s.play("node n1 cores=4", "report n1 cores=4", "pod long cpus=3 example.com/x="+strings.Repeat("x", 256<<10-200), "pod short cpus=3")
 	if got := strings.Join(changes, "\n"); !strings.Contains(got, "1 has CPUs for the pod that cannot be recorded: the pod's annotations have 262") || !strings.Contains(got, "short on n1: static ") {
 		t.Errorf("%.1000s", got)
 	}
 	s.run([]string{"edit", "long", "example.com/x-"})
-	s.run([]string{"delete", "short"})
-	s.awaitIdle()
-	if got := strings.Join(s.changes(), "\n"); !strings.Contains(got, "long on n1: static ") {
+	if got := strings.Join(s.play("delete short"), "\n"); !strings.Contains(got, "long on n1: static ") {
 		t.Errorf("%.1000s", got)
 	}
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"maps"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/util"
@@ -19,7 +16,7 @@ import (
 )
 
 // EventsToRegister returns the events after which a pod that this plugin has refused may fit.
-// [waitingPods] handles changes of topologies and agents.
+// Package waiting handles changes of topologies and agents.
 func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: oncePerEvent(afterPodLeft)},
@@ -100,88 +97,4 @@ func afterNodeChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (fwk.Que
 func asks(pod *corev1.Pod) bool {
 	intent, err := api.Parse(pod)
 	return err != nil || intent.Asks()
-}
-
-// A release waits for releaseDelay, to collect the changes of many nodes. The delay doubles while
-// releases follow each other, for example at the start of a large cluster or while an agent
-// flaps, so that the scheduler does not try the same pods all the time. The maximum is that of the
-// scheduling queue's own backoff.
-const (
-	releaseDelay    = 100 * time.Millisecond
-	maxReleaseDelay = 10 * time.Second
-)
-
-// waitingPods holds the pods that this plugin has refused. They are tried again when a node's
-// topology changes or its agent reports again. The framework has no event for agents, and for
-// topologies it would list and watch all objects a second time.
-type waitingPods struct {
-	activate func(map[string]*corev1.Pod) // fwk.Handle's Activate; keys are namespace/name
-	exists   func(*corev1.Pod) bool       // in the scheduler's list of pods
-	delay    time.Duration                // before the first release
-
-	// deciding is the pod of the current scheduling cycle. It is released as well, because it may
-	// be refused on the basis of an outdated topology.
-	deciding atomic.Pointer[corev1.Pod]
-
-	mu      sync.Mutex
-	refused map[types.UID]*corev1.Pod
-	pending bool // a release
-	next    time.Duration
-	last    time.Time // of the latest release
-}
-
-func newWaitingPods(activate func(map[string]*corev1.Pod), exists func(*corev1.Pod) bool) *waitingPods {
-	return &waitingPods{activate: activate, exists: exists, delay: releaseDelay, refused: map[types.UID]*corev1.Pod{}}
-}
-
-// add records a refused pod. A pod that was deleted during its scheduling cycle is not recorded:
-// its call of remove came too early.
-func (w *waitingPods) add(pod *corev1.Pod) {
-	w.mu.Lock()
-	w.refused[pod.UID] = pod
-	w.mu.Unlock()
-	if !w.exists(pod) {
-		w.remove(pod.UID)
-	}
-}
-
-// remove drops a pod that was deleted or has a node.
-func (w *waitingPods) remove(pod types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.refused, pod)
-}
-
-// release returns all pods to the scheduling queue after a delay.
-func (w *waitingPods) release() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.pending {
-		return
-	}
-	w.pending = true
-	if time.Since(w.last) > maxReleaseDelay {
-		w.next = w.delay
-	}
-	time.AfterFunc(w.next, func() {
-		if pods := w.take(); len(pods) > 0 {
-			w.activate(pods)
-		}
-	})
-	w.next = min(2*w.next, maxReleaseDelay)
-}
-
-func (w *waitingPods) take() map[string]*corev1.Pod {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending, w.last = false, time.Now()
-	pods := make(map[string]*corev1.Pod, len(w.refused)+1)
-	for _, pod := range w.refused {
-		pods[klog.KObj(pod).String()] = pod
-	}
-	clear(w.refused)
-	if pod := w.deciding.Load(); pod != nil {
-		pods[klog.KObj(pod).String()] = pod
-	}
-	return pods
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,18 +14,14 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// assumedRank ranks the claims of assumed pods after those of bound pods and before those of
-// nominated pods. Signed allocations are ranked by the time of the decision instead.
-const assumedRank = math.MaxInt64 - 1
-
 // Reserve decides which CPUs of the chosen node the pod gets, and stores the decision for Bind and
 // for the next pods. It uses the same state as Filter, so the pod still fits.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	status := p.reserve(ctx, state, pod, nodeName)
 	if status.IsSuccess() {
-		p.shared.waiting.remove(pod.UID)
+		p.shared.waiting.Remove(pod.UID)
 	} else {
-		p.shared.waiting.add(pod)
+		p.shared.waiting.Add(pod)
 	}
 	return status
 }
@@ -46,7 +41,7 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if message := p.aboveCeilingNow(c, pod); message != "" {
 		return fwk.NewStatus(fwk.Unschedulable, message)
 	}
-	t := p.shared.topologies.of(node.Node())
+	t := p.shared.reports.Of(node.Node())
 	if unfit := p.unfit(&c.question, t); unfit != nil {
 		return c.report.status(nodeName, *unfit)
 	}
@@ -54,7 +49,7 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if err != nil {
 		return p.refuse(c, err, node)
 	}
-	allocation, rank := p.shared.signing.write(pod.UID, api.NewAllocation(nodeName, t.machine(), decision))
+	allocation, rank := p.shared.signer.Write(pod.UID, api.NewAllocation(nodeName, t.Machine(), decision))
 	if message := exceedsAnnotations(pod, p.added(pod, allocation)); message != "" {
 		return fwk.NewStatus(fwk.Unschedulable, "has CPUs for the pod that cannot be recorded: "+message)
 	}
@@ -98,16 +93,6 @@ func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pods[pod.UID] = res
-}
-
-// matches reports whether a pod that has just been bound got what was reserved for it. before is
-// the pod as it was before it was bound.
-func (r *reservations) matches(before, bound *corev1.Pod) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	res, ok := r.pods[bound.UID]
-	return ok && res.resourceVersion == before.ResourceVersion && res.node == bound.Spec.NodeName &&
-		res.allocation == bound.Annotations[api.AllocationAnnotation]
 }
 
 // arrived drops the reservation of a pod that has been seen bound, with its annotation.

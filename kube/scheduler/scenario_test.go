@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ func TestScenarios(t *testing.T) {
 
 func replay(t *testing.T, text string) string {
 	t.Parallel()
-	s := &scenario{fakeCluster: newFakeCluster(t, DefaultConfiguration), seen: map[string]string{}}
+	s := newScenario(t, DefaultConfiguration)
 	var out strings.Builder
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
@@ -46,9 +47,7 @@ func replay(t *testing.T, text string) string {
 			continue
 		}
 		fmt.Fprintln(&out, line)
-		s.run(strings.Fields(command))
-		s.awaitIdle()
-		for _, change := range s.changes() {
+		for _, change := range s.play(command) {
 			fmt.Fprintln(&out, change)
 		}
 	}
@@ -61,17 +60,30 @@ func TestOtherBinderFirst(t *testing.T) {
 	if !strings.Contains(DefaultConfiguration, disabled) {
 		t.Fatal("the default configuration does not disable DefaultBinder in the way that this test undoes")
 	}
-	s := &scenario{fakeCluster: newFakeCluster(t, strings.Replace(DefaultConfiguration, disabled, "", 1)), seen: map[string]string{}}
-	for _, command := range []string{"node n1 cores=4", "pod asks cpus=2", "pod plain request=1"} {
-		s.run(strings.Fields(command))
-		s.awaitIdle()
-	}
+	s := newScenario(t, strings.Replace(DefaultConfiguration, disabled, "", 1))
 	want := []string{
 		"asks waits: 0/1 nodes are available: the scheduler is misconfigured: plugin Pinfold must be the first at extension point bind, and DefaultBinder is; disable DefaultBinder there.",
 		"plain on n1",
 	}
-	if diff := gocmp.Diff(want, s.changes()); diff != "" {
+	if diff := gocmp.Diff(want, s.play("node n1 cores=4", "pod asks cpus=2", "pod plain request=1")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Long annotations are shortened to the limit for events.
+func TestLongAnnotationsFitIntoEvents(t *testing.T) {
+	s := newScenario(t, DefaultConfiguration)
+	events := 0
+	for _, line := range s.play("node n1 cores=4", "pod plain request=1 cpu-policy="+strings.Repeat("ö", 1000)) {
+		if _, note, ok := strings.Cut(line, "event on plain: "+eventIgnored+": "); ok {
+			events++
+			if len(note) > 1024 || !utf8.ValidString(note) {
+				t.Errorf("the event has %d bytes, want at most 1024 of valid UTF-8: %s", len(note), note)
+			}
+		}
+	}
+	if events != 1 {
+		t.Errorf("%d events, want 1", events)
 	}
 }
 
@@ -81,6 +93,25 @@ type scenario struct {
 	shown int
 }
 
+// newScenario runs commands in a cluster of its own.
+func newScenario(t testing.TB, configuration string, commands ...string) *scenario {
+	t.Helper()
+	s := &scenario{fakeCluster: newFakeCluster(t, configuration), seen: map[string]string{}}
+	s.play(commands...)
+	return s
+}
+
+// play runs commands, each until the scheduler is idle, and returns all changes.
+func (s *scenario) play(commands ...string) (changes []string) {
+	s.t.Helper()
+	for _, command := range commands {
+		s.run(strings.Fields(command))
+		s.awaitIdle()
+		changes = append(changes, s.changes()...)
+	}
+	return changes
+}
+
 // run executes one command:
 //
 //	node NAME SHAPE... [reserved=2] [uid=U]  add a node, which reports its topology
@@ -88,7 +119,7 @@ type scenario struct {
 //	silent NAME SHAPE...              add a node that does not report
 //	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
 //	renew NAME                        renew the lease of the node's agent
-//	silence NAME                      make the last renewal 73 s old
+//	silence NAME                      let 73 s pass without a renewal
 //	withdraw NAME                     delete the node's topology
 //	pod NAME FIELD...                 create a pod, see podOf
 //	edit NAME KEY=VALUE...            set annotations of a pod; KEY- removes one
@@ -108,7 +139,7 @@ func (s *scenario) run(words []string) {
 	case "renew":
 		s.renew(name)
 	case "silence":
-		s.silence(name, 73*time.Second)
+		s.silence(73 * time.Second)
 	case "withdraw":
 		s.must(s.topologies.Tracker().Delete(topologyResource, "", name))
 	case "replace":

@@ -26,7 +26,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if r, known := c.knownRank(state, node); known {
 		return int64(r), nil
 	}
-	t := p.shared.topologies.of(node.Node())
+	t := p.shared.reports.Of(node.Node())
 	if p.unfit(&c.question, t) != nil {
 		return 0, nil
 	}

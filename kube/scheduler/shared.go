@@ -19,7 +19,10 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
+	"pinfold.dev/pinfold/kube/scheduler/signing"
+	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
 // shared is the state that the plugins of all profiles of one scheduler share. They decide about
@@ -29,17 +32,16 @@ import (
 // the state is attached to an informer, that of the topologies, which the informer factory creates
 // once, starts and waits for.
 type shared struct {
-	topologies   *topologies
+	reports      *agents.Reports
 	reservations *reservations
-	auditor      *auditor
-	signing      *signing
-	agents       *heartbeats
-	waiting      *waitingPods
+	signer       *signing.Signer
+	waiting      *waiting.Pods
 	evicts       bool // batch pods
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
-	// caughtUp is true once catchUp has returned nil.
-	caughtUp atomic.Bool
+	// leads is true when this replica has begun to schedule. All replicas follow the cluster, but only
+	// the leader changes nodes and evicts pods.
+	leads atomic.Bool
 }
 
 // sharingInformer is the informer to which the shared state is attached.
@@ -48,8 +50,12 @@ type sharingInformer struct {
 	shared
 }
 
-// makeClient creates a client for NodeResourceTopologies.
-type makeClient func(*rest.Config) (versioned.Interface, error)
+// environment is what the plugin takes from outside of the framework.
+type environment struct {
+	topologies   func(*rest.Config) (versioned.Interface, error) // creates a client
+	releaseDelay time.Duration                                   // of waiting pods
+	now          func() time.Time
+}
 
 func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
 	config = rest.CopyConfig(config)
@@ -59,8 +65,8 @@ func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
 }
 
 // sharedOf returns the state that the plugins of this scheduler share. The first call creates it.
-func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClient) (*shared, error) {
-	topologies, err := client(handle.KubeConfig())
+func sharedOf(ctx context.Context, args Args, handle fwk.Handle, env environment) (*shared, error) {
+	topologies, err := env.topologies(handle.KubeConfig())
 	if err != nil {
 		return nil, fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
 	}
@@ -76,14 +82,14 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 		return nil, errors.New("another plugin of this scheduler has its own informer of NodeResourceTopologies; disable that plugin")
 	}
 	if first { // not in the function above: the factory is locked there
-		if s.signing, err = newSigning(ctx, args); err != nil {
+		if s.signer, err = signing.New(ctx, args.keyFiles()); err != nil {
 			return nil, err
 		}
-		if err := s.start(ctx, args, handle); err != nil {
+		if err := s.start(ctx, args, handle, env); err != nil {
 			return nil, fmt.Errorf("watch NodeResourceTopologies: %w", err)
 		}
 	}
-	if err := s.signing.agrees(args); err != nil {
+	if err := s.signer.Agrees(args.keyFiles()); err != nil {
 		return nil, err
 	}
 	if args.EvictBatchPods != s.evicts {
@@ -93,50 +99,48 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, client makeClie
 }
 
 // start creates the shared state and registers it with the informers.
-func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle) (err error) {
-	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-	s.waiting = newWaitingPods(
+func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handle, env environment) error {
+	informers := handle.SharedInformerFactory().Core().V1()
+	s.waiting = waiting.New(
 		func(pods map[string]*corev1.Pod) { handle.Activate(klog.FromContext(ctx), pods) },
 		func(pod *corev1.Pod) bool {
-			known, err := lister.Pods(pod.Namespace).Get(pod.Name)
+			known, err := informers.Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 			return err == nil && known.UID == pod.UID
-		})
-	s.agents = newHeartbeats(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration)
-	s.agents.changed = s.agentChanged
-	s.topologies, s.reservations = newTopologies(s.agents), newReservations()
-	if s.auditor, err = newAuditor(ctx, handle, s.topologies, s.reservations, *args.MinSharedCPUs, s.signing.keys); err != nil {
-		return err
-	}
+		}, env.releaseDelay)
+	s.reports, s.reservations = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now), newReservations()
+	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)
 	if s.evicts = args.EvictBatchPods; s.evicts {
-		go evict.New(handle, s.auditor.podsOn, s.batchStarves, s.auditor.active.Load, time.Now).Run(ctx)
+		go evict.New(handle, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
 	}
-	pods := handle.SharedInformerFactory().Core().V1().Pods().Informer()
-	if _, err := pods.AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {
+	if _, err := informers.Pods().Informer().AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {
 		s.reservations.drop(pod.UID)
-		s.waiting.remove(pod.UID)
-		s.signing.keys.Forget(pod)
+		s.waiting.Remove(pod.UID)
+		s.signer.Keys.Forget(pod)
 	})); err != nil {
 		return err
 	}
-	if err := s.agents.follow(ctx, handle.ClientSet()); err != nil {
+	if err := s.reports.FollowLeases(ctx, handle.ClientSet(), func(report *agents.Report) {
+		if report.Silent.IsZero() {
+			s.waiting.Release()
+		}
+	}); err != nil {
 		return err
 	}
 	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
 		return err
 	}
-	if err := s.SetTransform(s.topologies.transform); err != nil { // replaces the factory's
+	if err := s.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
 		return err
 	}
 	registration, err := s.AddEventHandler(onEvents(
-		func(_, t *nodeTopology) {
-			if s.topologies.set(t) {
-				s.auditor.nodeChanged(t.Name)
-				s.waiting.release()
+		func(report *agents.Report) {
+			if s.reports.Set(report) {
+				s.waiting.Release()
 			}
 		},
-		func(t *nodeTopology) {
-			s.topologies.remove(t.Name)
-			s.waiting.release() // pods that do not ask may run on nodes without a topology
+		func(report *agents.Report) {
+			s.reports.Remove(report.Name)
+			s.waiting.Release() // pods that do not ask may run on nodes without a topology
 		}))
 	if err != nil {
 		return err
@@ -145,26 +149,14 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	return nil
 }
 
-// agentChanged handles a node's agent that has become silent or reports again.
-func (s *shared) agentChanged(node string) {
-	now, changed := s.topologies.judgeAgent(node)
-	if !changed {
-		return
-	}
-	s.auditor.nodeChanged(node)
-	if now.silent.IsZero() {
-		s.waiting.release()
-	}
-}
-
 // batchStarves reports whether batch pods starve on a node according to its agent, which is not
 // silent.
 func (s *shared) batchStarves(node *corev1.Node) bool {
 	if !evict.Starves(node) {
 		return false
 	}
-	t := s.topologies.of(node)
-	return t != nil && t.silent.IsZero()
+	t := s.reports.Of(node)
+	return t != nil && t.Silent.IsZero()
 }
 
 // explainWatchError logs what to do about a missing CustomResourceDefinition.
@@ -177,18 +169,16 @@ func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// onEvents returns handlers for an informer's events about objects of type T. changed is called
-// with a new object, and then before is nil, or with two versions of an object. Either function may
-// be nil.
-func onEvents[T any](changed func(before, now *T), deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
+// onEvents returns handlers for an informer's events about objects of type T. changed is called with
+// each new version. Either function may be nil.
+func onEvents[T any](changed, deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
 	if changed != nil {
-		handlers.UpdateFunc = func(oldObj, newObj any) {
-			before, _ := oldObj.(*T)
-			if now, ok := newObj.(*T); ok {
-				changed(before, now)
+		handlers.AddFunc = func(obj any) {
+			if object, ok := obj.(*T); ok {
+				changed(object)
 			}
 		}
-		handlers.AddFunc = func(obj any) { handlers.UpdateFunc(nil, obj) }
+		handlers.UpdateFunc = func(_, obj any) { handlers.AddFunc(obj) }
 	}
 	if deleted != nil {
 		handlers.DeleteFunc = func(obj any) {

@@ -3,19 +3,16 @@ package scheduler
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
-
-	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // handleOf is a framework handle for newPlugin.
@@ -29,9 +26,8 @@ func (h handleOf) SharedInformerFactory() informers.SharedInformerFactory { retu
 func (h handleOf) ClientSet() kubernetes.Interface                        { return h.client }
 func (h handleOf) KubeConfig() *rest.Config                               { return &rest.Config{} }
 
-func fakeTopologies(*rest.Config) (versioned.Interface, error) {
-	return topologyfake.NewSimpleClientset(), nil
-}
+var withFakeTopologies = environment{now: time.Now,
+	topologies: func(*rest.Config) (versioned.Interface, error) { return topologyfake.NewSimpleClientset(), nil }}
 
 // The plugins of two profiles share their reservations, because they decide about the same nodes.
 // Plugins of two schedulers in one process share nothing.
@@ -41,7 +37,7 @@ func TestProfilesShareReservations(t *testing.T) {
 		return handleOf{informers: informers.NewSharedInformerFactory(client, 0), client: client}
 	}
 	newOf := func(handle fwk.Handle, args string) *Plugin {
-		p, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte(args)}, handle, fakeTopologies)
+		p, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte(args)}, handle, withFakeTopologies)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,46 +58,8 @@ func TestProfilesShareReservations(t *testing.T) {
 
 func TestNewPluginRejectsBadArguments(t *testing.T) {
 	handle := handleOf{informers: informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)}
-	_, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte("minSharedCPUs: -1")}, handle, fakeTopologies)
+	_, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte("minSharedCPUs: -1")}, handle, withFakeTopologies)
 	if err == nil || !strings.Contains(err.Error(), "minSharedCPUs is -1") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A new version of a topology counts as a change only if its content differs.
-func TestTopologyChanges(t *testing.T) {
-	topologies := newTopologies(newHeartbeats("", 0))
-	set := func(shape topology.Shape, state nodetopology.State, version string, owner types.UID) bool {
-		t.Helper()
-		obj, err := nodetopology.FromMachine("n", shape.MustBuild(), state)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nodetopology.OwnedByNode(obj, owner)
-		obj.ResourceVersion = version
-		kept, err := topologies.transform(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return topologies.set(kept.(*nodeTopology))
-	}
-	small, large := topology.Shape{CoresPerLLC: 2}, topology.Shape{CoresPerLLC: 4}
-	none := nodetopology.State{KubeletPolicy: "none"}
-	for _, step := range []struct {
-		name string
-		do   func() bool
-		want bool
-	}{
-		{"new", func() bool { return set(small, none, "1", "a") }, true},
-		{"same content", func() bool { return set(small, none, "2", "a") }, false},
-		{"other CPUs", func() bool { return set(large, none, "3", "a") }, true},
-		{"another kubelet", func() bool { return set(large, nodetopology.State{KubeletPolicy: "static"}, "4", "a") }, true},
-		{"another node", func() bool { return set(large, none, "5", "b") }, true},
-		{"deleted", func() bool { topologies.remove("n"); return topologies.get("n") == nil }, true},
-		{"new again", func() bool { return set(large, none, "5", "b") }, true},
-	} {
-		if got := step.do(); got != step.want {
-			t.Errorf("%s: changed %v, want %v", step.name, got, step.want)
-		}
 	}
 }

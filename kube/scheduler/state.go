@@ -15,12 +15,13 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
 
 // nodeState holds the books of one version of a node.
 type nodeState struct {
-	generation int64         // of the NodeInfo
-	topology   *nodeTopology // nil if the node has reported none
+	generation int64          // of the NodeInfo
+	topology   *agents.Report // nil if the node has reported none
 	// lasting is true if later cycles may use the state, and ranks from it, for this generation.
 	lasting bool
 
@@ -56,7 +57,7 @@ type podClaim struct {
 }
 
 // derive builds a node's state from its topology and the pods on it.
-func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeState {
+func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *nodeState {
 	s := &nodeState{generation: node.GetGeneration(), topology: t, claims: make(claimCache, len(node.GetPods()))}
 	claims := make([]ledger.Claim, 0, len(node.GetPods()))
 	var nominated []*corev1.Pod
@@ -71,11 +72,12 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *nodeTopology, use stateUse) *nodeS
 		}
 	}
 	s.virtual = len(nominated) > 0
-	if !t.usable() {
+	if !t.Usable() {
 		s.sumUp(node, claims, nominated)
 		return s
 	}
-	s.books = ledger.New(t.Index, bookConfig(node.Node(), t, *p.args.MinSharedCPUs), claims...)
+	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs, MinShared: *p.args.MinSharedCPUs}
+	s.books = ledger.New(t.Index, config, claims...)
 	s.bookNominated(nominated)
 	return s
 }
@@ -101,27 +103,16 @@ func (s *nodeState) fits(q *question) error {
 	return nil
 }
 
-// bookConfig returns what the node withholds from pods.
-func bookConfig(node *corev1.Node, t *nodeTopology, minShared int) ledger.Config {
-	return ledger.Config{
-		Reserved:     api.Reserved(node),
-		ReservedCPUs: t.State.ReservedCPUs,
-		MinShared:    minShared,
-	}
-}
-
 // claimOf returns the claim of a pod that is bound to the node or assumed to be.
-func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *nodeTopology, known claimCache) ledger.Claim {
+func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *agents.Report, known claimCache) ledger.Claim {
 	if res, ok := p.shared.reservations.of(pod); ok {
 		return res.claim
 	}
 	entry, ok := known[pod.UID]
 	if !ok || entry.pod != pod {
-		// On error, which the auditor reports, the claim is the pod's request, as shared CPUs.
-		claim, _ := p.shared.signing.keys.Claim(pod, t.machine())
-		if p.shared.signing.keys != nil {
-			p.shared.signing.saw(claim.Rank)
-		}
+		// On error, which the agent reports, the claim is the pod's request, as shared CPUs.
+		claim, _ := p.shared.signer.Keys.Claim(pod, t.Machine())
+		p.shared.signer.Saw(claim.Rank)
 		entry = podClaim{pod, claim}
 		p.shared.reservations.arrived(pod)
 	}
@@ -159,7 +150,7 @@ func (s *nodeState) virtualClaim(pod *corev1.Pod) ledger.Claim {
 
 // nodeStates caches the last state of every node.
 type nodeStates struct {
-	derive func(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState
+	derive func(node fwk.NodeInfo, topology *agents.Report, use stateUse) *nodeState
 	byName sync.Map // of *keptNode
 }
 
@@ -170,7 +161,7 @@ type keptNode struct {
 	mu   sync.Mutex // held while a state is derived
 }
 
-func (s *nodeState) isFor(node fwk.NodeInfo, topology *nodeTopology) bool {
+func (s *nodeState) isFor(node fwk.NodeInfo, topology *agents.Report) bool {
 	return s != nil && s.topology == topology && s.generation == node.GetGeneration()
 }
 
@@ -186,7 +177,7 @@ type stateUse struct {
 }
 
 // stateOf returns the state of a node with this topology, which is nil if it has reported none.
-func (n *nodeStates) stateOf(node fwk.NodeInfo, topology *nodeTopology, use stateUse) *nodeState {
+func (n *nodeStates) stateOf(node fwk.NodeInfo, topology *agents.Report, use stateUse) *nodeState {
 	lasting := !use.transient && use.without == ""
 	kept := n.kept(node.Node().Name)
 	last := kept.last.Load()

@@ -16,9 +16,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
 
 // BenchmarkSchedulePod measures the scheduling of static pods of several sizes in a whole
@@ -57,6 +59,7 @@ type simulatedCluster struct {
 	log      klog.Logger
 	profile  framework.Framework
 	snapshot *internalcache.Snapshot
+	indexes  *placement.Indexes
 	rng      *rand.Rand
 	created  int
 	assumed  []*corev1.Pod // oldest first
@@ -68,7 +71,7 @@ const podsInFlight = 16
 
 func newSimulatedCluster(b *testing.B, nodes int) *simulatedCluster {
 	c := &simulatedCluster{fakeCluster: newFakeCluster(b, DefaultConfiguration), ctx: b.Context(), log: klog.Background(),
-		rng: rand.New(rand.NewPCG(1, 2))}
+		indexes: placement.NewIndexes(), rng: rand.New(rand.NewPCG(1, 2))}
 	c.profile = c.scheduler.Profiles[corev1.DefaultSchedulerName]
 	c.snapshot = c.profile.SnapshotSharedLister().(*internalcache.Snapshot)
 	machines := []*topology.Machine{topology.Intel104().MustBuild(), topology.AMD256().MustBuild(),
@@ -88,9 +91,8 @@ func (c *simulatedCluster) must(err error) {
 
 // addNode adds a node with a few bound pods.
 func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
-	topologies := c.plugin.shared.topologies
-	index := topologies.indexes.Of(machine)
-	topologies.set(&nodeTopology{ObjectMeta: metav1.ObjectMeta{Name: name},
+	index := c.indexes.Of(machine)
+	c.plugin.shared.reports.Set(&agents.Report{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Decoded: nodetopology.Decoded{Index: index, State: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}}})
 	node := nodeInfoOf(name, len(machine.CPUs)).Node()
 	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("500")
@@ -105,7 +107,7 @@ func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
 			return // the node is full
 		}
 		books.Add(decision.Claim(ledger.PodID(pod.UID), int64(c.created)))
-		allocation, _ := c.plugin.shared.signing.write(pod.UID, api.NewAllocation(name, machine, decision))
+		allocation, _ := c.plugin.shared.signer.Write(pod.UID, api.NewAllocation(name, machine, decision))
 		pod.Spec.NodeName = name
 		c.confirm(pod, allocation)
 	}

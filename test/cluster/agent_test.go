@@ -31,7 +31,7 @@ import (
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
 
 const agentNode = "agent-test"
@@ -299,7 +299,7 @@ spec:
 	c.nodeCondition(name, corev1.ConditionTrue, "Enforced")
 
 	stop()
-	c.nodeCondition(name, corev1.ConditionUnknown, scheduler.SilentReason)
+	c.nodeCondition(name, corev1.ConditionUnknown, agents.SilentReason)
 	c.agentIs(name, status.AgentSilent)
 	c.create(pod("second"))
 	c.waits("second", "has a Pinfold agent that has not reported (for ")

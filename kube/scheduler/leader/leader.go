@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/tools/leaderelection"
@@ -29,7 +30,7 @@ import (
 //     the request.
 //   - A leader that stops releases the lease only when none of its Bindings is in flight. A leader
 //     that took the lease from another holder waits for the election's retry period before its
-//     first decision, and every new leader waits until it has seen all bound pods (package scheduler).
+//     first decision, and every new leader waits until it has seen all bound pods ([Leadership.CatchUp]).
 //
 // A nil *Leadership, or one that observes no lease, allows everything: it belongs to a scheduler
 // without leader election.
@@ -44,6 +45,8 @@ type Leadership struct {
 	quiet   time.Time // no decision before this time
 	ended   bool
 	sending sync.WaitGroup // Bindings in flight
+	// caughtUp is true once CatchUp has returned nil.
+	caughtUp atomic.Bool
 }
 
 // Observe makes an election report its lease to l, and write to the lease this program's version
@@ -172,9 +175,9 @@ func (l *Leadership) Fence() string {
 	return l.lock.Describe() + " " + l.lock.Identity()
 }
 
-// Quiet returns how long to wait before the next decision, because Bindings of another holder of
+// pause returns how long to wait before the next decision, because Bindings of another holder of
 // the lease may still be in flight.
-func (l *Leadership) Quiet() time.Duration {
+func (l *Leadership) pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Until(l.quiet)

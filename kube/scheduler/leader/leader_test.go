@@ -59,7 +59,7 @@ func TestLeadershipExpires(t *testing.T) {
 		if err := lock.Update(t.Context(), mine); err != nil || leadership.Check() != nil {
 			t.Fatalf("it has the lease: %v, %v", err, leadership.Check())
 		}
-		if quiet := leadership.Quiet(); quiet != 2*time.Second {
+		if quiet := leadership.pause(); quiet != 2*time.Second {
 			t.Errorf("the lease was taken from another holder, and it waits for %v", quiet)
 		}
 		time.Sleep(9 * time.Second)

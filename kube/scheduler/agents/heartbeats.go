@@ -1,4 +1,4 @@
-package scheduler
+package agents
 
 import (
 	"context"
@@ -44,16 +44,22 @@ type beat struct {
 // heartbeatTick is the interval of the checks for silent agents.
 const heartbeatTick = time.Second
 
-func newHeartbeats(namespace string, grace time.Duration) *heartbeats {
-	now := time.Now()
-	return &heartbeats{namespace: namespace, grace: grace, now: time.Now, changed: func(string) {},
-		ticked: now, blind: now, beats: map[string]*beat{}}
+func newHeartbeats(namespace string, grace time.Duration, now func() time.Time) *heartbeats {
+	return &heartbeats{namespace: namespace, grace: grace, now: now, changed: func(string) {},
+		ticked: now(), blind: now(), beats: map[string]*beat{}}
 }
 
-// follow watches leases until the context ends.
-func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) error {
+// FollowLeases watches the agents' leases until the context ends. It calls changed with the report of
+// a node whose agent has become silent or renews its lease again.
+func (r *Reports) FollowLeases(ctx context.Context, client kubernetes.Interface, changed func(*Report)) error {
+	h := r.beats
 	if h.grace == 0 {
 		return nil
+	}
+	h.changed = func(node string) {
+		if report := r.judge(node); report != nil {
+			changed(report)
+		}
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(h.namespace),
 		informers.WithTransform(func(obj any) (any, error) {
@@ -74,7 +80,13 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 	}); err != nil {
 		return err
 	}
-	if _, err := leases.AddEventHandler(onEvents(func(_, lease *coordinationv1.Lease) { h.seen(lease) }, nil)); err != nil {
+	seen := func(obj any) {
+		if lease, ok := obj.(*coordinationv1.Lease); ok {
+			r.Renewed(lease)
+		}
+	}
+	handlers := cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, now any) { seen(now) }}
+	if _, err := leases.AddEventHandler(handlers); err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
@@ -90,6 +102,15 @@ func (h *heartbeats) follow(ctx context.Context, client kubernetes.Interface) er
 	}()
 	return nil
 }
+
+// Renewed handles a version of a lease.
+func (r *Reports) Renewed(lease *coordinationv1.Lease) { r.beats.seen(lease) }
+
+// Tick looks for agents that have become silent. FollowLeases calls it every second.
+func (r *Reports) Tick() { r.beats.tick() }
+
+// SilentFor returns how long ago a silent agent renewed its lease.
+func (r *Reports) SilentFor(report *Report) time.Duration { return r.beats.now().Sub(report.Silent) }
 
 // lost records that leases cannot be listed or watched.
 func (h *heartbeats) lost() {

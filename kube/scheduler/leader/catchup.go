@@ -1,4 +1,4 @@
-package scheduler
+package leader
 
 import (
 	"context"
@@ -18,14 +18,14 @@ import (
 // boundPods selects the pods that hold CPUs.
 const boundPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// catchUp returns nil if this scheduler, which is the leader, may decide: no Binding of the
-// previous leader is in flight, and the snapshot of this cycle contains all pods that were bound
-// then. It must be called in a scheduling cycle. Once it has returned nil, it always does.
-func (p *Plugin) catchUp(ctx context.Context) error {
-	if !p.leadership.Elected() || p.shared.caughtUp.Load() {
+// CatchUp returns nil if this scheduler, which is the leader, may decide: no Binding of the previous
+// leader is in flight, and the snapshot of this cycle contains all pods that were bound then. It must be
+// called in a scheduling cycle. Once it has returned nil, it always does.
+func (l *Leadership) CatchUp(ctx context.Context, handle fwk.Handle) error {
+	if !l.Elected() || l.caughtUp.Load() {
 		return nil
 	}
-	if wait := p.leadership.Quiet(); wait > 0 {
+	if wait := l.pause(); wait > 0 {
 		klog.FromContext(ctx).Info("This scheduler has taken the lease from another one and waits for Bindings of that one", "wait", wait)
 		if !sleep.For(ctx, wait) {
 			return ctx.Err()
@@ -33,18 +33,18 @@ func (p *Plugin) catchUp(ctx context.Context) error {
 		// The snapshot of this cycle may be older than those Bindings.
 		return errors.New("this scheduler has just become the leader and waited for Bindings of the previous one")
 	}
-	pods, err := listBound(ctx, p.handle)
+	pods, err := listBound(ctx, handle)
 	if err != nil {
 		return fmt.Errorf("list bound pods before the first decision: %w", err)
 	}
-	missing, err := p.notSeen(pods)
+	missing, err := notSeen(handle, pods)
 	if err != nil {
 		return fmt.Errorf("compare bound pods before the first decision: %w", err)
 	}
 	if missing > 0 {
 		return fmt.Errorf("this scheduler has just become the leader, and %d bound pods have not reached it yet", missing)
 	}
-	p.shared.caughtUp.Store(true)
+	l.caughtUp.Store(true)
 	return nil
 }
 
@@ -64,8 +64,8 @@ func listBound(ctx context.Context, handle fwk.Handle) ([]metav1.PartialObjectMe
 
 // notSeen counts the pods that are missing on their nodes in this cycle's snapshot. Pods on nodes
 // that the scheduler does not know are not counted, because nothing can be scheduled there.
-func (p *Plugin) notSeen(bound []metav1.PartialObjectMetadata) (missing int, err error) {
-	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+func notSeen(handle fwk.Handle, bound []metav1.PartialObjectMetadata) (missing int, err error) {
+	nodes, err := handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ func (p *Plugin) notSeen(bound []metav1.PartialObjectMetadata) (missing int, err
 			seen[info.GetPod().UID] = true
 		}
 	}
-	lister := p.handle.SharedInformerFactory().Core().V1().Pods().Lister()
+	lister := handle.SharedInformerFactory().Core().V1().Pods().Lister()
 	for i := range bound {
 		if seen[bound[i].UID] {
 			continue

@@ -1,0 +1,146 @@
+// Package agents keeps what the agents of nodes report: the topology that each publishes, and whether
+// it still renews its lease.
+//
+//	reports := agents.New("pinfold-system", 40*time.Second, time.Now)
+//	err := reports.FollowLeases(ctx, client, changed)
+//	changed := reports.Set(report) // of the informer, whose transform is reports.Transform
+//	report := reports.Of(node)
+package agents
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// Report is one decoded version of a node's NodeResourceTopology. The informer stores it in place of
+// the object. It is immutable, so that its address identifies what the node has reported.
+type Report struct {
+	metav1.ObjectMeta // name and versions only
+	nodetopology.Decoded
+	// Silent is the time of the last renewal of the agent's lease if the agent is silent, otherwise
+	// zero.
+	Silent time.Time
+}
+
+// same reports whether two versions of an object have the same content.
+func (r *Report) same(other *Report) bool {
+	if r.Err != nil && other.Err != nil {
+		return r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
+	}
+	return r.Decoded == other.Decoded
+}
+
+// Usable reports whether the node has reported a topology from which books can be built. r may be
+// nil.
+func (r *Report) Usable() bool { return r != nil && r.Err == nil }
+
+// Machine returns nil if the topology is not usable.
+func (r *Report) Machine() *topology.Machine {
+	if !r.Usable() {
+		return nil
+	}
+	return r.Index.Machine()
+}
+
+// CPUs returns the number of CPUs of a usable topology.
+func (r *Report) CPUs() int { return len(r.Index.Machine().CPUs) }
+
+// Reports holds the report of every node that has made one. One informer feeds it.
+type Reports struct {
+	indexes *placement.Indexes
+	beats   *heartbeats
+	nodes   sync.Map      // name to *Report
+	changes atomic.Uint64 // of nodes, incremented after each
+	mu      sync.Mutex    // held while nodes changes
+}
+
+// New returns Reports without nodes. An agent that has not renewed its lease in the namespace for
+// longer than the grace period is silent; with a grace period of 0 none is.
+func New(namespace string, grace time.Duration, now func() time.Time) *Reports {
+	return &Reports{indexes: placement.NewIndexes(), beats: newHeartbeats(namespace, grace, now)}
+}
+
+// Transform is the informer's transform. It decodes an object so that its many strings can be
+// collected.
+func (r *Reports) Transform(obj any) (any, error) {
+	if object, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
+		return r.Read(object), nil
+	}
+	return obj, nil
+}
+
+// Read decodes an object.
+func (r *Reports) Read(obj *v1alpha2.NodeResourceTopology) *Report {
+	return &Report{metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion},
+		nodetopology.Decode(obj, r.indexes), time.Time{}}
+}
+
+// get returns nil if no node of this name has reported a topology.
+func (r *Reports) get(node string) *Report {
+	if found, ok := r.nodes.Load(node); ok {
+		return found.(*Report)
+	}
+	return nil
+}
+
+// Of returns nil if this node, and not an earlier one of its name, has not reported a topology.
+func (r *Reports) Of(node *corev1.Node) *Report {
+	if found := r.get(node.Name); found != nil && found.IsOf(node.UID) {
+		return found
+	}
+	return nil
+}
+
+// Changes returns the number of changes so far.
+func (r *Reports) Changes() uint64 { return r.changes.Load() }
+
+// Set stores what a node reports. It returns false if the content has not changed.
+func (r *Reports) Set(reported *Report) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if have := r.get(reported.Name); have != nil && have.same(reported) {
+		return false
+	}
+	r.store(*reported, r.beats.silence(reported.Name, reported.State.AgentLease))
+	return true
+}
+
+// judge updates whether a node's agent is silent. It returns nil if that has not changed.
+func (r *Reports) judge(node string) *Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := r.get(node)
+	if have == nil {
+		return nil
+	}
+	silent := r.beats.silence(node, have.State.AgentLease)
+	if silent.Equal(have.Silent) {
+		return nil
+	}
+	return r.store(*have, silent)
+}
+
+func (r *Reports) store(now Report, silent time.Time) *Report {
+	now.Silent = silent
+	r.nodes.Store(now.Name, &now)
+	r.changes.Add(1)
+	return &now
+}
+
+// Remove deletes the report of a node whose object was deleted.
+func (r *Reports) Remove(node string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nodes.Delete(node)
+	r.beats.forget(node)
+	r.changes.Add(1)
+}

@@ -1,0 +1,68 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+
+	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// SilentReason is the reason of the node's condition while the agent is silent.
+const SilentReason = "AgentSilent"
+
+// MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, while
+// this scheduler leads. The agents set them back.
+func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, nodes corelisters.NodeLister, leads func() bool) {
+	for sleep.For(ctx, heartbeatTick) {
+		if !leads() {
+			continue
+		}
+		for name := range r.nodes.Range {
+			node, err := nodes.Get(name.(string))
+			if err != nil {
+				continue // the node is gone, or has not been seen yet
+			}
+			if report := r.Of(node); report != nil && !report.Silent.IsZero() {
+				r.mark(ctx, client, node, report)
+			}
+		}
+	}
+}
+
+func (r *Reports) mark(ctx context.Context, client kubernetes.Interface, node *corev1.Node, report *Report) {
+	c := corev1.NodeCondition{Type: nodetopology.BindingCondition}
+	for _, have := range node.Status.Conditions {
+		if have.Type == c.Type {
+			c = have
+		}
+	}
+	if c.Status == corev1.ConditionUnknown && c.Reason == SilentReason {
+		return
+	}
+	if c.Status != corev1.ConditionUnknown {
+		c.LastTransitionTime = metav1.Now()
+	}
+	c.Status, c.Reason = corev1.ConditionUnknown, SilentReason
+	c.Message = fmt.Sprintf("the Pinfold agent of this node has not renewed its lease %s since %s: what it has set stays in force, "+
+		"and no pod that asks for CPUs is scheduled here", report.State.AgentLease, report.Silent.UTC().Format(time.RFC3339))
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})
+	if err == nil {
+		_, err = client.CoreV1().Nodes().PatchStatus(ctx, node.Name, patch)
+	}
+	switch log := klog.FromContext(ctx); {
+	case err == nil:
+		log.Info("The Pinfold agent of a node is silent", "node", node.Name, "lease", report.State.AgentLease, "since", report.Silent)
+	case !apierrors.IsNotFound(err):
+		log.Error(err, "Cannot set the condition of a node whose agent is silent", "node", node.Name)
+	}
+}

@@ -1,0 +1,100 @@
+// Package waiting keeps the pods that the plugin has refused, and returns them to the scheduling queue
+// when a node's topology changes or its agent reports again. The framework has no event for agents, and
+// for topologies it would list and watch all objects a second time.
+package waiting
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// A release waits for Delay, to collect the changes of many nodes. The delay doubles while
+// releases follow each other, for example at the start of a large cluster or while an agent
+// flaps, so that the scheduler does not try the same pods all the time. The maximum is that of the
+// scheduling queue's own backoff.
+const (
+	Delay    = 100 * time.Millisecond
+	maxDelay = 10 * time.Second
+)
+
+// Pods are the pods that wait.
+type Pods struct {
+	activate func(map[string]*corev1.Pod) // fwk.Handle's Activate; keys are namespace/name
+	exists   func(*corev1.Pod) bool       // in the scheduler's list of pods
+	delay    time.Duration                // before the first release
+
+	// deciding is the pod of the current scheduling cycle. It is released as well, because it may
+	// be refused on the basis of an outdated topology.
+	deciding atomic.Pointer[corev1.Pod]
+
+	mu      sync.Mutex
+	refused map[types.UID]*corev1.Pod
+	pending bool // a release
+	next    time.Duration
+	last    time.Time // of the latest release
+}
+
+// New returns an empty list. The delay before the first release is usually [Delay].
+func New(activate func(map[string]*corev1.Pod), exists func(*corev1.Pod) bool, delay time.Duration) *Pods {
+	return &Pods{activate: activate, exists: exists, delay: delay, refused: map[types.UID]*corev1.Pod{}}
+}
+
+// Decide records the pod of the current scheduling cycle.
+func (w *Pods) Decide(pod *corev1.Pod) { w.deciding.Store(pod) }
+
+// Add records a refused pod. A pod that was deleted during its scheduling cycle is not recorded:
+// its call of Remove came too early.
+func (w *Pods) Add(pod *corev1.Pod) {
+	w.mu.Lock()
+	w.refused[pod.UID] = pod
+	w.mu.Unlock()
+	if !w.exists(pod) {
+		w.Remove(pod.UID)
+	}
+}
+
+// Remove drops a pod that was deleted or has a node.
+func (w *Pods) Remove(pod types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.refused, pod)
+}
+
+// Release returns all pods to the scheduling queue after a delay.
+func (w *Pods) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pending {
+		return
+	}
+	w.pending = true
+	if time.Since(w.last) > maxDelay {
+		w.next = w.delay
+	}
+	time.AfterFunc(w.next, func() {
+		if pods := w.take(); len(pods) > 0 {
+			w.activate(pods)
+		}
+	})
+	w.next = min(2*w.next, maxDelay)
+}
+
+func (w *Pods) take() map[string]*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending, w.last = false, time.Now()
+	pods := make(map[string]*corev1.Pod, len(w.refused)+1)
+	for _, pod := range w.refused {
+		pods[klog.KObj(pod).String()] = pod
+	}
+	clear(w.refused)
+	if pod := w.deciding.Load(); pod != nil {
+		pods[klog.KObj(pod).String()] = pod
+	}
+	return pods
+}
