@@ -1,13 +1,11 @@
-package main
+package montecarlo
 
 import (
 	"context"
-	_ "embed" // the programs of the peers
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -58,21 +56,18 @@ type contender struct {
 	ask  func(context.Context, question) (answer, error)
 }
 
-//go:embed peers/montecarlo.py
-var inNumpy string
-
-//go:embed peers/montecarlo.c
-var inC string
-
 // The replicas of the peers: a long vector, and as many as core/interference has.
 const (
 	numpyReplicas = 4000
 	cReplicas     = interference.Replicas
 )
 
-// findContenders returns the contenders that this machine has, and why others are left out. It
-// writes their programs into dir.
-func findContenders(ctx context.Context, python, dir string) (found []contender, leftOut []string) {
+// findContenders returns the contenders that this machine has, and why others are left out. dir
+// receives a compiled program. pythons replace the places in which a Python with numpy is looked for.
+func findContenders(ctx context.Context, dir string, pythons ...string) (found []contender, leftOut []string) {
+	if pythons == nil {
+		pythons = []string{"../../bin/python/bin/python3", "python3"}
+	}
 	found = []contender{pinfold(1), pinfold(2)}
 	add := func(name string, c contender, err error) {
 		if err != nil {
@@ -81,39 +76,27 @@ func findContenders(ctx context.Context, python, dir string) (found []contender,
 			found = append(found, c)
 		}
 	}
-	c, err := numpy(ctx, python, dir)
+	c, err := numpy(ctx, pythons)
 	add("numpy", c, err)
-	c, err = compiled(ctx, dir)
+	c, err = compiled(ctx, filepath.Join(dir, "montecarlo"))
 	add("C", c, err)
 	return found, leftOut
 }
 
-func numpy(ctx context.Context, python, dir string) (contender, error) {
-	pythons := []string{python}
-	if python == "" {
-		pythons = []string{"bin/python/bin/python3", "../../bin/python/bin/python3", "python3"} // from the module's root, and as a test
-	}
-	script := filepath.Join(dir, "montecarlo.py")
-	if err := os.WriteFile(script, []byte(inNumpy), 0o600); err != nil {
-		return contender{}, err
-	}
+func numpy(ctx context.Context, pythons []string) (contender, error) {
 	for _, p := range pythons {
 		if exec.CommandContext(ctx, p, "-c", "import numpy").Run() == nil {
-			return program("numpy", numpyReplicas, p, script), nil
+			return program("numpy", numpyReplicas, p, "peers/montecarlo.py"), nil
 		}
 	}
 	return contender{}, errors.New("no python3 with numpy: python3 -m venv bin/python && bin/python/bin/pip install -r tools/python/requirements.txt")
 }
 
-func compiled(ctx context.Context, dir string) (contender, error) {
-	source, binary := filepath.Join(dir, "montecarlo.c"), filepath.Join(dir, "montecarlo")
-	if err := os.WriteFile(source, []byte(inC), 0o600); err != nil {
-		return contender{}, err
-	}
+func compiled(ctx context.Context, binary string) (contender, error) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		return contender{}, errors.New("no gcc: install a C compiler")
 	}
-	if out, err := exec.CommandContext(ctx, "gcc", "-O2", "-Wall", "-Wextra", "-o", binary, source, "-lm").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "gcc", "-O2", "-Wall", "-Wextra", "-o", binary, "peers/montecarlo.c", "-lm").CombinedOutput(); err != nil {
 		return contender{}, fmt.Errorf("gcc: %w: %s", err, out)
 	}
 	return program("C", cReplicas, binary), nil
@@ -143,9 +126,9 @@ func program(name string, replicas int64, argv ...string) contender {
 
 // pinfold returns core/interference with a number of workers as a contender.
 func pinfold(workers int) contender {
-	name := "Pinfold, 1 worker"
+	name := "Pinfold-1-worker"
 	if workers > 1 {
-		name = fmt.Sprintf("Pinfold, %d workers", workers)
+		name = fmt.Sprintf("Pinfold-%d-workers", workers)
 	}
 	return contender{name: name, same: true, ask: func(ctx context.Context, q question) (answer, error) {
 		d, err := demand.NewExponential(q.load)
