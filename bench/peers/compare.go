@@ -78,14 +78,14 @@ func newComparison(m *topology.Machine) (*comparison, error) {
 }
 
 // ask asks every contender for n CPUs of every free set. It returns a row for each, of which the
-// caller sets Machine and Free. It returns an error if an answer is better than Pinfold's.
-func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row, error) {
+// caller sets machine and free. It returns an error if an answer is better than Pinfold's.
+func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ours := make([]answer, len(frees))
-	var rows []Row
+	var rows []row
 	for i, who := range c.contenders {
-		r := Row{CPUs: n, Chooser: who.name, Sets: len(frees), Verdicts: map[verdict]int{}}
+		r := row{cpus: n, chooser: who.name, sets: len(frees), verdicts: map[verdict]int{}}
 		var times []time.Duration
 		for j, free := range frees {
 			if err := ctx.Err(); err != nil {
@@ -103,25 +103,25 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row,
 			if v == better {
 				return nil, fmt.Errorf("%s is better than Pinfold: %d CPUs of %v: %v (%+v), Pinfold %v", who.name, n, free, a.cpus, quality, ours[j].cpus)
 			}
-			r.NUMANodes += float64(quality.NUMANodes)
-			r.Distance += float64(quality.Distance)
-			r.SplitCores += float64(quality.SplitCores)
-			r.LLCs += float64(quality.LLCs)
-			r.Verdicts[v]++
+			r.numaNodes += float64(quality.NUMANodes)
+			r.distance += float64(quality.Distance)
+			r.splitCores += float64(quality.SplitCores)
+			r.llcs += float64(quality.LLCs)
+			r.verdicts[v]++
 			times = append(times, a.took)
 		}
-		for _, sum := range []*float64{&r.NUMANodes, &r.Distance, &r.SplitCores, &r.LLCs} {
+		for _, sum := range []*float64{&r.numaNodes, &r.distance, &r.splitCores, &r.llcs} {
 			*sum /= float64(len(frees))
 		}
 		slices.Sort(times)
-		r.Median = times[len(times)/2]
+		r.median = times[len(times)/2]
 		rows = append(rows, r)
 	}
 	return rows, nil
 }
 
 // compare asks all questions about one machine, with the given number of free sets.
-func compare(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
+func compare(ctx context.Context, mc machine, sets int, progress func(string)) ([]row, error) {
 	m, err := mc.shape.Build()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", mc.name, err)
@@ -134,8 +134,8 @@ func compare(ctx context.Context, mc machine, sets int, progress func(string)) (
 }
 
 // cases asks all questions about the machine of the comparison.
-func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
-	var rows []Row
+func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress func(string)) ([]row, error) {
+	var rows []row
 	for _, how := range scatters() {
 		frees := freeSets(c.machine, how, sets)
 		for _, n := range mc.cpus {
@@ -145,7 +145,7 @@ func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress f
 				return nil, fmt.Errorf("%s, free %s: %w", mc.name, how, err)
 			}
 			for _, r := range answered {
-				r.Machine, r.Free = mc.name, how
+				r.machine, r.free = mc.name, how
 				rows = append(rows, r)
 			}
 		}

@@ -27,14 +27,13 @@ func TestDocument(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, section, found := strings.Cut(string(text), "**"+tables(rows)[0].Title+"**")
+		_, section, found := strings.Cut(string(text), rows[0].heading())
 		if !found {
-			t.Fatalf("no table %q", tables(rows)[0].Title)
+			t.Fatalf("no table %q", rows[0].heading())
 		}
 		section, _, _ = strings.Cut(section, "**")
 		for _, r := range rows {
-			r.Median = 0
-			line := "| " + strings.Join(cells(r), " | ") + " | "
+			line := "| " + strings.Join(r.cells(), " | ") + " | "
 			if !strings.Contains(section, line) {
 				t.Errorf("%s: want the line %q", mc.name, line)
 			}

@@ -3,8 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
-	"path/filepath"
 	"testing"
+	"time"
 
 	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -13,28 +13,28 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// TestOutput runs the command on few free sets and compares all but the times, in every format. It
-// fails if a kubelet's answer is better than Pinfold's.
+// TestOutput compares the kubelets on few free sets. It fails if an answer of one is better than
+// Pinfold's. Times are those of a machine on which everything takes 9.876 us.
 func TestOutput(t *testing.T) {
-	var rows []Row
+	var rows []row
 	for _, mc := range machines() {
 		more, err := compare(t.Context(), mc, 2, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}
+		for i := range more {
+			if more[i].median <= 0 {
+				t.Errorf("%+v: no time", more[i])
+			}
+			more[i].median = 9876 * time.Nanosecond
+		}
 		rows = append(rows, more...)
 	}
-	for _, format := range []string{"text", "markdown", "json"} {
-		var out bytes.Buffer
-		if err := printRows(&out, options{output: format}, rows); err != nil {
-			t.Fatal(err)
-		}
-		golden.Compare(t, filepath.Join("testdata", "output."+format), out.String())
-	}
+	golden.Compare(t, "testdata/output.markdown", tables(rows))
 }
 
 func TestWrongUsage(t *testing.T) {
-	for _, args := range [][]string{{"-sets", "0"}, {"-sets", "many"}, {"-o", "yaml"}, {"now"}, {"-fast"}} {
+	for _, args := range [][]string{{"-sets", "0"}, {"-sets", "many"}, {"now"}, {"-fast"}} {
 		var stdout, stderr bytes.Buffer
 		err := run(t.Context(), args, &stdout, &stderr)
 		if !errors.Is(err, command.ErrUsage) || stdout.Len() > 0 {
