@@ -18,8 +18,8 @@ import (
 	"golang.org/x/perf/benchmath"
 	"golang.org/x/tools/txtar"
 
-	"pinfold.dev/pinfold/lab/experiment"
-	report "pinfold.dev/pinfold/report/experiment"
+	"pinfold.dev/pinfold/lab/measure"
+	"pinfold.dev/pinfold/report/findings"
 )
 
 // TestFigures fills figures into the texts of testdata/figures.txt and looks for these texts in the
@@ -99,20 +99,20 @@ func placed(bench func(name, unit string) (float64, error), machine, free string
 
 // TestResults makes the report of docs/results anew from its raw data.
 func TestResults(t *testing.T) {
-	dirs, err := experiment.Find([]string{"../docs/results"})
+	dirs, err := measure.Find([]string{"../docs/results"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var runs []report.Run
+	var runs []findings.Run
 	for _, dir := range dirs {
-		result, usage, err := experiment.Open(dir)
+		result, usage, err := measure.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		runs = append(runs, report.Run{Result: result, Usage: usage})
+		runs = append(runs, findings.Run{Result: result, Usage: usage})
 	}
 	var text bytes.Buffer
-	if err := report.Markdown(&text, runs); err != nil {
+	if err := findings.Markdown(&text, runs); err != nil {
 		t.Fatal(err)
 	}
 	if text.String() != read(t, "docs/results/report.md") {
