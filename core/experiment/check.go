@@ -65,7 +65,7 @@ func (c Config) checkNames() error {
 func (c Config) checkSettings() error {
 	var wrong []error
 	for _, condition := range c.Conditions {
-		services, err := condition.In(c.Services)
+		services, err := condition.in(c.Services)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
@@ -86,7 +86,7 @@ func (c Config) checkSettings() error {
 func (s Service) check() error {
 	programs := []Program{Web, Cycles, Batch, Demand, Pi, Nginx, Httpd, FFmpeg}
 	serves := s.Program == Web || s.Program == Nginx || s.Program == Httpd
-	period := s.Limits(Scale{}).Period
+	period := s.Limits().Period
 	switch {
 	case !slices.Contains(programs, s.Program):
 		return fmt.Errorf("program: %q: use one of %q", s.Program, programs)

@@ -1,8 +1,6 @@
 package measure
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,60 +16,35 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/programs"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// place is where the programs of services run.
-type place interface {
-	// start starts a program, and waits until it is ready. It ends with ctx.
-	start(ctx context.Context, s program, notify func(string)) (*process, error)
-}
-
 // cluster runs programs as pods.
-type cluster struct {
-	node  *pods.Node
-	scale experiment.Scale
+type cluster struct{ node *pods.Node }
+
+// openCluster finds this machine in a cluster, and removes what an earlier run has left.
+func openCluster(ctx context.Context, client kubernetes.Interface, groups *cgroup.FS) (*cluster, error) {
+	node, err := pods.Open(ctx, client, groups)
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{node}, node.Clean(ctx)
 }
 
-// openCluster makes the services of a run pods.
-func (r *run) openCluster(ctx context.Context, client kubernetes.Interface) error {
-	node, err := pods.Open(ctx, client, r.machine.groups)
+func (c *cluster) start(ctx context.Context, s program) (*process, error) {
+	pod, err := c.node.Start(ctx, s.Spec)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("%s did not start: %w", s.title, err)
 	}
-	if r.builtInImage, err = pods.BuiltIn(); err != nil {
-		return err
-	}
-	r.place, r.inPods = cluster{node, r.scale}, true
-	return node.Clean(ctx)
-}
-
-func (c cluster) start(ctx context.Context, s program, _ func(string)) (*process, error) {
-	pod, err := c.node.Start(ctx, pods.Spec{Name: s.group, Image: s.image, Args: s.args, Dir: s.dir, Service: s.service, Scale: c.scale})
-	if err != nil {
-		return nil, fmt.Errorf("%s did not start: %w", s.name, err)
-	}
-	p := newProcess(s)
-	p.group = pod.Group
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer time.AfterFunc(startTimeout, func() { cancel(errLate) }).Stop()
-	go func() {
-		defer cancel(nil)
-		defer close(p.done)
+	p := &process{group: pod.Group}
+	run := func(ctx context.Context) error {
 		err := pod.Wait(ctx)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", s.name, err)
+			err = fmt.Errorf("%s: %w", s.title, err)
 		}
-		p.err = errors.Join(err, pod.Stop())
-	}()
-	lines := bufio.NewReader(pod.Output)
-	err = p.ready(ctx, s, lines)
-	go p.read(lines, pod.Output)
-	if err != nil {
-		cancel(err)
-		<-p.done
-		return nil, fmt.Errorf("%s did not start: %w", s.name, cmp.Or(p.err, context.Cause(ctx)))
+		return errors.Join(err, pod.Stop())
 	}
-	return p, nil
+	return p, p.start(ctx, s, pod.Output, run, func(context.Context) error { return nil })
 }
 
 // backgroundFor is how long the usage of the cluster's components is measured, and mostBackground
@@ -82,33 +55,33 @@ const (
 )
 
 // background returns the share of the CPUs that everything uses while no service runs.
-func (r *run) background(ctx context.Context) (float64, error) {
-	before, err := r.machine.usage(nil)
+func (l *lab) background(ctx context.Context) (float64, error) {
+	before, err := l.machine.usage(nil)
 	if err != nil {
 		return 0, err
 	}
 	if !sleep.For(ctx, backgroundFor) {
 		return 0, context.Cause(ctx)
 	}
-	after, err := r.machine.usage(nil)
+	after, err := l.machine.usage(nil)
 	if err != nil {
 		return 0, err
 	}
 	used := after.all - before.all - (after.generator - before.generator)
-	share := float64(used) / float64(after.at.Sub(before.at)) / float64(r.cpus.Len())
-	if share > max(mostBackground, float64(r.config.Foreign)) {
+	share := float64(used) / float64(after.at.Sub(before.at)) / float64(l.cpus.Len())
+	if share > max(mostBackground, float64(l.config.Foreign)) {
 		return 0, fmt.Errorf("%s of the CPUs are used although no service runs, too much for the components of a cluster: end other programs", experiment.Foreign.Format(share))
 	}
 	return share, nil
 }
 
 // findShared sets the CPUs that belong to no pod alone.
-func (r *run) findShared(running *services) error {
-	running.shared = r.cpus
+func (l *lab) findShared(running *services) error {
+	running.shared = l.cpus
 	for _, s := range running.all {
 		for _, group := range s.groups() {
 			if s.Policy == placement.Static {
-				own, err := r.machine.groups.Effective(group)
+				own, err := l.machine.groups.Effective(group)
 				if err != nil {
 					return fmt.Errorf("read the CPUs of %s: %w", s.Name, err)
 				}

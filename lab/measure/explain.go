@@ -16,17 +16,17 @@ const explainFor = 5 * time.Second
 // explainAll traces the scheduler once for each condition and load, in windows that are not
 // compared, because tracing costs time. Without a tracer there is no explanation.
 func (r *run) explainAll(ctx context.Context) (all []experiment.Explanation, err error) {
-	for _, at := range r.slots(0) {
-		e, err := r.explain(ctx, at)
+	for _, at := range r.setups {
+		e, err := r.explain(ctx, slot{at, 0})
 		if errors.Is(err, errors.ErrUnsupported) {
-			r.Progress(fmt.Sprintf("%s: where the time went is not known: %v", r.config.Name, err))
+			r.say(fmt.Sprintf("%s: where the time went is not known: %v", r.config.Name, err))
 			return nil, nil
 		}
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return all, cause
 		}
 		if err != nil {
-			return all, fmt.Errorf("trace condition %q: %w", at.condition.Name, err)
+			return all, fmt.Errorf("trace condition %q: %w", at.Condition, err)
 		}
 		all = append(all, e)
 	}
@@ -34,9 +34,9 @@ func (r *run) explainAll(ctx context.Context) (all []experiment.Explanation, err
 }
 
 func (r *run) explain(ctx context.Context, at slot) (e experiment.Explanation, err error) {
-	e = experiment.Explanation{Condition: at.condition.Name, Window: min(r.length, explainFor)}
-	if at.load != nil {
-		e.Load = at.load.Name
+	e = experiment.Explanation{Condition: at.Condition, Window: min(r.length, explainFor)}
+	if at.Load != nil {
+		e.Load = at.Load.Name
 	}
 	err = r.during(ctx, at, func(running *services) error {
 		seen, err := r.observe(ctx, at, running, e.Window)
@@ -63,7 +63,7 @@ func (r *run) observe(ctx context.Context, at slot, running *services, d time.Du
 		case <-started:
 		case <-ctx.Done():
 		}
-		_, err := r.sendFor(ctx, at, running, d, 0)
+		_, err := r.generator.send(ctx, at, running, d, 0)
 		sent <- err
 	}()
 	seen, err := schedtrace.Observe(ctx, r.machine.groups, schedtrace.Request{Groups: running.all[0].groups(), Duration: d, Started: func() { close(started) }}, schedtrace.Options{})

@@ -12,50 +12,14 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/scx"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// possible returns an experiment without the conditions that this machine, or a pod, cannot have.
-func possible(ctx context.Context, c experiment.Config, inPods bool) (experiment.Config, error) {
-	var lacking map[experiment.Priority]string
-	reasons := map[string]string{}
-	for _, condition := range c.Conditions {
-		services, err := condition.In(c.Services)
-		if err != nil {
-			return c, err
-		}
-		for _, s := range services {
-			var why string
-			switch {
-			case s.Count() == 0:
-			case inPods:
-				why = pods.Unsupported(s)
-			case s.Priority.OfNode():
-				if lacking == nil {
-					if lacking, err = lackingPriorities(ctx); err != nil {
-						return c, err
-					}
-				}
-				why = lacking[s.Priority]
-			}
-			if why != "" {
-				reasons[condition.Name] = why
-			}
-		}
-	}
-	return c.Without(reasons)
-}
-
 // lackingPriorities returns why this machine lacks priorities, in words for users.
-func lackingPriorities(ctx context.Context) (map[experiment.Priority]string, error) {
-	m, err := openMachine()
-	if err != nil {
-		return nil, err
-	}
+func (m machine) lackingPriorities(ctx context.Context) (map[experiment.Priority]string, error) {
 	parents, err := m.groups.Parents(cgroup.CPU)
 	if err != nil {
 		return nil, err
@@ -89,20 +53,20 @@ type behind struct {
 
 // putBehind puts a service behind the others by the mechanism that is its priority. It returns nil
 // if the settings of its groups, or nothing at all, does that.
-func (r *run) putBehind(s *service) (*behind, error) {
-	groups := r.machine.groups
+func (c controller) putBehind(s *service) (*behind, error) {
+	groups := c.machine.groups
 	switch {
 	case s.Count() == 0:
 		return nil, nil
 	case s.Priority == experiment.CoreScheduling:
-		cookies, err := priority.OpenCookies(groups, filepath.Join(r.temporary, "cookie"))
+		cookies, err := priority.OpenCookies(groups, filepath.Join(c.dir, "cookie"))
 		if err != nil {
 			return nil, err
 		}
 		give := func() error { return cookies.Give(s.groups()) }
 		return &behind{give, func() error { return nil }}, give() // the cookie ends with its threads
 	case s.Priority == experiment.SchedExt:
-		scheduler, err := r.loadScheduler(s)
+		scheduler, err := c.loadScheduler(s)
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +86,7 @@ func (r *run) putBehind(s *service) (*behind, error) {
 }
 
 // loadScheduler loads a scheduler for a service, and attaches it.
-func (r *run) loadScheduler(s *service) (*scx.Scheduler, error) {
+func (c controller) loadScheduler(s *service) (*scx.Scheduler, error) {
 	machine, _, err := sysfs.Host(cpuset.Set{})
 	if err != nil {
 		return nil, fmt.Errorf("read the topology: %w", err)
@@ -133,7 +97,7 @@ func (r *run) loadScheduler(s *service) (*scx.Scheduler, error) {
 	}
 	var pods []scx.Pod
 	for _, group := range s.groups() {
-		id, errGroup := r.machine.groups.Inode(cgroup.CPU, group)
+		id, errGroup := c.machine.groups.Inode(cgroup.CPU, group)
 		err = errors.Join(err, errGroup)
 		pods = append(pods, scx.Pod{Group: id, Weight: 100})
 	}

@@ -20,7 +20,8 @@ import (
 // TestPutBehind puts a program behind others by the mechanisms that this machine has.
 func TestPutBehind(t *testing.T) {
 	groups := cgrouptest.OpenHost(t)
-	lacking, err := lackingPriorities(t.Context())
+	machine := machine{groups: groups}
+	lacking, err := machine.lackingPriorities(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +60,8 @@ func TestPutBehind(t *testing.T) {
 				}
 			})
 			first := program()
-			r := &run{machine: machine{groups: groups}, temporary: t.TempDir()}
 			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*process{{group: group}}}
-			end, err := r.control(t.Context(), &services{all: []*service{one}})
+			end, err := controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}})
 			if err != nil {
 				t.Fatal(err)
 			}

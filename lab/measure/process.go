@@ -15,15 +15,37 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/workload"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
 )
 
-// process is a program in a control group of its own.
+// program is a program to start.
+type program struct {
+	pods.Spec // Name is the unique part of the name of its group; the rest is that of a pod
+	command   []string
+	// Built-in programs print a line when they are ready. Of others, this is the address on which
+	// they listen, or "" if they do not.
+	builtIn bool
+	address string
+	path    string        // of the URL of its requests, without the leading slash
+	title   string        // for messages
+	wanted  cgroup.Wanted // settings of the group, which are those of the service
+	output  io.Writer     // of a program that is not built in; may be nil
+}
+
+// startProgram starts a program, and waits until it is ready. It ends with ctx.
+func (l *launcher) startProgram(ctx context.Context, one program) (*process, error) {
+	if l.cluster != nil {
+		return l.cluster.start(ctx, one)
+	}
+	return l.machine.start(ctx, one, l.say)
+}
+
+// process is a running program.
 type process struct {
-	name    string
+	title   string
 	group   string
 	address string        // of a server; the last word of the first line that the program prints
 	done    chan struct{} // closed when it has ended and its group was removed
@@ -38,69 +60,58 @@ type process struct {
 	silent   chan struct{} // closed when the program will print no more
 }
 
-func newProcess(s program) *process {
-	return &process{name: s.name, done: make(chan struct{}), finished: make(chan float64, 1), silent: make(chan struct{})}
-}
-
-// program is a program to start.
-type program struct {
-	command []string
-	// Built-in programs print a line when they are ready. Of others, this is the address on which
-	// they listen, or "" if they do not.
-	builtIn bool
-	address string
-	// What a pod runs instead of the command: an image with arguments, with a directory of this
-	// machine.
-	image string
-	args  []string
-	dir   string
-
-	name    string // for messages
-	group   string // unique part of the name of its group, or the name of its pod
-	service experiment.Service
-	wanted  cgroup.Wanted // settings of the group, which are those of the service
-	output  io.Writer     // of a program that is not built in; may be nil
-}
-
-// start starts a program, and waits until it is ready. It ends with ctx.
+// start starts a program in a control group of its own.
 func (m machine) start(ctx context.Context, s program, notify func(string)) (*process, error) {
-	p := newProcess(s)
 	output, input, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.name, err)
+		return nil, fmt.Errorf("start %s: %w", s.title, err)
 	}
 	stdout := s.output
 	if s.builtIn {
 		stdout = input
 	}
+	p := &process{}
+	run := func(ctx context.Context) (err error) {
+		defer input.Close()
+		p.result, err = confine.Run(ctx, confine.Spec{Name: s.Name, Path: s.command[0], Args: s.command, Stdout: stdout, Stderr: os.Stderr,
+			Settings: s.wanted, CPUs: func(room confine.Room) (cpuset.Set, error) { return chosen(room, s.wanted.CPUs) }, Notify: notify})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", s.title, err)
+		case !p.result.Terminated:
+			return fmt.Errorf("%s ended with status %d", s.title, p.result.ExitStatus)
+		}
+		return nil
+	}
+	return p, p.start(ctx, s, output, run, func(ctx context.Context) (err error) {
+		p.group, err = m.groupOf(ctx, p, s.Name)
+		return err
+	})
+}
+
+// start calls run, and waits until the program of which it reads the output is ready, and was
+// located.
+func (p *process) start(ctx context.Context, s program, output io.ReadCloser, run, locate func(context.Context) error) error {
+	p.title, p.done, p.finished, p.silent = s.title, make(chan struct{}), make(chan float64, 1), make(chan struct{})
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer time.AfterFunc(startTimeout, func() { cancel(errLate) }).Stop()
 	go func() {
 		defer cancel(nil)
 		defer close(p.done)
-		defer input.Close()
-		var err error
-		p.result, err = confine.Run(ctx, confine.Spec{Name: s.group, Path: s.command[0], Args: s.command, Stdout: stdout, Stderr: os.Stderr,
-			Settings: s.wanted, CPUs: func(room confine.Room) (cpuset.Set, error) { return chosen(room, s.wanted.CPUs) }, Notify: notify})
-		switch {
-		case err != nil:
-			p.err = fmt.Errorf("%s: %w", s.name, err)
-		case !p.result.Terminated:
-			p.err = fmt.Errorf("%s ended with status %d", s.name, p.result.ExitStatus)
-		}
+		p.err = run(ctx)
 	}()
 	lines := bufio.NewReader(output)
-	err = p.ready(ctx, s, lines)
+	err := p.ready(ctx, s, lines)
 	go p.read(lines, output)
 	if err == nil {
-		p.group, err = m.groupOf(ctx, p, s.group)
+		err = locate(ctx)
 	}
 	if err != nil {
 		cancel(err)
 		<-p.done
-		return nil, fmt.Errorf("%s did not start: %w", s.name, cmp.Or(p.err, context.Cause(ctx)))
+		return fmt.Errorf("%s did not start: %w", s.title, cmp.Or(p.err, context.Cause(ctx)))
 	}
-	return p, nil
+	return nil
 }
 
 var errLate = fmt.Errorf("it was not ready after %v", startTimeout)
@@ -195,7 +206,7 @@ func (m machine) groupOf(ctx context.Context, p *process, name string) (group st
 		return i >= 0, nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", p.name, err)
+		return "", fmt.Errorf("%s: %w", p.title, err)
 	}
 	return group, nil
 }

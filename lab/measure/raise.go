@@ -15,10 +15,10 @@ import (
 
 // raise raises and lowers the quotas of a service until ctx ends, as the agent does for its
 // containers.
-func (r *run) raise(ctx context.Context, s *service) error {
+func (c controller) raise(ctx context.Context, s *service) error {
 	policy := api.BuiltInCeiling().Burst.Policy
 	policy.Mode = burst.Quota
-	base := s.Limits(r.scale)
+	base := s.Limits()
 	if base.Burst > 0 {
 		policy.Mode = burst.Auto
 	}
@@ -26,17 +26,17 @@ func (r *run) raise(ctx context.Context, s *service) error {
 	containers := map[string]*burst.Container{}
 	stats := map[string]cgroup.Stat{}
 	for _, group := range s.groups() {
-		containers[group] = &burst.Container{ID: group, Base: base, Policy: policy, Present: base, CPUs: r.cpus}
+		containers[group] = &burst.Container{ID: group, Base: base, Policy: policy, Present: base, CPUs: c.cpus}
 	}
 	begun, last := time.Now(), time.Now()
-	idle, err := r.machine.idle()
+	idle, err := c.machine.idle()
 	if err != nil {
 		return err
 	}
 	for sleep.For(ctx, tickEvery) {
 		now := time.Now()
 		tick := burst.Tick{Now: now.Sub(begun), Interval: now.Sub(last)}
-		after, err := r.machine.idle()
+		after, err := c.machine.idle()
 		if err != nil {
 			return err
 		}
@@ -45,22 +45,22 @@ func (r *run) raise(ctx context.Context, s *service) error {
 		}
 		idle, last = after, now
 		for _, group := range s.groups() {
-			c := containers[group]
-			if c.Sample, err = r.machine.since(group, stats, tick.Interval); err != nil {
+			one := containers[group]
+			if one.Sample, err = c.machine.since(group, stats, tick.Interval); err != nil {
 				return err
 			}
-			tick.Containers = append(tick.Containers, *c)
+			tick.Containers = append(tick.Containers, *one)
 		}
 		for i, decision := range controller.Step(&tick, nil) {
-			c := containers[tick.Containers[i].ID]
-			c.Writes = 0
+			one := containers[tick.Containers[i].ID]
+			one.Writes = 0
 			if !decision.Write {
 				continue
 			}
-			if err := r.machine.groups.Apply(map[string]cgroup.Wanted{c.ID: {Quota: &decision.Quota}}).Err(); err != nil {
+			if err := c.machine.groups.Apply(map[string]cgroup.Wanted{one.ID: {Quota: &decision.Quota}}).Err(); err != nil {
 				return err
 			}
-			c.Present.Quota, c.Writes = decision.Quota, 1
+			one.Present.Quota, one.Writes = decision.Quota, 1
 		}
 	}
 	return nil

@@ -1,21 +1,18 @@
 package measure
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
-	"pinfold.dev/pinfold/linux/owned"
-	"pinfold.dev/pinfold/tracefile"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // Options are the options of a run.
@@ -33,168 +30,63 @@ type Options struct {
 	Cluster kubernetes.Interface
 }
 
-// Names of the files of a run.
-const (
-	resultFile = "result.jsonl"
-	usageFile  = "usage.parquet"
-)
-
-// run is a run of an experiment.
-type run struct {
-	Options
-	config       experiment.Config
-	scale        experiment.Scale
-	machine      machine
-	place        place
-	inPods       bool // place is the cluster
-	builtInImage string
-	cpus         cpuset.Set
-	environment  experiment.Environment
-	rounds       int
-	length       time.Duration // of a window
-	began        time.Time
-	every        map[string]time.Duration           // between requests, by load
-	started      int                                // programs
-	sites        int                                // of web servers
-	temporary    string                             // directory of these sites
-	real         map[experiment.Program]realProgram // those that no built-in one replaces
-	loop         float64                            // nanoseconds of CPU time of an iteration in Apache
-	lines        *experiment.Writer
-	recording    tracefile.Recorder
-}
-
-// slot is a window to measure.
-type slot struct {
-	round     int // -1 for a measurement before the first round, whose samples are not kept
-	condition experiment.Condition
-	load      *experiment.Load
-}
-
 // Run measures an experiment. If ctx ends, it keeps what was measured, and returns the cause.
 func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
-	if c, err = possible(ctx, c, o.Cluster != nil); err != nil {
-		return err
-	}
-	if err := c.Check(); err != nil {
-		return err
-	}
 	unlock, err := lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	r := &run{Options: o, config: c, rounds: c.Rounds, length: c.Window.Duration, every: map[string]time.Duration{}}
-	if o.Quick {
-		r.rounds, r.length = c.Quick.Rounds, c.Quick.Window.Duration
-	}
-	r.rounds = cmp.Or(o.Rounds, r.rounds)
-	if err := r.prepare(ctx); err != nil {
-		return err
-	}
-	if r.temporary, err = os.MkdirTemp("", "pinfold-lab-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(r.temporary)) }()
-	if err := os.Chmod(r.temporary, 0o755); err != nil { // the workers of Apache are another user
-		return err
-	}
-	return r.record(func() (explained []experiment.Explanation, err error) {
-		if err := r.measureAll(ctx); err != nil {
-			return nil, err
-		}
-		return r.explainAll(ctx)
-	})
-}
-
-// prepare finds out what this machine has, and makes the programs available.
-func (r *run) prepare(ctx context.Context) (err error) {
-	if r.machine, err = openMachine(); err != nil {
-		return err
-	}
-	if r.cpus, err = r.machine.cpus(); err != nil {
-		return err
-	}
-	r.environment = r.machine.environment()
-	e := &r.environment
-	e.CPUs, e.Pinfold, e.Quick = r.cpus.Len(), r.Version, r.Quick
-	r.scale = experiment.Result{Config: r.config, Environment: *e}.Scale()
-	if r.place = r.machine; r.Cluster != nil {
-		e.Place = experiment.Cluster
-		if err := r.openCluster(ctx, r.Cluster); err != nil {
-			return err
-		}
-		if e.Background, err = r.background(ctx); err != nil {
-			return err
-		}
-	}
-	if err := r.checkSize(); err != nil {
-		return err
-	}
-	e.Programs, err = r.findPrograms()
-	return err
-}
-
-// record makes the directory of the run, and keeps there what measure measures, also if that fails.
-func (r *run) record(measure func() ([]experiment.Explanation, error)) (err error) {
-	if err := owned.Make(filepath.Dir(r.Dir), 0o755); err != nil {
-		return err
-	}
-	if err := os.Mkdir(r.Dir, 0o755); err != nil {
-		return fmt.Errorf("make the directory of the run: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(r.Dir, resultFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	prepared, err := prepare(ctx, c, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	if r.lines, err = experiment.NewWriter(file, r.config, r.environment); err != nil {
+	launcher, err := newLauncher(prepared, o)
+	if err != nil {
 		return err
 	}
-	r.began = r.environment.Started
-	output := tracefile.Output{Name: filepath.Join(r.Dir, usageFile)}
-	if r.recording, err = tracefile.Record(output, tracefile.Header{Start: r.began, Interval: recordEvery}); err != nil {
+	defer func() { err = errors.Join(err, launcher.close()) }()
+	archive, err := newArchive(o.Dir, prepared.config, prepared.environment)
+	if err != nil {
 		return err
 	}
-	explained, err := measure()
-	_, finished := r.recording.Finish()
-	if errors.Is(finished, tracefile.ErrEmpty) {
-		finished = nil
-	}
-	return errors.Join(err, r.lines.End(explained, err), finished)
+	r := &run{prepared, launcher, &generator{launcher, map[string]time.Duration{}}, archive}
+	explained, err := r.measureAll(ctx)
+	return archive.end(explained, err)
 }
 
-// slots returns the windows of a round.
-func (r *run) slots(round int) (all []slot) {
-	for _, c := range r.config.Conditions {
-		for i := range r.config.Loads {
-			all = append(all, slot{round, c, &r.config.Loads[i]})
-		}
-		if len(r.config.Loads) == 0 {
-			all = append(all, slot{round, c, nil})
-		}
-	}
-	return all
+// run is the order in which windows are measured.
+type run struct {
+	*lab
+	launcher  *launcher
+	generator *generator
+	archive   *archive
 }
 
-// measureAll measures all rounds.
-func (r *run) measureAll(ctx context.Context) error {
-	if err := r.calibrateLoops(ctx); err != nil {
-		return err
+// slot is a window to measure.
+type slot struct {
+	experiment.Setup
+	round int // -1 for a measurement before the first round, which is not kept
+}
+
+// measureAll measures all rounds, and then where the time went.
+func (r *run) measureAll(ctx context.Context) ([]experiment.Explanation, error) {
+	if err := r.launcher.calibrate(ctx); err != nil {
+		return nil, err
 	}
 	if err := r.calibrate(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	random := rand.New(rand.NewPCG(r.config.Seed, 1))
-	progress := progress{begun: time.Now(), say: r.Progress, name: r.config.Name, total: r.rounds * len(r.slots(0))}
+	progress := progress{begun: time.Now(), say: r.say, name: r.config.Name, total: r.rounds * len(r.setups)}
 	for round := range r.rounds {
-		slots := r.slots(round)
-		for _, i := range random.Perm(len(slots)) {
-			if err := r.measureUndisturbed(ctx, slots[i], &progress); err != nil {
-				return err
+		for _, i := range random.Perm(len(r.setups)) {
+			if err := r.measureUndisturbed(ctx, slot{r.setups[i], round}, &progress); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return r.explainAll(ctx)
 }
 
 // measureUndisturbed measures a window, again if it was disturbed.
@@ -205,9 +97,9 @@ func (r *run) measureUndisturbed(ctx context.Context, at slot, progress *progres
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
-			return fmt.Errorf("condition %q: %w", at.condition.Name, err)
+			return fmt.Errorf("condition %q: %w", at.Condition, err)
 		}
-		if err := r.lines.Window(w); err != nil {
+		if err := r.archive.add(w); err != nil {
 			return err
 		}
 		if w.Disturbed == "" || try == r.config.Repeated {
@@ -215,6 +107,99 @@ func (r *run) measureUndisturbed(ctx context.Context, at slot, progress *progres
 			return nil
 		}
 	}
+}
+
+// window measures one window.
+func (r *run) window(ctx context.Context, at slot) (w measured, err error) {
+	w.Window = experiment.Window{Round: at.round, Condition: at.Condition, Figures: map[experiment.Figure]float64{}}
+	if at.Load != nil {
+		w.Load = at.Load.Name
+	}
+	err = r.during(ctx, at, func(running *services) error {
+		m, err := begin(ctx, r.lab, running)
+		if err != nil {
+			return err
+		}
+		defer m.recorder.cancel()
+		client := time.Duration(0)
+		if at.Load == nil {
+			err = running.wait(ctx, w.Figures, r.length)
+		} else {
+			client, err = r.request(ctx, &w, at, running)
+		}
+		if err != nil {
+			return err
+		}
+		return m.end(&w, client)
+	})
+	return w, err
+}
+
+// during runs the services of a setup, and calls measure when they have been under load for a
+// while.
+func (r *run) during(ctx context.Context, at slot, measure func(*services) error) (err error) {
+	running, err := r.launcher.start(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(running.stop(), err) }()
+	if r.cluster == nil { // an agent does that for pods
+		endControl, err := controller{r.machine, r.cpus, r.launcher.dir}.start(ctx, running)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, endControl()) }()
+	}
+	defer func() { err = errors.Join(err, r.machine.schedule(unix.SCHED_NORMAL, 0, r.cpus)) }()
+	if _, err := r.generator.send(ctx, at, running, at.Settle, settleSeed); err != nil {
+		return err
+	}
+	if err := r.machine.schedule(unix.SCHED_RR, 1, running.shared); err != nil {
+		return err
+	}
+	// Periods of the program "demand" begin at these times, and those of a recording should.
+	if !sleep.For(ctx, time.Until(time.Now().Truncate(trace.DefaultPeriod).Add(trace.DefaultPeriod))) {
+		return context.Cause(ctx)
+	}
+	return measure(running)
+}
+
+// request sends the load of a window and adds what it has measured. It returns the CPU time of a
+// load generator that is another program.
+func (r *run) request(ctx context.Context, w *measured, at slot, running *services) (time.Duration, error) {
+	s, err := r.generator.send(ctx, at, running, r.length, 0)
+	if err != nil {
+		return 0, err
+	}
+	if s.figures[experiment.Calls] == 0 {
+		return 0, errors.New("no request was answered")
+	}
+	w.Figures, w.Disturbed = s.figures, s.failed
+	w.Latencies, err = histogram(s.latencies)
+	return s.client, err
+}
+
+// calibrate finds the interval between the requests of random loads, with the first condition. A
+// busy service needs less CPU time for each request, so the last measurement is with that interval.
+func (r *run) calibrate(ctx context.Context) error {
+	for _, s := range r.setups {
+		if s.Load == nil || s.Load.Client != experiment.Random || s.Condition != r.setups[0].Condition {
+			continue
+		}
+		cpu := time.Millisecond
+		for range 3 {
+			r.generator.every[s.Load.Name] = time.Duration(float64(cpu) / float64(s.Load.Use) / float64(r.cpus.Len()))
+			w, err := r.window(ctx, slot{s, -1})
+			if err != nil {
+				return fmt.Errorf("measure the CPU time of a request: %w", err)
+			}
+			cpu = time.Duration(w.Figures[experiment.Used] / w.Figures[experiment.Calls] * float64(time.Second))
+			if cpu <= 0 {
+				return errors.New("measure the CPU time of a request: the service used none")
+			}
+		}
+	}
+	return nil
 }
 
 // progress says how far a run is.
@@ -242,28 +227,4 @@ func (p *progress) done(disturbed string) {
 		text += ": " + disturbed
 	}
 	p.say(text)
-}
-
-// calibrate finds the interval between the requests of random loads, with the first condition. A
-// busy service needs less CPU time for each request, so the last measurement is with that interval.
-func (r *run) calibrate(ctx context.Context) error {
-	for i := range r.config.Loads {
-		l := r.config.Loads[i]
-		if l.Client != experiment.Random {
-			continue
-		}
-		cpu := time.Millisecond
-		for range 3 {
-			r.every[l.Name] = time.Duration(float64(cpu) / float64(l.Use) / float64(r.cpus.Len()))
-			w, err := r.window(ctx, slot{-1, r.config.Conditions[0], &l})
-			if err != nil {
-				return fmt.Errorf("measure the CPU time of a request: %w", err)
-			}
-			cpu = time.Duration(w.Figures[experiment.Used] / w.Figures[experiment.Calls] * float64(time.Second))
-			if cpu <= 0 {
-				return errors.New("measure the CPU time of a request: the service used none")
-			}
-		}
-	}
-	return nil
 }

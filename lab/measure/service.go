@@ -1,14 +1,16 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"net/http"
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -30,37 +32,33 @@ func (s *service) groups() []string {
 // services are the programs of a window.
 type services struct {
 	all    []*service
-	shared cpuset.Set    // CPUs that belong to no service alone
-	client time.Duration // CPU time of a load generator that is a program of its own
+	shared cpuset.Set // CPUs that belong to no service alone
 	cancel context.CancelFunc
 }
 
 // start starts the services of a window.
-func (r *run) start(ctx context.Context, at slot) (*services, error) {
-	wanted, err := at.condition.In(r.config.Services)
-	if err != nil {
-		return nil, err
-	}
-	settings, shared := make([]cgroup.Wanted, len(wanted)), r.cpus
-	if !r.inPods {
-		if settings, shared, err = r.settings(wanted); err != nil {
+func (l *launcher) start(ctx context.Context, at slot) (*services, error) {
+	settings, shared := make([]cgroup.Wanted, len(at.Services)), l.cpus
+	if l.cluster == nil {
+		var err error
+		if settings, shared, err = l.settings(at.Services); err != nil {
 			return nil, err
 		}
 	}
 	if shared.IsEmpty() { // without a load, this process does next to nothing
-		shared = r.cpus
+		shared = l.cpus
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	started := &services{shared: shared, cancel: cancel}
-	for i, s := range wanted {
+	for i, s := range at.Services {
 		one := &service{Service: s}
 		started.all = append(started.all, one)
-		if err := r.startReplicas(ctx, one, settings[i], at.round); err != nil {
+		if err := l.startReplicas(ctx, one, settings[i], l.seed(at.round)); err != nil {
 			return nil, errors.Join(err, started.stop())
 		}
 	}
-	if r.inPods {
-		if err := r.findShared(started); err != nil {
+	if l.cluster != nil {
+		if err := l.findShared(started); err != nil {
 			return nil, errors.Join(err, started.stop())
 		}
 	}
@@ -68,30 +66,83 @@ func (r *run) start(ctx context.Context, at slot) (*services, error) {
 }
 
 // startReplicas starts the replicas of a service, the last first, because each may call the next.
-func (r *run) startReplicas(ctx context.Context, s *service, settings cgroup.Wanted, round int) error {
+func (l *launcher) startReplicas(ctx context.Context, s *service, settings cgroup.Wanted, seed uint64) error {
 	next := ""
 	for i := range s.Count() {
-		one, path, err := r.program(s.Service, next, r.seed(round)+uint64(i)<<16)
+		one, err := l.program(s.Service, next, seed+uint64(i)<<16)
 		if err != nil {
 			return err
 		}
-		r.started++
-		one.name, one.group = fmt.Sprintf("%s %d", s.Name, i+1), fmt.Sprintf("lab-%d-%d", os.Getpid(), r.started)
-		one.wanted = settings
-		p, err := r.place.start(ctx, one, r.Progress)
+		one.title, one.wanted = fmt.Sprintf("%s %d", s.Name, i+1), settings
+		p, err := l.startProgram(ctx, one)
 		if err != nil {
 			return err
 		}
 		s.replicas = append([]*process{p}, s.replicas...)
 		if p.address != "" {
 			next = "http://" + p.address + "/"
-			s.url = next + path
+			s.url = next + one.path
 		}
 		if !s.Chain {
 			next = ""
 		}
 	}
 	return nil
+}
+
+// sender returns a sender of requests to a service. nginx compresses its page for each of them.
+func (s *service) sender() (*load.HTTP, error) {
+	sender, err := load.NewHTTP(s.url)
+	if err != nil {
+		return nil, err
+	}
+	if s.Request.Hash > 0 {
+		sender.Header = http.Header{"Accept-Encoding": {"gzip"}}
+	}
+	return sender, nil
+}
+
+// wait waits for a window without load: until its time is over, or until a program has finished. It
+// adds the work that was done.
+func (s *services) wait(ctx context.Context, figures map[experiment.Figure]float64, d time.Duration) error {
+	first := s.all[0]
+	var over <-chan time.Time
+	if first.Program != experiment.Pi {
+		over = time.After(d)
+	}
+	select {
+	case <-over:
+	case seconds := <-first.replicas[0].finished:
+		figures[experiment.Elapsed] = seconds
+	case <-first.replicas[0].done:
+		return cmp.Or(first.replicas[0].err, errEnded)
+	case <-first.replicas[0].silent:
+		return fmt.Errorf("%s: its output has ended", first.replicas[0].title)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	work, printed := 0.0, true
+	for _, p := range first.replicas {
+		amounts := p.take()
+		work, printed = work+mean(amounts), printed && len(amounts) > 0
+	}
+	if !printed { // too short a window, or all of it throttled
+		return nil
+	}
+	switch first.Program {
+	case experiment.Cycles, experiment.Batch:
+		figures[experiment.Goodput] = work
+	case experiment.Demand:
+		figures[experiment.Backlog] = work / float64(len(first.replicas))
+	}
+	return nil
+}
+
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v / float64(len(values))
+	}
+	return sum
 }
 
 // stop ends all programs and removes their groups. It returns why programs have ended before.

@@ -94,7 +94,8 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 	if w.Load != "" {
 		facts = append(facts, "load: "+plain(w.Load))
 	}
-	if limit, ok := r.limit(condition); ok {
+	service, _ := r.Result.First(condition.Name) // Config.Check has accepted it
+	if limit, ok := service.Limits().CPUs(); ok {
 		facts = append(facts, fmt.Sprintf("limit (dashed): %s", quantity.CPUs(limit)))
 		c.References = []chart.Reference{{Value: limit}}
 	}
@@ -102,22 +103,10 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 	return c
 }
 
-// limit returns the limit of the first service in CPUs, and false without one.
-func (r Run) limit(condition experiment.Condition) (float64, bool) {
-	services, err := condition.In(r.Result.Config.Services)
-	if err != nil {
-		return 0, false
-	}
-	return services[0].Limits(r.Result.Scale()).CPUs()
-}
-
 // samples returns the valid samples of the first service at the beginning of a window, in sequences
 // without gaps.
 func (r Run) samples(w experiment.Window) [][]trace.Sample {
-	group := "/" + w.Condition + "/" + r.Result.Config.Services[0].Name
-	if w.Load != "" {
-		group = "/" + w.Condition + "/" + w.Load + "/" + r.Result.Config.Services[0].Name
-	}
+	group := w.Group(r.Result.Config.Services[0].Name)
 	i := slices.IndexFunc(r.Usage.Series, func(s trace.Series) bool { return s.Group == group })
 	if i < 0 {
 		return nil

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,15 +15,15 @@ import (
 
 // settings returns the settings of the groups of services, and the CPUs that belong to no service
 // alone.
-func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, shared cpuset.Set, err error) {
-	cpus, shared, err := assign(services, r.scale, r.cpus)
+func (l *lab) settings(services []experiment.Service) (wanted []cgroup.Wanted, shared cpuset.Set, err error) {
+	cpus, shared, err := assign(services, l.cpus)
 	if err != nil {
 		return nil, shared, err
 	}
 	wanted = make([]cgroup.Wanted, len(services))
 	identities := slices.ContainsFunc(services, func(s experiment.Service) bool { return s.Priority == experiment.GroupIdentity })
 	for i, s := range services {
-		limits := s.Limits(r.scale)
+		limits := s.Limits()
 		w := cgroup.Wanted{CPUs: &cpus[i]}
 		if limits.Quota != bandwidth.Unlimited {
 			w.Quota, w.Period, w.Burst = &limits.Quota, &limits.Period, &limits.Burst
@@ -33,7 +32,7 @@ func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		case experiment.Idle, experiment.CoreScheduling, experiment.SchedExt:
 			w.Idle = new(true)
 		case experiment.Least:
-			w.Weight = new(leastWeight(r.machine.groups.Layout().CPU))
+			w.Weight = new(leastWeight(l.machine.groups.Layout().CPU))
 		case experiment.GroupIdentity:
 			w.BVT = new(colocation.BatchIdentity)
 		case "":
@@ -44,24 +43,6 @@ func (r *run) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		wanted[i] = w
 	}
 	return wanted, shared, nil
-}
-
-// checkSize returns an error if the machine has too few CPUs for a condition.
-func (r *run) checkSize() error {
-	for _, condition := range r.config.Conditions {
-		services, err := condition.In(r.config.Services)
-		if err != nil {
-			return err
-		}
-		_, shared, err := r.settings(services)
-		if err == nil && shared.IsEmpty() && len(r.config.Loads) > 0 {
-			err = errors.New("no CPU is left for the load generator: this machine is too small")
-		}
-		if err != nil {
-			return fmt.Errorf("condition %q: %w", condition.Name, err)
-		}
-	}
-	return nil
 }
 
 // leastWeight returns the least weight, which pods of QoS class BestEffort have.
@@ -82,11 +63,11 @@ func (m machine) mostWeight() cgroup.Weight {
 
 // assign returns the CPUs of each service, and those that are shared. Those of static services
 // belong to them alone.
-func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Set) (cpus []cpuset.Set, shared cpuset.Set, err error) {
+func assign(services []experiment.Service, all cpuset.Set) (cpus []cpuset.Set, shared cpuset.Set, err error) {
 	cpus, shared = make([]cpuset.Set, len(services)), all
 	for i, s := range services {
 		if s.Policy == placement.Static && s.Count() > 0 {
-			own, err := cpusFor(shared, placement.Static, s, scale)
+			own, err := cpusFor(shared, placement.Static, s)
 			if err != nil {
 				return nil, shared, err
 			}
@@ -99,9 +80,9 @@ func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Se
 		case shared.IsEmpty():
 			err = fmt.Errorf("service %q: no CPU is left for it: this machine is too small", s.Name)
 		case s.Policy == placement.StaticBurst:
-			cpus[i], err = cpusFor(shared, placement.StaticBurst, s, scale)
+			cpus[i], err = cpusFor(shared, placement.StaticBurst, s)
 		case s.CPUs.Value > 0:
-			cpus[i] = last(shared, min(shared.Len(), s.CPUs.Count(scale)))
+			cpus[i] = last(shared, min(shared.Len(), s.CPUs.Count()))
 		default:
 			cpus[i] = shared
 		}
@@ -113,12 +94,12 @@ func assign(services []experiment.Service, scale experiment.Scale, all cpuset.Se
 }
 
 // cpusFor chooses CPUs for a service as the scheduler does.
-func cpusFor(free cpuset.Set, policy placement.Policy, s experiment.Service, scale experiment.Scale) (cpuset.Set, error) {
+func cpusFor(free cpuset.Set, policy placement.Policy, s experiment.Service) (cpuset.Set, error) {
 	machine, _, err := sysfs.Host(free)
 	if err != nil {
 		return cpuset.Set{}, fmt.Errorf("read the topology: %w", err)
 	}
-	result, err := placement.NewIndex(machine).Place(free, placement.Request{CPUs: s.Limit.Count(scale), Policy: policy})
+	result, err := placement.NewIndex(machine).Place(free, placement.Request{CPUs: s.Limit.Count(), Policy: policy})
 	if err != nil {
 		return cpuset.Set{}, fmt.Errorf("service %q: %w", s.Name, err)
 	}

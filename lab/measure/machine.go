@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 // machine is what an experiment reads of this machine.
@@ -29,6 +30,20 @@ func openMachine() (m machine, err error) {
 		return m, fmt.Errorf("open /proc: %w", err)
 	}
 	return m, nil
+}
+
+// cpus returns the CPUs that programs may use.
+func (m machine) cpus() (cpuset.Set, error) {
+	parents, err := m.groups.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	effective, err := m.groups.Within(parents.Groups).Effective("/")
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	own, err := sysfs.Affinity()
+	return effective.Intersection(own), err
 }
 
 // usage is CPU time since the beginning.

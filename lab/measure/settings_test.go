@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
@@ -21,8 +20,11 @@ func TestSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := run{config: config, machine: machine, cpus: cpuset.Of(0), scale: experiment.Scale{CPUs: 1, Full: config.CPUs}}
-		err = r.checkSize()
+		l := lab{config: config, machine: machine, cpus: cpuset.Of(0)}
+		if l.setups, err = config.Setups(1); err != nil {
+			t.Fatal(err)
+		}
+		err = l.checkSize()
 		if small := err != nil && strings.Contains(err.Error(), "this machine is too small"); small != (name == "binding") || err != nil && !small {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
-	"pinfold.dev/pinfold/tracefile"
 )
 
 // recordEvery is the interval of samples of usage.
@@ -72,22 +70,4 @@ func (r *recorder) end() ([]trace.Series, error) {
 		return nil, fmt.Errorf("sample usage: %w", err)
 	}
 	return r.series, nil
-}
-
-// keep writes a window with its samples.
-func (r *run) keep(w *experiment.Window, services []*service, series []trace.Series, began time.Time) error {
-	offset := began.Sub(r.began)
-	for i, s := range services {
-		group := "/" + w.Condition + "/" + s.Name
-		if w.Load != "" {
-			group = "/" + w.Condition + "/" + w.Load + "/" + s.Name
-		}
-		for _, sample := range series[i].Samples {
-			sample.At += offset
-			if err := r.recording.Append(&tracefile.Row{Group: group, Sample: sample}); err != nil {
-				return fmt.Errorf("keep the usage: %w", err)
-			}
-		}
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -16,24 +17,28 @@ import (
 // budgetFloor is what a service with a budget gets in any case.
 const budgetFloor = quantity.CPUs(0.1)
 
-// control begins to do for services what the agent does for pods: to write the quotas of those that
-// have a budget, or whose quota may be raised, and to put others behind the rest.
-func (r *run) control(ctx context.Context, running *services) (end func() error, err error) {
-	if r.inPods {
-		return func() error { return nil }, nil
-	}
+// controller does for services what the agent does for pods.
+type controller struct {
+	machine machine
+	cpus    cpuset.Set
+	dir     string // for files
+}
+
+// start begins to write the quotas of services that have a budget, or whose quota may be raised, and
+// to put others behind the rest.
+func (c controller) start(ctx context.Context, running *services) (end func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	errs := make([]error, len(running.all))
 	end = func() error { cancel(); group.Wait(); return errors.Join(errs...) }
 	for i, s := range running.all {
 		if s.Budget > 0 {
-			group.Go(func() { errs[i] = r.suppress(ctx, s) })
+			group.Go(func() { errs[i] = c.suppress(ctx, s) })
 		}
 		if s.Raise {
-			group.Go(func() { errs[i] = r.raise(ctx, s) })
+			group.Go(func() { errs[i] = c.raise(ctx, s) })
 		}
-		behind, err := r.putBehind(s)
+		behind, err := c.putBehind(s)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("put %s behind: %w", s.Name, err), end())
 		}
@@ -46,9 +51,9 @@ func (r *run) control(ctx context.Context, running *services) (end func() error,
 
 // suppress writes the quotas of a service with a budget until ctx ends, as the agent does for its
 // tier of batch pods.
-func (r *run) suppress(ctx context.Context, s *service) error {
+func (c controller) suppress(ctx context.Context, s *service) error {
 	budget := colocation.New(colocation.Config{Threshold: s.Budget, Floor: budgetFloor})
-	groups := r.machine.groups
+	groups := c.machine.groups
 	var all, own cgroup.Meter
 	begun := time.Now()
 	var last time.Time
@@ -61,7 +66,7 @@ func (r *run) suppress(ctx context.Context, s *service) error {
 		total, knownAll := all.Used(groups, everything)
 		used, knownOwn := own.Used(groups, s.groups())
 		now := time.Now()
-		tick := colocation.Tick{Now: now.Sub(begun), CPUs: r.cpus.Len(), Unsampled: last.IsZero() || !knownAll || !knownOwn}
+		tick := colocation.Tick{Now: now.Sub(begun), CPUs: c.cpus.Len(), Unsampled: last.IsZero() || !knownAll || !knownOwn}
 		if !tick.Unsampled {
 			tick.Others = quantity.CPUs(max(0, total-used)) / quantity.CPUs(now.Sub(last))
 		}
