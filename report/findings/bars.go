@@ -25,52 +25,42 @@ type barRow struct {
 
 // bars returns the bars of the figures that answer the question or were published.
 func (r Run) bars() []bars {
-	type chosen struct {
-		figure experiment.Figure
-		load   string
-	}
-	var done []chosen
 	var all []bars
+	done := map[experiment.Answer]bool{} // of all conditions
 	answers := slices.Clone(r.Result.Config.Answers)
 	for _, p := range r.Result.Config.Published {
 		answers = append(answers, p.Answer)
 	}
 	for _, a := range answers {
-		one := chosen{a.Figure, r.Result.Compare(a).Load}
-		if slices.Contains(done, one) {
-			continue
-		}
-		done = append(done, one)
-		if b := r.barsOf(one.figure, one.load); len(b.Rows) > 0 {
+		one := experiment.Answer{Figure: a.Figure, Load: r.Result.Compare(a).Load}
+		if b := r.barsOf(one.Figure, one.Load); !done[one] && len(b.Rows) > 0 {
 			all = append(all, b)
 		}
+		done[one] = true
 	}
 	return all
 }
 
 func (r Run) barsOf(f experiment.Figure, load string) bars {
 	b := bars{Title: label(f) + r.load(load)}
-	var values []experiment.Value
-	var colours []chart.Colour
+	var drawings []chart.Bar
 	full := 0.
 	for i, c := range r.Result.Config.Conditions {
 		v := r.Result.Value(f, c.Name, load)
 		if v.Rounds == 0 {
 			continue
 		}
-		full = max(full, v.Estimate)
+		one := chart.Bar{Parts: []chart.Part{{Value: v.Estimate, Colour: style(i).Colour}}}
 		if v.Bounded() {
-			full = max(full, v.High)
+			one.Low, one.High = v.Low, v.High
 		}
-		values, colours = append(values, v), append(colours, style(i).Colour)
+		full = max(full, v.Estimate, one.High)
+		drawings = append(drawings, one)
 		b.Rows = append(b.Rows, barRow{Name: plain(c.Name), Value: f.Format(v.Estimate), Interval: interval(f, v)})
 	}
-	for i, v := range values {
-		drawing := chart.Bar{Parts: []chart.Part{{Value: v.Estimate, Colour: colours[i]}}, Full: full}
-		if v.Bounded() {
-			drawing.Low, drawing.High = v.Low, v.High
-		}
-		b.Rows[i].Bar = drawing.HTML()
+	for i, one := range drawings {
+		one.Full = full
+		b.Rows[i].Bar = one.HTML()
 	}
 	return b
 }

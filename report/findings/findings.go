@@ -30,19 +30,16 @@ type findings struct {
 	Incomplete             string // why, "" if the run is complete
 	Answers                []string
 	Claims                 []claim
-	Tables                 []figureTable
+	Tables                 []table
 	Rounds                 string
-	Generators             []generatorRow
+	Generators             table
 	Disturbed              string
 	Reasons                []string // of disturbances
 	Notes                  []string
-	Environment            []fact
-	Config                 string // YAML
+	Environment            [][]string // names and values
+	Config                 string     // YAML
 	Command                string
 }
-
-// fact is a line of the environment.
-type fact struct{ Name, Value string }
 
 // findings returns what the run says.
 func (r Run) findings() (findings, error) {
@@ -55,7 +52,7 @@ func (r Run) findings() (findings, error) {
 		return findings{}, fmt.Errorf("experiment %q: write its configuration: %w", c.Name, err)
 	}
 	f := findings{
-		Name: plain(c.Name), Question: plain(c.Question), Source: plain(c.Source), Claims: r.claims(), Tables: r.tables(),
+		Name: plain(c.Name), Question: plain(c.Question), Source: plain(c.Source), Claims: r.claims(),
 		Rounds: r.rounds(), Generators: r.generators(), Environment: r.environment(), Config: string(config), Command: r.command(),
 	}
 	if !r.Result.Complete {
@@ -67,15 +64,9 @@ func (r Run) findings() (findings, error) {
 	for _, note := range c.Notes {
 		f.Notes = append(f.Notes, plain(note))
 	}
-	for _, t := range f.Tables {
-		for _, figure := range t.Figures {
-			for _, row := range figure.Rows {
-				if row.Note != "" && !slices.Contains(f.Notes, row.Note) {
-					f.Notes = append(f.Notes, row.Note)
-				}
-			}
-		}
-	}
+	var notes []string
+	f.Tables, notes = r.tables()
+	f.Notes = append(f.Notes, notes...)
 	f.Disturbed, f.Reasons = r.disturbances()
 	return f, nil
 }
@@ -129,11 +120,10 @@ func (r Run) rounds() string {
 }
 
 // environment returns where the run was.
-func (r Run) environment() []fact {
+func (r Run) environment() (all [][]string) {
 	e := r.Result.Environment
-	var all []fact
 	add := func(name, format string, args ...any) {
-		all = append(all, fact{name, plain(fmt.Sprintf(format, args...))})
+		all = append(all, []string{name, plain(fmt.Sprintf(format, args...))})
 	}
 	if !e.Started.IsZero() {
 		add("started", "%s", e.Started.UTC().Format("2006-01-02 15:04 UTC"))

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,32 +13,24 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// generatorRow is what a load cost, in all undisturbed windows together.
-type generatorRow struct {
-	Load     string
-	Cost     string // CPU time of the load generator for a request, the median
-	Share    string // of the CPUs, the largest
-	Lateness string // the largest
-	Most     string // requests per second if the load generator used all CPUs
-}
-
-// generators returns a row for each load of which the costs were measured.
-func (r Run) generators() []generatorRow {
-	var all []generatorRow
+// generators returns what each load cost in all undisturbed windows together: a request in the
+// median, the largest share of the CPUs and lateness, and how many requests a second could be sent
+// with all CPUs.
+func (r Run) generators() table {
+	t := table{Heads: []string{"load", "CPU time of a request", "largest share of the CPUs", "largest lateness", "most requests it could send"}}
 	for _, load := range r.loads() {
 		costs := r.undisturbed(experiment.Cost, load)
 		if len(costs) == 0 {
 			continue
 		}
-		cost := costs[len(costs)/2]
-		row := generatorRow{Load: plain(cmp.Or(load, "all")), Cost: experiment.Cost.Format(cost),
-			Share: r.largest(experiment.Generator, load), Lateness: r.largest(experiment.Lateness, load), Most: "not known"}
-		if most := 1e6 * float64(r.Result.Environment.CPUs) / cost; most > 0 && plausible(most) {
-			row.Most = experiment.Calls.Format(most)
+		cost, most := costs[len(costs)/2], "not known"
+		if n := 1e6 * float64(r.Result.Environment.CPUs) / cost; n > 0 && plausible(n) {
+			most = experiment.Calls.Format(n)
 		}
-		all = append(all, row)
+		t.Groups = append(t.Groups, group{plain(cmp.Or(load, "all")), [][]string{
+			{experiment.Cost.Format(cost), r.largest(experiment.Generator, load), r.largest(experiment.Lateness, load), most}}})
 	}
-	return all
+	return t
 }
 
 func (r Run) largest(f experiment.Figure, load string) string {
@@ -59,26 +52,29 @@ func (r Run) undisturbed(f experiment.Figure, load string) []float64 {
 	return values
 }
 
-// disturbance is a reason why windows were not used.
-type disturbance struct {
-	windows   int
-	text      string // with the least value
-	low, high float64
-	most      string // the text of the largest value
-}
-
 // maxReasons is the number of reasons up to which all are listed.
 const maxReasons = 8
 
-// disturbances says how many windows were disturbed, and lists why.
+// measure matches the number in a reason.
+var measure = regexp.MustCompile(`[0-9]+(\.[0-9]+)?%?`)
+
+// disturbances says how many windows were disturbed, and lists why. Reasons that differ in one
+// number only are counted together, with its range.
 func (r Run) disturbances() (summary string, reasons []string) {
-	groups := map[string]*disturbance{}
+	alike := map[[2]string][]string{} // the numbers, by what is before and after them
 	disturbed := 0
 	for _, w := range r.Result.Windows {
-		if w.Disturbed != "" {
-			disturbed++
-			note(groups, plain(w.Disturbed))
+		if w.Disturbed == "" {
+			continue
 		}
+		disturbed++
+		reason := plain(w.Disturbed)
+		at := measure.FindStringIndex(reason)
+		if at == nil {
+			at = []int{len(reason), len(reason)}
+		}
+		kind := [2]string{reason[:at[0]], reason[at[1]:]}
+		alike[kind] = append(alike[kind], reason[at[0]:at[1]])
 	}
 	all := len(r.Result.Windows)
 	switch {
@@ -87,60 +83,35 @@ func (r Run) disturbances() (summary string, reasons []string) {
 	case disturbed == 0:
 		return fmt.Sprintf("None of the %s was disturbed.", quantity.Count(all, "window")), nil
 	}
-	summary = fmt.Sprintf("%d of the %s %s disturbed and not used. %s", disturbed, quantity.Count(all, "window"), was(disturbed), r.repeated())
-	sorted := make([]*disturbance, 0, len(groups))
-	for _, d := range groups {
-		sorted = append(sorted, d)
+	was := "were"
+	if disturbed == 1 {
+		was = "was"
 	}
-	slices.SortFunc(sorted, func(a, b *disturbance) int { return cmp.Or(b.windows-a.windows, cmp.Compare(a.text, b.text)) })
-	for i, d := range sorted {
+	kinds := slices.SortedFunc(maps.Keys(alike), func(a, b [2]string) int {
+		return cmp.Or(len(alike[b])-len(alike[a]), cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]))
+	})
+	for i, kind := range kinds {
 		if i == maxReasons {
-			return summary, append(reasons, fmt.Sprintf("%d other reasons", len(sorted)-i))
+			reasons = append(reasons, fmt.Sprintf("%d other reasons", len(kinds)-i))
+			break
 		}
-		reasons = append(reasons, fmt.Sprintf("%s: %s", quantity.Count(d.windows, "window"), d))
+		reasons = append(reasons, fmt.Sprintf("%s: %s%s%s", quantity.Count(len(alike[kind]), "window"), kind[0], span(alike[kind]), kind[1]))
 	}
-	return summary, reasons
+	return fmt.Sprintf("%d of the %s %s disturbed and not used. %s", disturbed, quantity.Count(all, "window"), was, r.repeated()), reasons
 }
 
-func was(n int) string {
-	if n == 1 {
-		return "was"
+// span returns the least and the largest of some numbers.
+func span(numbers []string) string {
+	value := func(number string) float64 {
+		v, _ := strconv.ParseFloat(strings.TrimSuffix(number, "%"), 64) // only orders; 0 without a number
+		return v
 	}
-	return "were"
-}
-
-// measure matches the number in a reason.
-var measure = regexp.MustCompile(`[0-9]+(\.[0-9]+)?%?`)
-
-// note adds a reason. Those that differ in one number only are counted together.
-func note(groups map[string]*disturbance, reason string) {
-	at := measure.FindStringIndex(reason)
-	if at == nil {
-		at = []int{len(reason), len(reason)}
+	order := func(a, b string) int { return cmp.Compare(value(a), value(b)) }
+	low, high := slices.MinFunc(numbers, order), slices.MaxFunc(numbers, order)
+	if value(low) == value(high) {
+		return low
 	}
-	kind := reason[:at[0]] + "\n" + reason[at[1]:]
-	word := reason[at[0]:at[1]]
-	value, _ := strconv.ParseFloat(strings.TrimSuffix(word, "%"), 64) // only orders; 0 without a number
-	d := groups[kind]
-	switch {
-	case d == nil:
-		d = &disturbance{text: reason, most: reason, low: value, high: value}
-		groups[kind] = d
-	case value < d.low:
-		d.low, d.text = value, reason
-	case value > d.high:
-		d.high, d.most = value, reason
-	}
-	d.windows++
-}
-
-// String returns the reason, with the range of its number.
-func (d *disturbance) String() string {
-	if d.text == d.most {
-		return d.text
-	}
-	at := measure.FindStringIndex(d.text)
-	return d.text[:at[1]] + " to " + measure.FindString(d.most) + d.text[at[1]:]
+	return low + " to " + high
 }
 
 // repeated says how many measurements succeeded after a disturbance.

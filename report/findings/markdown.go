@@ -40,17 +40,18 @@ func (m markdown) print(format string, args ...any) { fmt.Fprintf(m, format+"\n"
 // overview prints the published figures of all experiments.
 func (m markdown) overview(all []findings) {
 	m.print("# Experiments\n")
-	m.row("experiment", "figure", "published", "measured (95% interval)", "conclusion")
-	m.row("---", "---", "---", "---", "---")
+	t := table{Heads: []string{"experiment", "figure", "published", "measured (95% interval)", "conclusion"}}
 	for _, f := range all {
-		for i, c := range f.Claims {
-			m.row(first(i, f.Name), c.What, c.Published, c.Measured, fmt.Sprint(c.Conclusion))
+		g := group{Name: f.Name}
+		for _, c := range f.Claims {
+			g.Rows = append(g.Rows, []string{c.What, c.Published, c.Measured, c.Conclusion.String()})
 		}
 		if len(f.Claims) == 0 {
-			m.row(f.Name, strings.Join(f.Answers, " "), "", "", "")
+			g.Rows = [][]string{{strings.Join(f.Answers, " "), "", "", ""}}
 		}
+		t.Groups = append(t.Groups, g)
 	}
-	m.print("")
+	m.table(t)
 }
 
 func (m markdown) section(f *findings, drawn []Picture) {
@@ -71,76 +72,55 @@ func (m markdown) section(f *findings, drawn []Picture) {
 		m.print("![%s](%s)\n", escape(p.Title), p.File)
 	}
 	for _, t := range f.Tables {
-		m.figures(t)
+		title := "All figures"
+		if t.Load != "" {
+			title += ", load: " + t.Load
+		}
+		m.print("### %s\n", escape(title))
+		m.table(t)
 	}
 	m.print("%s\n", f.Rounds)
-	m.generators(f)
+	m.print("### Load generator and disturbances\n")
+	if len(f.Generators.Groups) > 0 {
+		m.table(f.Generators)
+	}
+	m.print("%s\n", f.Disturbed)
+	m.list(f.Reasons)
 	if len(f.Notes) > 0 {
 		m.print("### Notes\n")
 	}
 	m.list(f.Notes)
 	m.print("### Environment\n")
-	m.row("", "")
-	m.row("---", "---")
-	for _, e := range f.Environment {
-		m.row(e.Name, e.Value)
-	}
-	m.print("\nTo repeat it: `%s`", f.Command)
+	m.table(table{Heads: []string{"", ""}, Groups: []group{{Rows: f.Environment}}})
+	m.print("To repeat it: `%s`", f.Command)
 }
 
 // claims prints the published figures, and then what each comparison concludes.
 func (m markdown) claims(all []claim) {
 	m.print("### Published and measured\n")
-	m.row("figure", "condition", "published", "measured", "95% interval")
-	m.row("---", "---", "---", "---", "---")
-	for _, c := range all {
-		for i, l := range c.Lines {
-			m.row(first(i, c.Title), l.Name, l.Published, l.Measured, l.Interval)
-		}
-	}
-	m.print("")
+	m.table(claimTable(all))
 	for _, c := range all {
 		m.print("- %s", escape(strings.TrimSpace(fmt.Sprintf("%s: %s %s", c.What, c.Conclusion, c.Note))))
 	}
 	m.print("")
 }
 
-// first returns a text in the first of some rows.
-func first(row int, text string) string {
-	if row > 0 {
-		return ""
-	}
-	return text
-}
-
-func (m markdown) figures(t figureTable) {
-	title := "All figures"
-	if t.Load != "" {
-		title += ", load: " + t.Load
-	}
-	m.print("### %s\n", escape(title))
-	m.row("figure", "condition", "median", "95% interval", "change", "95% interval", "p")
-	m.row("---", "---", "---", "---", "---", "---", "---")
-	for _, f := range t.Figures {
-		for i, r := range f.Rows {
-			m.row(first(i, f.Label), r.Condition, r.Median, r.Interval, r.Change, r.ChangeInterval, r.P)
+// table prints a table. The name of a group is in its first row; a table without names of groups has
+// no column for them.
+func (m markdown) table(t table) {
+	m.row(t.Heads...)
+	m.print("%s|", strings.Repeat("|---", len(t.Heads)))
+	for _, g := range t.Groups {
+		name := g.Name
+		for _, cells := range g.Rows {
+			if len(cells) < len(t.Heads) {
+				cells = append([]string{name}, cells...)
+			}
+			m.row(cells...)
+			name = ""
 		}
 	}
 	m.print("")
-}
-
-func (m markdown) generators(f *findings) {
-	m.print("### Load generator and disturbances\n")
-	if len(f.Generators) > 0 {
-		m.row("load", "CPU time of a request", "largest share of the CPUs", "largest lateness", "most requests it could send")
-		m.row("---", "---", "---", "---", "---")
-		for _, g := range f.Generators {
-			m.row(g.Load, g.Cost, g.Share, g.Lateness, g.Most)
-		}
-		m.print("")
-	}
-	m.print("%s\n", f.Disturbed)
-	m.list(f.Reasons)
 }
 
 // list prints lines, and an empty one if there are any.
@@ -157,13 +137,9 @@ func (m markdown) list(lines []string) {
 // row prints a row of a table.
 func (m markdown) row(cells ...string) {
 	for _, cell := range cells {
-		switch cell {
-		case "---":
-			m.WriteString("|---")
-		case "":
-			m.WriteString("| ")
-		default:
-			m.WriteString("| " + escape(cell) + " ")
+		m.WriteString("| ")
+		if cell != "" {
+			m.WriteString(escape(cell) + " ")
 		}
 	}
 	m.print("|")

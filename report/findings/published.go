@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -10,16 +11,23 @@ import (
 
 // claim is a published figure beside the measured one.
 type claim struct {
-	What  string // in one line
-	Title string // above Lines
-	Lines []claimLine
+	What  string     // in one line
+	Title string     // above Rows
+	Rows  [][]string // names, published and measured values, and their intervals
 	// Published and Measured are what the conclusion compares, Measured with its interval.
 	Published, Measured string
 	Conclusion          conclusion
 	Note                string
 }
 
-type claimLine struct{ Name, Published, Measured, Interval string }
+// claimTable returns the table of claims.
+func claimTable(all []claim) table {
+	t := table{Heads: []string{"figure", "condition", "published", "measured", interval95}}
+	for _, c := range all {
+		t.Groups = append(t.Groups, group{c.Title, c.Rows})
+	}
+	return t
+}
 
 // claims returns the published and predicted figures.
 func (r Run) claims() []claim {
@@ -50,24 +58,24 @@ func (r Run) claim(p experiment.Published, c experiment.Comparison) claim {
 	if average, ok := r.Result.Average(p.Answer); ok && p.Of == 0 {
 		c.Value, mean = average, " (mean)" // like published and predicted values
 	}
-	title := label(f) + r.load(c.Load)
-	line := claimLine{plain(c.Condition), plain(p.Text), measured(f, c.Value) + mean, interval(f, c.Value)}
-	if p.Text == "" {
-		line.Published = f.Format(p.Value)
+	published := func(value float64) string {
+		if p.Text == "" {
+			return f.Format(value)
+		}
+		return ""
 	}
-	one := claim{What: fmt.Sprintf("%s, %s", title, line.Name), Title: title, Lines: []claimLine{line}, Conclusion: conclude(p, c), Note: plain(p.Note)}
-	if p.Of == 0 {
-		one.Published, one.Measured = line.Published, joined(line.Measured, line.Interval)
-		return one
+	one := claim{Title: label(f) + r.load(c.Load), Conclusion: conclude(p, c), Note: plain(p.Note)}
+	one.What = fmt.Sprintf("%s, %s", one.Title, plain(c.Condition))
+	one.Published = cmp.Or(plain(p.Text), published(p.Value))
+	value, spreading := measured(f, c.Value)+mean, interval(f, c.Value)
+	one.Rows = [][]string{{plain(c.Condition), one.Published, value, spreading}}
+	if p.Of != 0 {
+		one.What += " against " + plain(c.Baseline)
+		one.Rows = append(one.Rows, []string{plain(c.Baseline), published(p.Of), measured(f, c.Base), interval(f, c.Base)})
+		one.Published, value, spreading = change(p.Value/p.Of), effect(c), spread(c)
+		one.Rows = append(one.Rows, []string{"change", one.Published, value, spreading})
 	}
-	base := claimLine{plain(c.Baseline), "", measured(f, c.Base), interval(f, c.Base)}
-	if p.Text == "" {
-		base.Published = f.Format(p.Of)
-	}
-	effect := claimLine{"change", change(p.Value / p.Of), effect(c), spread(c)}
-	one.What += " against " + base.Name
-	one.Lines = append(one.Lines, base, effect)
-	one.Published, one.Measured = effect.Published, joined(effect.Measured, effect.Interval)
+	one.Measured = joined(value, spreading)
 	return one
 }
 

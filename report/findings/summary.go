@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -28,10 +29,19 @@ func Summary(w io.Writer, run Run) error {
 		}
 	}
 	if len(f.Claims) > 0 {
-		s.claims(f.Claims)
+		fmt.Fprintln(s)
+		s.table(claimTable(f.Claims))
+		fmt.Fprintln(s)
+	}
+	for _, c := range f.Claims {
+		s.wrapped("  ", fmt.Sprintf("- %s: %s %s", c.What, c.Conclusion, c.Note))
 	}
 	for _, t := range f.Tables {
-		s.figures(t)
+		fmt.Fprintln(s)
+		if t.Load != "" {
+			s.wrapped("", "Load: "+t.Load)
+		}
+		s.table(t)
 	}
 	fmt.Fprintln(s)
 	s.wrapped("", f.Rounds+" "+f.Disturbed)
@@ -47,51 +57,38 @@ func (s summary) wrapped(indent, text string) {
 	}
 }
 
-func (s summary) claims(all []claim) {
-	fmt.Fprintln(s)
-	s.table(func(row func(cells ...string)) {
-		row("", "published", "measured")
-		for _, c := range all {
-			row(c.Title)
-			for _, l := range c.Lines {
-				row("  "+l.Name, l.Published, joined(l.Measured, l.Interval))
-			}
-		}
-	})
-	fmt.Fprintln(s)
-	for _, c := range all {
-		s.wrapped("  ", fmt.Sprintf("- %s: %s %s", c.What, c.Conclusion, c.Note))
-	}
-}
-
-func (s summary) figures(t figureTable) {
-	fmt.Fprintln(s)
-	if t.Load != "" {
-		s.wrapped("", "Load: "+t.Load)
-	}
-	s.table(func(row func(cells ...string)) {
-		row("", "median", "change")
-		for _, f := range t.Figures {
-			row(f.Label)
-			for _, r := range f.Rows {
-				row("  "+r.Condition, joined(r.Median, r.Interval), joined(r.Change, r.ChangeInterval))
-			}
-		}
-	})
-}
-
-// table prints rows whose cells are aligned, without trailing spaces.
-func (s summary) table(fill func(row func(cells ...string))) {
+// table prints a table with aligned columns and without trailing spaces. Intervals are in
+// parentheses.
+func (s summary) table(t table) {
 	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fill(func(cells ...string) {
-		// Rows have all cells, because a row without a column would end its alignment.
-		for range 3 - len(cells) {
-			cells = append(cells, "")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	heads := t.Heads[2:]               // the first columns are one
+	none := make([]string, len(heads)) // a row without a column would end its alignment
+	row := func(name string, cells []string) {
+		line := []string{name}
+		for i, cell := range cells {
+			switch heads[i] {
+			case interval95:
+				line[len(line)-1] = joined(line[len(line)-1], cell)
+			case "p":
+			default:
+				line = append(line, cell)
+			}
 		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
-	})
-	_ = t.Flush() // a strings.Builder accepts everything
+		fmt.Fprintln(w, strings.Join(line, "\t"))
+	}
+	titles := slices.Clone(heads)
+	for i := range titles {
+		titles[i] = strings.TrimPrefix(titles[i], interval95)
+	}
+	row("", titles)
+	for _, g := range t.Groups {
+		row(g.Name, none)
+		for _, cells := range g.Rows {
+			row("  "+cells[0], cells[1:])
+		}
+	}
+	_ = w.Flush() // a strings.Builder accepts everything
 	for line := range strings.Lines(b.String()) {
 		fmt.Fprintln(s, strings.TrimRight(line, " \n"))
 	}
