@@ -50,8 +50,8 @@ func judge(ours, theirs placement.Quality) verdict {
 
 // contender is a chooser with a name.
 type contender struct {
-	name string
-	chooser
+	name   string
+	choose chooser
 }
 
 // comparison has all contenders on one machine. The first one is Pinfold.
@@ -66,13 +66,13 @@ const pinfoldRepeat = 100
 
 func newComparison(m *topology.Machine) (*comparison, error) {
 	ix := placement.NewIndex(m)
-	c := &comparison{m, ix, []contender{{"Pinfold", pinfold{ix, pinfoldRepeat}}}}
+	c := &comparison{m, ix, []contender{{"Pinfold", pinfold(ix, pinfoldRepeat)}}}
 	for _, v := range variants() {
 		k, err := newKubelet(m, v)
 		if err != nil {
 			return nil, err
 		}
-		c.contenders = append(c.contenders, contender{v.name, k})
+		c.contenders = append(c.contenders, contender{v.name, k.choose})
 	}
 	return c, nil
 }
@@ -91,7 +91,7 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]row,
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			a, err := ask(who, free, n)
+			a, err := who.choose.ask(free, n)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", who.name, err)
 			}
@@ -161,40 +161,29 @@ type answer struct {
 
 // chooser picks n of the free CPUs. It is called on a locked thread, so that it can measure CPU
 // time.
-type chooser interface {
-	choose(free cpuset.Set, n int) (answer, error)
+type chooser func(free cpuset.Set, n int) (answer, error)
+
+// ask checks that the answer is n of the free CPUs.
+func (choose chooser) ask(free cpuset.Set, n int) (answer, error) {
+	a, err := choose(free, n)
+	if err == nil && (a.cpus.Len() != n || !a.cpus.IsSubsetOf(free)) {
+		err = fmt.Errorf("asked for %d CPUs of %v, got %v", n, free, a.cpus)
+	}
+	return a, err
 }
 
-// pinfold is the static policy of package placement.
-type pinfold struct {
-	index *placement.Index
-	// repeat is how often a question is asked to time it: reading the clock takes long compared
-	// with one placement.
-	repeat int
-}
-
-func (p pinfold) choose(free cpuset.Set, n int) (answer, error) {
-	var result placement.Result
-	var err error
-	start := command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID)
-	for range p.repeat {
-		result, err = p.index.Place(free, placement.Request{CPUs: n})
+// pinfold returns the static policy of package placement. repeat is how often a question is asked to
+// time it: reading the clock takes long compared with one placement.
+func pinfold(index *placement.Index, repeat int) chooser {
+	return func(free cpuset.Set, n int) (a answer, err error) {
+		var result placement.Result
+		start := command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID)
+		for range repeat {
+			result, err = index.Place(free, placement.Request{CPUs: n})
+		}
+		if err != nil {
+			return a, fmt.Errorf("place %d CPUs of %v: %w", n, free, err)
+		}
+		return answer{result.CPUs, (command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID) - start) / time.Duration(repeat)}, nil
 	}
-	took := (command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID) - start) / time.Duration(p.repeat)
-	if err != nil {
-		return answer{}, fmt.Errorf("place %d CPUs of %v: %w", n, free, err)
-	}
-	return answer{result.CPUs, took}, nil
-}
-
-// ask asks a chooser and checks that the answer is n of the free CPUs.
-func ask(c chooser, free cpuset.Set, n int) (answer, error) {
-	a, err := c.choose(free, n)
-	if err != nil {
-		return answer{}, err
-	}
-	if a.cpus.Len() != n || !a.cpus.IsSubsetOf(free) {
-		return answer{}, fmt.Errorf("asked for %d CPUs of %v, got %v", n, free, a.cpus)
-	}
-	return a, nil
 }

@@ -20,7 +20,7 @@ func TestDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		us := c.contenders[0]
-		us.chooser = pinfold{c.index, 1}
+		us.choose = pinfold(c.index, 1)
 		c.contenders = []contender{us}
 		const sets = 1000
 		rows, err := c.cases(t.Context(), mc, sets, func(string) {})

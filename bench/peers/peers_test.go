@@ -65,20 +65,19 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// first takes the lowest free CPUs, or the given ones instead.
-type first struct{ instead cpuset.Set }
-
-func (f first) choose(free cpuset.Set, n int) (answer, error) {
-	if !f.instead.IsEmpty() {
-		return answer{cpus: f.instead}, nil
-	}
-	var a answer
+// first takes the lowest free CPUs.
+func first(free cpuset.Set, n int) (a answer, err error) {
 	for cpu := range free.All() {
 		if a.cpus.Len() < n {
 			a.cpus.Add(cpu)
 		}
 	}
 	return a, nil
+}
+
+// always takes the same CPUs.
+func always(cpus ...cpuset.CPU) chooser {
+	return func(cpuset.Set, int) (answer, error) { return answer{cpus: cpuset.Of(cpus...)}, nil }
 }
 
 // TestBetterAnswerIsAnError replaces Pinfold by a bad chooser.
@@ -90,12 +89,12 @@ func TestBetterAnswerIsAnError(t *testing.T) {
 		us   chooser
 		want string
 	}{
-		{"splits cores", first{}, "Peer is better than Pinfold: 2 CPUs of 0-7: 0,4 "},
-		{"too few", first{cpuset.Of(1)}, "Pinfold: asked for 2 CPUs of 0-7, got 1"},
-		{"not free", first{cpuset.Of(1, 8)}, "Pinfold: asked for 2 CPUs of 0-7, got 1,8"},
+		{"splits cores", first, "Peer is better than Pinfold: 2 CPUs of 0-7: 0,4 "},
+		{"too few", always(1), "Pinfold: asked for 2 CPUs of 0-7, got 1"},
+		{"not free", always(1, 8), "Pinfold: asked for 2 CPUs of 0-7, got 1,8"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := comparison{m, ix, []contender{{"Pinfold", test.us}, {"Peer", pinfold{ix, 1}}}}
+			c := comparison{m, ix, []contender{{"Pinfold", test.us}, {"Peer", pinfold(ix, 1)}}}
 			_, err := c.ask(t.Context(), []cpuset.Set{m.Online()}, 2)
 			if err == nil || !bytes.HasPrefix([]byte(err.Error()), []byte(test.want)) {
 				t.Errorf("error %v, want one that begins with %q", err, test.want)

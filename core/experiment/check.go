@@ -102,8 +102,8 @@ func (s Service) check() error {
 		return fmt.Errorf("program %q needs digits, 1 or more", Pi)
 	case !serves && s.Request != (Request{}):
 		return fmt.Errorf("request: %q does not serve requests", s.Program)
-	case s.Request.Hash < 0 || s.Request.Size < 0:
-		return errors.New("request: hash and size must not be negative")
+	case s.Request.Hash < 0:
+		return errors.New("request: hash must not be negative")
 	case period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod:
 		return fmt.Errorf("period: %v: must be from %v to %v", period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case s.Limit.Value == 0 && (s.Burst != 0 || s.Raise || s.Policy != ""):

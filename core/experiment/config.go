@@ -114,7 +114,6 @@ type Service struct {
 type Request struct {
 	CPU  Duration `json:"cpu,omitzero"`   // CPU time
 	Hash int      `json:"hash,omitempty"` // bytes to hash, which takes longer if caches or cores are shared
-	Size int      `json:"size,omitempty"` // bytes of the answer
 }
 
 // Priority is a priority, see [Service.Priority]. All but Least have the names of the agent's

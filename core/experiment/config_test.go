@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		"needs compute and sleep":              with(`{"batch": {"program": "cycles"}}`),
 		"needs digits":                         with(`{"batch": {"program": "pi"}}`),
 		"does not serve requests":              with(`{"batch": {"request": {"hash": 1}}}`),
-		"hash and size must not":               with(`{"web": {"request": {"hash": -1}}}`),
+		"hash must not be":                     with(`{"web": {"request": {"hash": -1}}}`),
 		"period: 2s":                           with(`{"web": {"period": "2s"}}`),
 		"burst, raise and policy need a limit": with(`{"web": {"burst": 1}}`),
 		"burst: 200%":                          with(`{"web": {"limit": 1, "burst": 2}}`),

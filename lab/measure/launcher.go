@@ -143,7 +143,7 @@ func (l *launcher) site(one *program, real programs.Program, threads int) (err e
 	}
 	request := one.Service.Request
 	one.Dir = filepath.Join(l.dir, one.Name)
-	site := programs.Site{Dir: one.Dir, Address: one.address, Bytes: max(request.Size, request.Hash), Workers: threads}
+	site := programs.Site{Dir: one.Dir, Address: one.address, Bytes: request.Hash, Workers: threads}
 	if one.Service.Program == experiment.Nginx {
 		site.Compress = request.Hash > 0
 		one.Args, err = real.Nginx(site)
@@ -192,9 +192,6 @@ func (l *launcher) builtIn(s experiment.Service, threads int, next string, seed 
 		return append([]string{"batch"}, args...)
 	}
 	args = append(args, "--listen=127.0.0.1:0")
-	if s.Request.Size > 0 {
-		args = append(args, "--size="+strconv.Itoa(s.Request.Size))
-	}
 	if next != "" {
 		args = append(args, "--next="+next)
 	}
