@@ -42,6 +42,7 @@ func (s seen) String() string {
 type kernel struct {
 	groups *cgroup.FS
 	naming kubepods.Naming
+	proc   procfs.FS
 }
 
 func openKernel() (*kernel, error) {
@@ -53,7 +54,11 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the kubelet's cgroups: %w", err)
 	}
-	return &kernel{groups: groups, naming: naming}, nil
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, fmt.Errorf("open /proc: %w", err)
+	}
+	return &kernel{groups, naming, proc}, nil
 }
 
 // look returns the kernel's view of the only container of a pod, without threads if it is not
@@ -79,7 +84,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	for _, tid := range threads {
-		if err := s.look(tid); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // it has ended
+		if err := s.look(k.proc, tid); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // it has ended
 			return seen{}, fmt.Errorf("pod %s: thread %d: %w", pod.Name, tid, err)
 		}
 	}
@@ -87,8 +92,8 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 }
 
 // look adds a thread (proc_pid_status(5), proc_pid_stat(5)).
-func (s *seen) look(tid int) error {
-	thread, err := procfs.NewProc(tid)
+func (s *seen) look(proc procfs.FS, tid int) error {
+	thread, err := proc.Proc(tid)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -105,11 +106,15 @@ func TestSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var here seen
-	if err := here.look(os.Getpid()); err != nil || here.threads != 1 || !own.IsSubsetOf(here.allowed) || here.ran.Len() != 1 {
+	if err := here.look(proc, os.Getpid()); err != nil || here.threads != 1 || !own.IsSubsetOf(here.allowed) || here.ran.Len() != 1 {
 		t.Errorf("this process: %s, want CPUs %s; error %v", here, own, err)
 	}
-	if err := here.look(1 << 30); !errors.Is(err, fs.ErrNotExist) || here.threads != 1 {
+	if err := here.look(proc, 1<<30); !errors.Is(err, fs.ErrNotExist) || here.threads != 1 {
 		t.Errorf("a thread that has ended: %s, error %v", here, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -109,35 +110,19 @@ func (m machine) sum(groups []string) (sum cgroup.Stat, err error) {
 // waited returns the run-queue delay of the threads in groups since their start. Threads that have
 // ended do not count.
 func (m machine) waited(groups []string) (sum time.Duration, err error) {
-	for _, group := range groups {
-		pids, err := m.groups.ProcessesBelow(group, cgroup.CPU)
-		if err != nil {
-			return 0, err
+	err = priority.EachThread(m.groups, groups, func(id int) error {
+		thread, err := m.proc.Proc(id)
+		var stat procfs.ProcSchedstat
+		if err == nil {
+			stat, err = thread.Schedstat()
 		}
-		for _, pid := range pids {
-			one, err := m.waitedBy(pid)
-			if err != nil && !hasEnded(err) {
-				return 0, fmt.Errorf("read the run-queue delay of process %d: %w", pid, err)
-			}
-			sum += one
-		}
-	}
-	return sum, nil
-}
-
-func (m machine) waitedBy(pid int) (sum time.Duration, err error) {
-	threads, err := m.proc.AllThreads(pid)
-	if err != nil {
-		return 0, err
-	}
-	for _, thread := range threads {
-		stat, err := thread.Schedstat()
 		if err != nil && !hasEnded(err) {
-			return 0, err
+			return fmt.Errorf("read the run-queue delay of thread %d: %w", id, err)
 		}
 		sum += time.Duration(stat.WaitingNanoseconds)
-	}
-	return sum, nil
+		return nil
+	})
+	return sum, err
 }
 
 // hasEnded reports whether reading a thread's files failed because it has ended.
