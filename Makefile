@@ -107,7 +107,7 @@ race: bin/gotestsum ## run the tests of all packages that start goroutines with 
 
 # Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
 # that they were disturbed.
-HOST_PACKAGES := ./agent ./linux/... ./lab/experiment ./lab/load ./test/kernel
+HOST_PACKAGES := ./agent ./linux/... ./lab/measure ./lab/load ./test/kernel
 ROUNDS ?= 20
 
 .PHONY: test-busy

@@ -17,9 +17,6 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 	"golang.org/x/tools/txtar"
-
-	"pinfold.dev/pinfold/lab/experiment"
-	report "pinfold.dev/pinfold/report/experiment"
 )
 
 // TestFigures fills figures into the texts of testdata/figures.txt and looks for these texts in the
@@ -95,29 +92,6 @@ func placed(bench func(name, unit string) (float64, error), machine, free string
 		cells = append(cells, text)
 	}
 	return strings.Join(cells, " | "), nil
-}
-
-// TestResults makes the report of docs/results anew from its raw data.
-func TestResults(t *testing.T) {
-	dirs, err := experiment.Find([]string{"../docs/results"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var runs []report.Run
-	for _, dir := range dirs {
-		result, usage, err := experiment.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		runs = append(runs, report.Run{Result: result, Usage: usage})
-	}
-	var text bytes.Buffer
-	if err := report.Markdown(&text, runs); err != nil {
-		t.Fatal(err)
-	}
-	if text.String() != read(t, "docs/results/report.md") {
-		t.Error("docs/results/report.md is not what `pinfold-lab report docs/results` writes")
-	}
 }
 
 // processors is what ends the names of benchmarks that run on more than one CPU.

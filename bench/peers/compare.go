@@ -50,8 +50,8 @@ func judge(ours, theirs placement.Quality) verdict {
 
 // contender is a chooser with a name.
 type contender struct {
-	name string
-	chooser
+	name   string
+	choose chooser
 }
 
 // comparison has all contenders on one machine. The first one is Pinfold.
@@ -66,32 +66,32 @@ const pinfoldRepeat = 100
 
 func newComparison(m *topology.Machine) (*comparison, error) {
 	ix := placement.NewIndex(m)
-	c := &comparison{m, ix, []contender{{"Pinfold", pinfold{ix, pinfoldRepeat}}}}
+	c := &comparison{m, ix, []contender{{"Pinfold", pinfold(ix, pinfoldRepeat)}}}
 	for _, v := range variants() {
 		k, err := newKubelet(m, v)
 		if err != nil {
 			return nil, err
 		}
-		c.contenders = append(c.contenders, contender{v.name, k})
+		c.contenders = append(c.contenders, contender{v.name, k.choose})
 	}
 	return c, nil
 }
 
 // ask asks every contender for n CPUs of every free set. It returns a row for each, of which the
-// caller sets Machine and Free. It returns an error if an answer is better than Pinfold's.
-func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row, error) {
+// caller sets machine and free. It returns an error if an answer is better than Pinfold's.
+func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ours := make([]answer, len(frees))
-	var rows []Row
+	var rows []row
 	for i, who := range c.contenders {
-		r := Row{CPUs: n, Chooser: who.name, Sets: len(frees), Verdicts: map[verdict]int{}}
+		r := row{cpus: n, chooser: who.name, sets: len(frees), verdicts: map[verdict]int{}}
 		var times []time.Duration
 		for j, free := range frees {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			a, err := ask(who, free, n)
+			a, err := who.choose.ask(free, n)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", who.name, err)
 			}
@@ -103,25 +103,25 @@ func (c *comparison) ask(ctx context.Context, frees []cpuset.Set, n int) ([]Row,
 			if v == better {
 				return nil, fmt.Errorf("%s is better than Pinfold: %d CPUs of %v: %v (%+v), Pinfold %v", who.name, n, free, a.cpus, quality, ours[j].cpus)
 			}
-			r.NUMANodes += float64(quality.NUMANodes)
-			r.Distance += float64(quality.Distance)
-			r.SplitCores += float64(quality.SplitCores)
-			r.LLCs += float64(quality.LLCs)
-			r.Verdicts[v]++
+			r.numaNodes += float64(quality.NUMANodes)
+			r.distance += float64(quality.Distance)
+			r.splitCores += float64(quality.SplitCores)
+			r.llcs += float64(quality.LLCs)
+			r.verdicts[v]++
 			times = append(times, a.took)
 		}
-		for _, sum := range []*float64{&r.NUMANodes, &r.Distance, &r.SplitCores, &r.LLCs} {
+		for _, sum := range []*float64{&r.numaNodes, &r.distance, &r.splitCores, &r.llcs} {
 			*sum /= float64(len(frees))
 		}
 		slices.Sort(times)
-		r.Median = times[len(times)/2]
+		r.median = times[len(times)/2]
 		rows = append(rows, r)
 	}
 	return rows, nil
 }
 
 // compare asks all questions about one machine, with the given number of free sets.
-func compare(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
+func compare(ctx context.Context, mc machine, sets int, progress func(string)) ([]row, error) {
 	m, err := mc.shape.Build()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", mc.name, err)
@@ -134,8 +134,8 @@ func compare(ctx context.Context, mc machine, sets int, progress func(string)) (
 }
 
 // cases asks all questions about the machine of the comparison.
-func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress func(string)) ([]Row, error) {
-	var rows []Row
+func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress func(string)) ([]row, error) {
+	var rows []row
 	for _, how := range scatters() {
 		frees := freeSets(c.machine, how, sets)
 		for _, n := range mc.cpus {
@@ -145,7 +145,7 @@ func (c *comparison) cases(ctx context.Context, mc machine, sets int, progress f
 				return nil, fmt.Errorf("%s, free %s: %w", mc.name, how, err)
 			}
 			for _, r := range answered {
-				r.Machine, r.Free = mc.name, how
+				r.machine, r.free = mc.name, how
 				rows = append(rows, r)
 			}
 		}
@@ -161,40 +161,29 @@ type answer struct {
 
 // chooser picks n of the free CPUs. It is called on a locked thread, so that it can measure CPU
 // time.
-type chooser interface {
-	choose(free cpuset.Set, n int) (answer, error)
+type chooser func(free cpuset.Set, n int) (answer, error)
+
+// ask checks that the answer is n of the free CPUs.
+func (choose chooser) ask(free cpuset.Set, n int) (answer, error) {
+	a, err := choose(free, n)
+	if err == nil && (a.cpus.Len() != n || !a.cpus.IsSubsetOf(free)) {
+		err = fmt.Errorf("asked for %d CPUs of %v, got %v", n, free, a.cpus)
+	}
+	return a, err
 }
 
-// pinfold is the static policy of package placement.
-type pinfold struct {
-	index *placement.Index
-	// repeat is how often a question is asked to time it: reading the clock takes long compared
-	// with one placement.
-	repeat int
-}
-
-func (p pinfold) choose(free cpuset.Set, n int) (answer, error) {
-	var result placement.Result
-	var err error
-	start := command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID)
-	for range p.repeat {
-		result, err = p.index.Place(free, placement.Request{CPUs: n})
+// pinfold returns the static policy of package placement. repeat is how often a question is asked to
+// time it: reading the clock takes long compared with one placement.
+func pinfold(index *placement.Index, repeat int) chooser {
+	return func(free cpuset.Set, n int) (a answer, err error) {
+		var result placement.Result
+		start := command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID)
+		for range repeat {
+			result, err = index.Place(free, placement.Request{CPUs: n})
+		}
+		if err != nil {
+			return a, fmt.Errorf("place %d CPUs of %v: %w", n, free, err)
+		}
+		return answer{result.CPUs, (command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID) - start) / time.Duration(repeat)}, nil
 	}
-	took := (command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID) - start) / time.Duration(p.repeat)
-	if err != nil {
-		return answer{}, fmt.Errorf("place %d CPUs of %v: %w", n, free, err)
-	}
-	return answer{result.CPUs, took}, nil
-}
-
-// ask asks a chooser and checks that the answer is n of the free CPUs.
-func ask(c chooser, free cpuset.Set, n int) (answer, error) {
-	a, err := c.choose(free, n)
-	if err != nil {
-		return answer{}, err
-	}
-	if a.cpus.Len() != n || !a.cpus.IsSubsetOf(free) {
-		return answer{}, fmt.Errorf("asked for %d CPUs of %v, got %v", n, free, a.cpus)
-	}
-	return a, nil
 }

@@ -20,21 +20,20 @@ func TestDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		us := c.contenders[0]
-		us.chooser = pinfold{c.index, 1}
+		us.choose = pinfold(c.index, 1)
 		c.contenders = []contender{us}
 		const sets = 1000
 		rows, err := c.cases(t.Context(), mc, sets, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, section, found := strings.Cut(string(text), "**"+tables(rows)[0].Title+"**")
+		_, section, found := strings.Cut(string(text), rows[0].heading())
 		if !found {
-			t.Fatalf("no table %q", tables(rows)[0].Title)
+			t.Fatalf("no table %q", rows[0].heading())
 		}
 		section, _, _ = strings.Cut(section, "**")
 		for _, r := range rows {
-			r.Median = 0
-			line := "| " + strings.Join(cells(r), " | ") + " | "
+			line := "| " + strings.Join(r.cells(), " | ") + " | "
 			if !strings.Contains(section, line) {
 				t.Errorf("%s: want the line %q", mc.name, line)
 			}

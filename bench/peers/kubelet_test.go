@@ -68,11 +68,11 @@ func TestFullCoresOnlyChoosesAlike(t *testing.T) {
 	}
 	for _, how := range scatters() {
 		for _, free := range freeSets(m, how, 3) {
-			want, err := ask(kubelets[0], free, 16)
+			want, err := chooser(kubelets[0].choose).ask(free, 16)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := ask(kubelets[1], free, 16)
+			got, err := chooser(kubelets[1].choose).ask(free, 16)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestFullCoresOnlyChoosesAlike(t *testing.T) {
 			}
 		}
 	}
-	if a, err := ask(kubelets[1], m.Online(), 3); err == nil {
+	if a, err := chooser(kubelets[1].choose).ask(m.Online(), 3); err == nil {
 		t.Errorf("3 CPUs in whole cores of 2: the kubelet gave %v", a.cpus)
 	}
 }
@@ -112,11 +112,11 @@ func TestNeverWorseThanKubelet(t *testing.T) {
 				continue
 			}
 			n := rapid.IntRange(1, free.Len()).Draw(t, "cpus")
-			theirs, err := ask(k, free, n)
+			theirs, err := chooser(k.choose).ask(free, n)
 			if err != nil {
 				t.Fatalf("%s: %v", v.name, err)
 			}
-			ours, err := ask(pinfold{ix, 1}, free, n)
+			ours, err := pinfold(ix, 1).ask(free, n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestKubeletOnUnevenCores(t *testing.T) {
 	if a, err := k.choose(free, 2); err != nil || a.cpus != cpuset.Of(0, 1) {
 		t.Errorf("the kubelet gives %v of %v (error %v), not 0-1 as it did: compare uneven machines, too", a.cpus, free, err)
 	}
-	if a, err := ask(pinfold{placement.NewIndex(m), 1}, free, 2); err != nil || a.cpus != free {
+	if a, err := pinfold(placement.NewIndex(m), 1).ask(free, 2); err != nil || a.cpus != free {
 		t.Errorf("Pinfold gives %v of %v (error %v)", a.cpus, free, err)
 	}
 }

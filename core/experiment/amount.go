@@ -17,16 +17,16 @@ type Amount struct {
 	Relative bool
 }
 
-// On returns the amount on a machine.
-func (a Amount) On(s Scale) float64 {
+// On returns the amount on a machine, as a plain number of that machine.
+func (a Amount) On(s Scale) Amount {
 	if a.Relative {
-		return a.Value * float64(s.CPUs)
+		return Amount{Value: a.Value * float64(s.CPUs)}
 	}
-	return a.Value * s.Factor()
+	return Amount{Value: a.Value * s.Factor()}
 }
 
-// Count returns the amount on a machine as a whole number, at least 1.
-func (a Amount) Count(s Scale) int { return max(1, int(math.Round(a.On(s)))) }
+// Count returns an amount of this machine as a whole number, at least 1.
+func (a Amount) Count() int { return max(1, int(math.Round(a.Value))) }
 
 // String formats the amount as in a configuration.
 func (a Amount) String() string {

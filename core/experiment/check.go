@@ -65,7 +65,7 @@ func (c Config) checkNames() error {
 func (c Config) checkSettings() error {
 	var wrong []error
 	for _, condition := range c.Conditions {
-		services, err := condition.In(c.Services)
+		services, err := condition.in(c.Services)
 		if err != nil {
 			wrong = append(wrong, err)
 			continue
@@ -86,7 +86,7 @@ func (c Config) checkSettings() error {
 func (s Service) check() error {
 	programs := []Program{Web, Cycles, Batch, Demand, Pi, Nginx, Httpd, FFmpeg}
 	serves := s.Program == Web || s.Program == Nginx || s.Program == Httpd
-	period := s.Limits(Scale{}).Period
+	period := s.Limits().Period
 	switch {
 	case !slices.Contains(programs, s.Program):
 		return fmt.Errorf("program: %q: use one of %q", s.Program, programs)
@@ -102,8 +102,8 @@ func (s Service) check() error {
 		return fmt.Errorf("program %q needs digits, 1 or more", Pi)
 	case !serves && s.Request != (Request{}):
 		return fmt.Errorf("request: %q does not serve requests", s.Program)
-	case s.Request.Hash < 0 || s.Request.Size < 0:
-		return errors.New("request: hash and size must not be negative")
+	case s.Request.Hash < 0:
+		return errors.New("request: hash must not be negative")
 	case period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod:
 		return fmt.Errorf("period: %v: must be from %v to %v", period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case s.Limit.Value == 0 && (s.Burst != 0 || s.Raise || s.Policy != ""):

@@ -4,49 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"golang.org/x/perf/benchmath"
-
 	"pinfold.dev/pinfold/core/trace"
 )
-
-// confidence of intervals.
-const confidence = 0.95
-
-// Value is an estimate from several rounds, with an interval that contains the true one with a
-// confidence of 95%. Low and High are infinite if there are too few rounds: fewer than six for a
-// median.
-type Value struct {
-	Estimate, Low, High float64
-	Rounds              int
-}
-
-// newValue returns the median of values, one per round. It changes their order.
-func newValue(values []float64) Value {
-	if len(values) == 0 {
-		return Value{Estimate: math.NaN(), Low: math.Inf(-1), High: math.Inf(1)}
-	}
-	s := benchmath.AssumeNothing.Summary(sample(values), confidence)
-	return Value{s.Center, s.Lo, s.Hi, len(values)}
-}
-
-func sample(values []float64) *benchmath.Sample {
-	return benchmath.NewSample(values, &benchmath.DefaultThresholds)
-}
-
-// newMean returns the mean of values, one per round, with an interval by Student's t distribution.
-// Nothing is above most. If they are shares of a number of periods, and none of these had what is
-// counted, the share is at most 3/periods (rule of three).
-func newMean(values []float64, most, periods float64) Value {
-	s := benchmath.AssumeNormal.Summary(sample(values), confidence)
-	v := Value{s.Center, max(0, s.Lo), min(most, s.Hi), len(values)}
-	if v.High == 0 && periods > 0 {
-		v.High = 3 / periods
-	}
-	return v
-}
-
-// Bounded reports whether there were enough rounds for an interval.
-func (v Value) Bounded() bool { return !math.IsInf(v.Low, 0) && !math.IsInf(v.High, 0) }
 
 // Comparison is a figure of a condition beside that of another one.
 type Comparison struct {
@@ -94,7 +53,7 @@ func (c Comparison) Verdict() Verdict {
 // Value returns the values of a figure in a condition, one per round of which there is an
 // undisturbed window.
 func (r Result) Value(f Figure, condition, load string) Value {
-	return newValue(values(r.byRound(f, condition, r.load(load))))
+	return median(r.byRound(f, condition, r.load(load)))
 }
 
 // Average returns the mean of a figure in a condition over rounds, for a figure that is itself an
@@ -104,10 +63,7 @@ func (r Result) Average(a Answer) (v Value, ok bool) {
 	if !slices.Contains(averages(), a.Figure) {
 		return v, false
 	}
-	all := values(r.byRound(a.Figure, a.Condition, r.load(a.Load)))
-	if len(all) < 2 {
-		return newValue(all), true
-	}
+	all := r.byRound(a.Figure, a.Condition, r.load(a.Load))
 	most, periods := math.Inf(1), 0.
 	if Figures()[a.Figure].Unit == Share {
 		most = 1
@@ -117,7 +73,7 @@ func (r Result) Average(a Answer) (v Value, ok bool) {
 			periods += float64(w.To-w.From) / float64(trace.DefaultPeriod)
 		}
 	}
-	return newMean(all, most, periods), true
+	return mean(all, most, periods), true
 }
 
 // averages are the figures that are averages over periods.
@@ -128,20 +84,7 @@ func (r Result) Compare(a Answer) Comparison {
 	c := Comparison{Answer: a, Baseline: r.Baseline(a.Condition)}
 	c.Load = r.load(a.Load)
 	of, base := r.byRound(a.Figure, a.Condition, c.Load), r.byRound(a.Figure, c.Baseline, c.Load)
-	var ratios []float64
-	for round, value := range of {
-		if before, ok := base[round]; ok {
-			ratios = append(ratios, value/before)
-		}
-	}
-	c.Value, c.Base = newValue(values(of)), newValue(values(base))
-	c.P = math.NaN()
-	if len(of) > 0 && len(base) > 0 {
-		c.P = benchmath.AssumeNothing.Compare(sample(values(of)), sample(values(base))).P
-	}
-	if !slices.ContainsFunc(ratios, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
-		c.Ratio = newValue(ratios)
-	}
+	c.Value, c.Base, c.Ratio, c.P = median(of), median(base), ratio(of, base), difference(of, base)
 	c.Unlike = r.unlike(c)
 	return c
 }
@@ -165,21 +108,12 @@ func (r Result) load(name string) string {
 }
 
 // byRound returns the values of a figure in undisturbed windows.
-func (r Result) byRound(f Figure, condition, load string) map[int]float64 {
-	found := map[int]float64{}
+func (r Result) byRound(f Figure, condition, load string) byRound {
+	found := byRound{}
 	for _, w := range r.Windows {
 		if value, ok := w.Figures[f]; ok && w.Disturbed == "" && w.Condition == condition && w.Load == load {
 			found[w.Round] = value
 		}
 	}
 	return found
-}
-
-func values(byRound map[int]float64) []float64 {
-	all := make([]float64, 0, len(byRound))
-	for _, value := range byRound {
-		all = append(all, value)
-	}
-	slices.Sort(all)
-	return all
 }

@@ -1,8 +1,7 @@
 package experiment
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -115,7 +114,6 @@ type Service struct {
 type Request struct {
 	CPU  Duration `json:"cpu,omitzero"`   // CPU time
 	Hash int      `json:"hash,omitempty"` // bytes to hash, which takes longer if caches or cores are shared
-	Size int      `json:"size,omitempty"` // bytes of the answer
 }
 
 // Priority is a priority, see [Service.Priority]. All but Least have the names of the agent's
@@ -146,13 +144,10 @@ func (s Service) Count() int {
 	return max(1, s.Replicas)
 }
 
-// Limits returns the bandwidth settings of a service on a machine.
-func (s Service) Limits(scale Scale) bandwidth.Limits {
-	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: s.Period.Duration}
-	if l.Period == 0 {
-		l.Period = trace.DefaultPeriod
-	}
-	if cpus := s.Limit.On(scale); cpus > 0 {
+// Limits returns the bandwidth settings of a service, whose amounts are those of this machine.
+func (s Service) Limits() bandwidth.Limits {
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: cmp.Or(s.Period.Duration, trace.DefaultPeriod)}
+	if cpus := s.Limit.Value; cpus > 0 {
 		l.Quota = max(bandwidth.MinQuota, scaled(l.Period, cpus))
 		l.Burst = scaled(l.Quota, float64(s.Burst))
 	}
@@ -161,37 +156,6 @@ func (s Service) Limits(scale Scale) bandwidth.Limits {
 
 func scaled(d time.Duration, by float64) time.Duration {
 	return time.Duration(math.Round(float64(d) * by)).Round(time.Microsecond)
-}
-
-// Condition is what differs between windows.
-type Condition struct {
-	Name string `json:"name"`
-	// Baseline is the condition that this one is compared with; "": the first.
-	Baseline string `json:"baseline,omitempty"`
-	// Settle replaces that of [Config], if it is more than 0.
-	Settle Duration `json:"settle,omitzero"`
-	// Services has settings, by name of the service, that replace those of [Config.Services].
-	Services map[string]json.RawMessage `json:"services,omitempty"`
-}
-
-// In returns the services of an experiment with the settings of a condition.
-func (c Condition) In(services []Service) ([]Service, error) {
-	all := slices.Clone(services)
-	for name, settings := range c.Services {
-		i := slices.IndexFunc(all, func(s Service) bool { return s.Name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("condition %q: there is no service %q", c.Name, name)
-		}
-		decoder := json.NewDecoder(bytes.NewReader(settings))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&all[i]); err != nil {
-			return nil, fmt.Errorf("condition %q: service %q: %w", c.Name, name, err)
-		}
-		if all[i].Name != name {
-			return nil, fmt.Errorf("condition %q: service %q: it cannot have another name", c.Name, name)
-		}
-	}
-	return all, nil
 }
 
 // Without returns the experiment without the given conditions, and without figures that are

@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		"needs compute and sleep":              with(`{"batch": {"program": "cycles"}}`),
 		"needs digits":                         with(`{"batch": {"program": "pi"}}`),
 		"does not serve requests":              with(`{"batch": {"request": {"hash": 1}}}`),
-		"hash and size must not":               with(`{"web": {"request": {"hash": -1}}}`),
+		"hash must not be":                     with(`{"web": {"request": {"hash": -1}}}`),
 		"period: 2s":                           with(`{"web": {"period": "2s"}}`),
 		"burst, raise and policy need a limit": with(`{"web": {"burst": 1}}`),
 		"burst: 200%":                          with(`{"web": {"limit": 1, "burst": 2}}`),
@@ -120,16 +120,31 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConditions checks that the settings of a condition affect no other one.
-func TestConditions(t *testing.T) {
+// TestSetups checks that the settings of a condition affect no other one, and that each is under
+// each load, with the amounts of the machine.
+func TestSetups(t *testing.T) {
 	c := small()
+	c.Settle, c.Conditions[1].Settle = Duration{1}, Duration{2}
+	c.Loads = append(c.Loads, Load{Name: "batches", Batch: Amount{Value: 8}})
 	for range 2 {
-		for i, want := range []bool{true, false} {
-			services, err := c.Conditions[i].In(c.Services)
-			if err != nil || services[1].Stopped != want || services[1].Program != Batch {
-				t.Errorf("condition %q: %+v, error %v", c.Conditions[i].Name, services, err)
+		setups, err := c.Setups(2)
+		if err != nil || len(setups) != 4 {
+			t.Fatalf("%+v, error %v", setups, err)
+		}
+		for i, want := range []Setup{{Condition: "alone", Load: &c.Loads[0], Settle: 1}, {Condition: "alone", Load: &Load{Name: "batches", Batch: Amount{Value: 4}}, Settle: 1},
+			{Condition: "with", Load: &c.Loads[0], Settle: 2}, {Condition: "with", Load: &Load{Name: "batches", Batch: Amount{Value: 4}}, Settle: 2}} {
+			want.Services = []Service{c.Services[0], {Name: "batch", Program: Batch, Stopped: i < 2}}
+			if i >= 2 {
+				want.Services[1].Priority = Idle
+			}
+			if diff := cmp.Diff(want, setups[i]); diff != "" {
+				t.Errorf("setup %d (-want +got):\n%s", i, diff)
 			}
 		}
+	}
+	c.Loads = nil
+	if setups, err := c.Setups(2); err != nil || len(setups) != 2 || setups[0].Load != nil {
+		t.Errorf("without a load: %+v, error %v", setups, err)
 	}
 }
 
@@ -148,13 +163,13 @@ func TestScale(t *testing.T) {
 		{1, .5, .5, 1, 50 * time.Millisecond, 25 * time.Millisecond},
 	} {
 		scale := Scale{CPUs: test.cpus, Full: 8}
-		limits := Service{Limit: four, Burst: .5}.Limits(scale)
+		limits := Service{Limit: four, Burst: .5}.on(scale).Limits()
 		want := bandwidth.Limits{Quota: test.quota, Period: 100 * time.Millisecond, Burst: test.burst}
-		if four.On(scale) != test.four || half.On(scale) != test.half || four.Count(scale) != test.count || limits != want {
-			t.Errorf("on %d CPUs: %g, %g, %d, %+v", test.cpus, four.On(scale), half.On(scale), four.Count(scale), limits)
+		if four.On(scale).Value != test.four || half.On(scale) != (Amount{Value: test.half}) || four.On(scale).Count() != test.count || limits != want {
+			t.Errorf("on %d CPUs: %g, %g, %d, %+v", test.cpus, four.On(scale).Value, half.On(scale).Value, four.On(scale).Count(), limits)
 		}
 	}
-	if l := (Service{}).Limits(Scale{CPUs: 2}); l.Quota != bandwidth.Unlimited {
+	if l := (Service{}).Limits(); l.Quota != bandwidth.Unlimited {
 		t.Errorf("without a limit: %+v", l)
 	}
 }

@@ -1,8 +1,9 @@
 // Package experiment describes experiments about CPUs, and compares what was measured in them.
 //
-//	windows, err := config.Windows(machine)      // what to measure
+//	setups, err := config.Setups(cpus)    // what to run in the windows of a round
 //	...
-//	comparison := result.Compare(answer)         // what it says
+//	result, err := experiment.Read(file)  // what was measured
+//	comparison := result.Compare(answer)  // what it says
 //
 // # Windows
 //

@@ -21,11 +21,11 @@ const predictedPeriods = 200_000
 // drawn from the usage of one that ran alone and without a limit, in the condition p.From. usage is
 // the recording of the run. Draws are the same in each call.
 func (r Result) Predict(ctx context.Context, p Published, usage *trace.Recording) (float64, error) {
-	service, err := r.Config.first(p.Condition)
+	service, err := r.First(p.Condition)
 	if err != nil {
 		return 0, err
 	}
-	limits := service.Limits(r.Scale())
+	limits := service.Limits()
 	quota, _ := limits.CPUs() // there is one: see checkPrediction
 	alone, err := r.recorded(p.From, usage, limits.Period)
 	if err != nil {
@@ -55,23 +55,10 @@ func (r Result) Predict(ctx context.Context, p Published, usage *trace.Recording
 	return 1 - result.ProbabilityWCET1.Value, nil
 }
 
-// first returns the first service in a condition.
-func (c Config) first(condition string) (Service, error) {
-	i := slices.IndexFunc(c.Conditions, func(o Condition) bool { return o.Name == condition })
-	if i < 0 {
-		return Service{}, fmt.Errorf("there is no condition %q", condition)
-	}
-	services, err := c.Conditions[i].In(c.Services)
-	if err != nil || len(services) == 0 {
-		return Service{}, err
-	}
-	return services[0], nil
-}
-
 // recorded returns the demand in CPUs of the first service in undisturbed windows of a condition,
 // per period.
 func (r Result) recorded(condition string, usage *trace.Recording, period time.Duration) ([]float64, error) {
-	group := "/" + condition + "/" + r.Config.Services[0].Name
+	group := Window{Condition: condition}.Group(r.Config.Services[0].Name)
 	if usage == nil {
 		return nil, errors.New("the recording of the usage is missing")
 	}

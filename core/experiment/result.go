@@ -70,6 +70,15 @@ type Window struct {
 	Latencies []byte `json:"latencies,omitempty"`
 }
 
+// Group returns the name of a service's group in the recording of the usage:
+// /CONDITION/LOAD/SERVICE, or /CONDITION/SERVICE without a load.
+func (w Window) Group(service string) string {
+	if w.Load == "" {
+		return "/" + w.Condition + "/" + service
+	}
+	return "/" + w.Condition + "/" + w.Load + "/" + service
+}
+
 // Disturbed returns why a window is not used, "" if it is. Others may use more where they use some
 // anyway, as the components of a cluster do.
 func (c Config) Disturbed(w Window, e Environment) string {

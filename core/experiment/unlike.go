@@ -32,7 +32,8 @@ func (r Result) unlike(c Comparison) string {
 	}
 	used := max(median(Used, c.Condition), median(Used, c.Baseline))
 	for _, condition := range []string{c.Condition, c.Baseline} {
-		if limit := r.limit(condition); limit > 0 && used > float64(overload)*limit {
+		service, _ := r.First(condition) // without a limit if there is no such condition
+		if limit := service.Limit.Value * float64(service.Count()); limit > 0 && used > float64(overload)*limit {
 			return fmt.Sprintf("%s is overloaded: the requests need %s and its limit is %s, so latency depends on the length of the window",
 				condition, Used.Format(used), Used.Format(limit))
 		}
@@ -45,15 +46,4 @@ func (r Result) planned(load string) bool {
 	return slices.ContainsFunc(r.Config.Loads, func(l Load) bool {
 		return l.Name == load && slices.Contains([]Client{Batches, Random, Planned}, l.Client)
 	})
-}
-
-// limit returns the limit of the first service in a condition, in CPUs, that of all replicas
-// together; 0: none.
-func (r Result) limit(condition string) float64 {
-	for _, c := range r.Config.Conditions {
-		if services, err := c.In(r.Config.Services); c.Name == condition && err == nil && len(services) > 0 {
-			return services[0].Limit.On(r.Scale()) * float64(services[0].Count())
-		}
-	}
-	return 0
 }

@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strconv"
-	"strings"
 
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -43,6 +42,7 @@ func (s seen) String() string {
 type kernel struct {
 	groups *cgroup.FS
 	naming kubepods.Naming
+	proc   procfs.FS
 }
 
 func openKernel() (*kernel, error) {
@@ -54,7 +54,11 @@ func openKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the kubelet's cgroups: %w", err)
 	}
-	return &kernel{groups: groups, naming: naming}, nil
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, fmt.Errorf("open /proc: %w", err)
+	}
+	return &kernel{groups, naming, proc}, nil
 }
 
 // look returns the kernel's view of the only container of a pod, without threads if it is not
@@ -80,39 +84,39 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	for _, tid := range threads {
-		if err := s.add(os.DirFS("/proc"), tid); err != nil {
+		if err := s.look(k.proc, tid); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // it has ended
 			return seen{}, fmt.Errorf("pod %s: thread %d: %w", pod.Name, tid, err)
 		}
 	}
 	return s, nil
 }
 
-// add adds a thread's Cpus_allowed_list (proc_pid_status(5)) and the CPU on which it ran last
-// (proc_pid_stat(5), field 39). It ignores a thread that has ended.
-func (s *seen) add(proc fs.FS, tid int) error {
-	status, err1 := fs.ReadFile(proc, fmt.Sprintf("%d/status", tid))
-	stat, err2 := fs.ReadFile(proc, fmt.Sprintf("%d/stat", tid))
-	if err1 != nil || err2 != nil {
-		return nil //nolint:nilerr // threads end at any time
-	}
-	_, list, _ := strings.Cut(string(status), "\nCpus_allowed_list:")
-	list, _, _ = strings.Cut(list, "\n")
-	allowed, err := cpuset.Parse(strings.TrimSpace(list))
+// look adds a thread (proc_pid_status(5), proc_pid_stat(5)).
+func (s *seen) look(proc procfs.FS, tid int) error {
+	thread, err := proc.Proc(tid)
 	if err != nil {
-		return fmt.Errorf("read Cpus_allowed_list: %w", err)
+		return err
 	}
-	// Field 3 follows the name, which is in parentheses and may contain any character.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 37 {
-		return fmt.Errorf("read the last CPU: stat has %d fields after the name", len(fields))
-	}
-	last, err := strconv.Atoi(fields[36])
+	status, err := thread.NewStatus()
 	if err != nil {
-		return fmt.Errorf("read the last CPU: %w", err)
+		return err
 	}
+	stat, err := thread.Stat()
+	if err != nil {
+		return err
+	}
+	var allowed cpuset.Set
+	for _, cpu := range status.CpusAllowedList {
+		allowed.Add(cpuset.CPU(cpu))
+	}
+	s.add(allowed, cpuset.CPU(stat.Processor))
+	return nil
+}
+
+// add adds a thread by the CPUs on which it may run, and the one on which it ran last.
+func (s *seen) add(allowed cpuset.Set, last cpuset.CPU) {
 	s.uneven = s.uneven || (s.threads > 0 && s.allowed != allowed)
 	s.threads++
 	s.allowed = s.allowed.Union(allowed)
-	s.ran.Add(cpuset.CPU(last))
-	return nil
+	s.ran.Add(last)
 }

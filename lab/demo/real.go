@@ -3,12 +3,9 @@ package demo
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/core/placement"
@@ -90,9 +87,7 @@ func (r round) runReal(ctx context.Context, cluster *cluster, kernel *kernel, vi
 	if err != nil {
 		return err
 	}
-	stop := load(ctx, cluster)
 	found, err := observe(ctx, cluster, kernel, placed)
-	stop()
 	if err != nil {
 		return err
 	}
@@ -142,38 +137,6 @@ func settled(placed []placed, found map[string]seen) bool {
 		}
 	}
 	return true
-}
-
-// load sends requests to the web servers until stop is called, so that their threads run.
-func load(ctx context.Context, cluster *cluster) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for ctx.Err() == nil {
-			pods, _ := cluster.pods(ctx) // without load, fewer threads are observed
-			for i := range pods {
-				request(ctx, &pods[i])
-			}
-			sleep.For(ctx, pollInterval)
-		}
-	})
-	return func() { cancel(); group.Wait() }
-}
-
-// request requests a page that takes some CPU time from a pod's web server, if it has one.
-func request(ctx context.Context, pod *corev1.Pod) {
-	ports := pod.Spec.Containers[0].Ports
-	if pod.Status.PodIP == "" || len(ports) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	url := fmt.Sprintf("http://%s:%d/?cpu=2ms", pod.Status.PodIP, ports[0].ContainerPort)
-	if request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody); err == nil {
-		if response, err := http.DefaultClient.Do(request); err == nil {
-			_ = response.Body.Close() // the content does not matter
-		}
-	}
 }
 
 // showReal writes the report of a round: the scheduler's decisions and the kernel's view.

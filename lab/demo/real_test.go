@@ -1,13 +1,15 @@
 package demo
 
 import (
-	"fmt"
+	"errors"
+	"io/fs"
+	"os"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -87,42 +90,32 @@ func TestFitReportsChanges(t *testing.T) {
 	}
 }
 
-// proc returns a /proc with threads, given their allowed CPUs and the last CPU.
-func proc(threads map[int][2]string) fstest.MapFS {
-	files := fstest.MapFS{}
-	for tid, cpus := range threads {
-		files[fmt.Sprintf("%d/status", tid)] = &fstest.MapFile{
-			Data: []byte("Name:\ta (b)\nCpus_allowed:\tff\nCpus_allowed_list:\t" + cpus[0] + "\nMems_allowed:\t1\n"),
-		}
-		files[fmt.Sprintf("%d/stat", tid)] = &fstest.MapFile{
-			Data: []byte(fmt.Sprintf("%d (a (b) S", tid) + strings.Repeat(" 0", 35) + " " + cpus[1] + " 0 0\n"),
-		}
-	}
-	return files
-}
-
 func TestSeen(t *testing.T) {
-	files := proc(map[int][2]string{10: {"0-1,4", "4"}, 11: {"0-1,4", "0"}, 12: {"2", "2"}, 13: {"x", "0"}, 14: {"0", "y"}})
 	s := seen{limits: bandwidth.Limits{Quota: 400 * time.Millisecond, Period: 100 * time.Millisecond}}
-	for _, tid := range []int{10, 11, 99} { // 99 has ended
-		if err := s.add(files, tid); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.add(cpuset.MustParse("0-1,4"), 4)
+	s.add(cpuset.MustParse("0-1,4"), 0)
 	if want := "2 threads allowed on CPU 0-1,4, last on CPU 0,4, quota 400ms per 100ms"; s.String() != want {
 		t.Errorf("%q, want %q", s, want)
 	}
-	if err := s.add(files, 12); err != nil {
-		t.Fatal(err)
-	}
+	s.add(cpuset.MustParse("2"), 2)
 	s.limits.Quota = bandwidth.Unlimited
 	if want := "3 threads (not all the same) allowed on CPU 0-2,4, last on CPU 0,2,4, no quota"; s.String() != want {
 		t.Errorf("%q, want %q", s, want)
 	}
-	for _, tid := range []int{13, 14} {
-		if err := s.add(files, tid); err == nil {
-			t.Errorf("thread %d is accepted", tid)
-		}
+	own, err := sysfs.Affinity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var here seen
+	if err := here.look(proc, os.Getpid()); err != nil || here.threads != 1 || !own.IsSubsetOf(here.allowed) || here.ran.Len() != 1 {
+		t.Errorf("this process: %s, want CPUs %s; error %v", here, own, err)
+	}
+	if err := here.look(proc, 1<<30); !errors.Is(err, fs.ErrNotExist) || here.threads != 1 {
+		t.Errorf("a thread that has ended: %s, error %v", here, err)
 	}
 }
 

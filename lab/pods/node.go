@@ -64,19 +64,27 @@ func Open(ctx context.Context, client kubernetes.Interface, groups *cgroup.FS) (
 // Clean removes all pods of experiments, which a killed run has left. No other run may use the
 // node.
 func (n *Node) Clean(ctx context.Context) error {
+	options := metav1.ListOptions{LabelSelector: ownLabel}
+	return until(ctx, "remove the pods of an earlier run", func(ctx context.Context) (bool, error) {
+		list, err := n.client.List(ctx, options)
+		if err != nil || len(list.Items) == 0 {
+			return err == nil, err
+		}
+		return false, n.client.DeleteCollection(ctx, metav1.DeleteOptions{}, options)
+	})
+}
+
+// until repeats a request that has to end some time, until it is done or has a final error.
+func until(ctx context.Context, doing string, request func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	options := metav1.ListOptions{LabelSelector: ownLabel}
 	for {
-		list, err := n.client.List(ctx, options)
-		if err == nil && len(list.Items) == 0 {
+		done, err := request(ctx)
+		if done {
 			return nil
 		}
-		if err == nil {
-			err = n.client.DeleteCollection(ctx, metav1.DeleteOptions{}, options)
-		}
 		if err != nil && !localnode.Unanswered(err) || !sleep.For(ctx, poll) {
-			return fmt.Errorf("remove the pods of an earlier run: %w", errors.Join(err, context.Cause(ctx)))
+			return fmt.Errorf("%s: %w", doing, errors.Join(err, context.Cause(ctx)))
 		}
 	}
 }
@@ -244,16 +252,9 @@ func (p *Pod) ended(ctx context.Context) error {
 
 // Stop removes the pod, and waits until it is gone.
 func (p *Pod) Stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
 	defer p.end()
-	for {
+	return until(context.Background(), "remove pod "+p.name, func(ctx context.Context) (bool, error) {
 		err := p.node.client.Delete(ctx, p.name, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil && !localnode.Unanswered(err) || !sleep.For(ctx, poll) {
-			return fmt.Errorf("remove pod %s: %w", p.name, errors.Join(err, context.Cause(ctx)))
-		}
-	}
+		return apierrors.IsNotFound(err), err
+	})
 }

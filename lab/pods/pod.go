@@ -25,9 +25,8 @@ type Spec struct {
 	Image string
 	Args  []string
 	Dir   string // of this machine, which the program sees at the same path; "": none
-	// Service has the settings, on a machine of a scale.
+	// Service has the settings, with the amounts of this machine.
 	Service experiment.Service
-	Scale   experiment.Scale
 }
 
 // ownLabel is on all pods of experiments, so that those of a killed run can be found.
@@ -54,12 +53,12 @@ func Unsupported(s experiment.Service) string {
 
 // milli returns the limit in thousandths of a CPU, 0 if there is none.
 func (s Spec) milli() int64 {
-	limits := s.Service.Limits(s.Scale)
+	limits := s.Service.Limits()
 	switch {
 	case limits.Quota == bandwidth.Unlimited:
 		return 0
 	case s.Service.Policy != "": // the scheduler wants whole CPUs
-		return 1000 * int64(s.Service.Limit.Count(s.Scale))
+		return 1000 * int64(s.Service.Limit.Count())
 	}
 	return int64((1000*limits.Quota + limits.Period/2) / limits.Period)
 }
@@ -148,7 +147,7 @@ func (s Spec) resources() (r corev1.ResourceRequirements) {
 
 // limits returns the settings that the kernel should have for the container.
 func (s Spec) limits() bandwidth.Limits {
-	limits := s.Service.Limits(s.Scale)
+	limits := s.Service.Limits()
 	if s.milli() == 0 || s.Service.Policy == placement.Static {
 		return bandwidth.Limits{Quota: bandwidth.Unlimited, Period: limits.Period}
 	}
@@ -161,8 +160,8 @@ func (s Spec) limits() bandwidth.Limits {
 func (s Spec) missing(found bandwidth.Limits, cpus int, idle bool) string {
 	want := s.limits()
 	switch {
-	case s.Service.Policy == placement.Static && cpus != s.Service.Limit.Count(s.Scale):
-		return "it has " + strconv.Itoa(cpus) + " CPUs instead of " + strconv.Itoa(s.Service.Limit.Count(s.Scale)) + " of its own"
+	case s.Service.Policy == placement.Static && cpus != s.Service.Limit.Count():
+		return "it has " + strconv.Itoa(cpus) + " CPUs instead of " + strconv.Itoa(s.Service.Limit.Count()) + " of its own"
 	case s.Service.Priority == experiment.Idle && !idle:
 		return "its priority is not idle: start the node with --agent-flag=--batch-priority=idle"
 	case s.Service.Raise && found.Quota != bandwidth.Unlimited: // it changes

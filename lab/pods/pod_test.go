@@ -16,8 +16,7 @@ const ms = time.Millisecond
 
 // TestPod checks what services become as pods, and what the kernel should have then.
 func TestPod(t *testing.T) {
-	scale := experiment.Scale{CPUs: 2, Full: 8}
-	limit := experiment.Amount{Value: 4} // one CPU
+	limit := experiment.Amount{Value: 1}
 	free := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * ms}
 	for _, test := range []struct {
 		name        string
@@ -31,10 +30,10 @@ func TestPod(t *testing.T) {
 		{"no settings", experiment.Service{}, map[string]string{}, false, "100m", "0", free},
 		{"limit", experiment.Service{Limit: limit}, map[string]string{"pinfold.dev/cpu-burst": `{"policy":"none"}`},
 			false, "100m", "1", bandwidth.Limits{Quota: 100 * ms, Period: 100 * ms}},
-		{"a limit in thousandths", experiment.Service{Limit: experiment.Amount{Value: 1. / 3, Relative: true}, Burst: .5},
+		{"a limit in thousandths", experiment.Service{Limit: experiment.Amount{Value: 2. / 3}, Burst: .5},
 			map[string]string{"pinfold.dev/cpu-burst": `{"burstPercent":50,"policy":"burst"}`},
 			false, "100m", "667m", bandwidth.Limits{Quota: 66700 * time.Microsecond, Period: 100 * ms, Burst: 33350 * time.Microsecond}},
-		{"a small limit", experiment.Service{Limit: experiment.Amount{Value: .02, Relative: true}}, map[string]string{"pinfold.dev/cpu-burst": `{"policy":"none"}`},
+		{"a small limit", experiment.Service{Limit: experiment.Amount{Value: .04}}, map[string]string{"pinfold.dev/cpu-burst": `{"policy":"none"}`},
 			false, "40m", "40m", bandwidth.Limits{Quota: 4 * ms, Period: 100 * ms}},
 		{"raised", experiment.Service{Limit: limit, Raise: true}, map[string]string{"pinfold.dev/cpu-burst": `{"policy":"quota"}`},
 			false, "100m", "1", bandwidth.Limits{Quota: 100 * ms, Period: 100 * ms}},
@@ -53,7 +52,7 @@ func TestPod(t *testing.T) {
 		{"idle", experiment.Service{Priority: experiment.Idle}, map[string]string{}, true, "0", "0", free},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := Spec{Name: "lab-1", Image: "image", Args: []string{"workload"}, Dir: "/tmp/site", Service: test.service, Scale: scale}
+			s := Spec{Name: "lab-1", Image: "image", Args: []string{"workload"}, Dir: "/tmp/site", Service: test.service}
 			pod, err := s.pod()
 			if err != nil {
 				t.Fatal(err)
@@ -95,7 +94,7 @@ func TestMissing(t *testing.T) {
 		{experiment.Service{Limit: experiment.Amount{Value: 2}, Policy: placement.Static}, bandwidth.Limits{Quota: bandwidth.Unlimited}, "it has 1 CPUs instead of 2 of its own"},
 		{experiment.Service{Priority: experiment.Idle}, bandwidth.Limits{Quota: bandwidth.Unlimited}, "--batch-priority=idle"},
 	} {
-		s := Spec{Service: test.service, Scale: experiment.Scale{CPUs: 4}}
+		s := Spec{Service: test.service}
 		if got := s.missing(test.found, 1, false); (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%+v: %q, want %q", test.service, got, test.want)
 		}

@@ -13,8 +13,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	core "pinfold.dev/pinfold/core/experiment"
-	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/lab/measure"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -122,13 +122,13 @@ func TestLab(t *testing.T) {
 
 // windowsIn returns how many windows runs in a directory have measured.
 func windowsIn(output string) int {
-	dirs, err := experiment.Find([]string{output})
+	dirs, err := measure.Find([]string{output})
 	if err != nil {
 		return 0
 	}
 	windows := 0
 	for _, dir := range dirs {
-		result, _, _ := experiment.Open(dir) // incomplete while it is written
+		result, _, _ := measure.Open(dir) // incomplete while it is written
 		windows += len(result.Windows)
 	}
 	return windows
@@ -182,12 +182,12 @@ func (c *cluster) labPods(t *testing.T) int {
 // checkLab checks what the experiment has measured.
 func checkLab(t *testing.T, output string) {
 	t.Helper()
-	dirs, err := experiment.Find([]string{output})
+	dirs, err := measure.Find([]string{output})
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("%v, error %v, want one run", dirs, err)
 	}
-	result, usage, err := experiment.Open(dirs[0])
-	if err != nil || !result.Complete || result.Environment.Place != core.Cluster || usage == nil {
+	result, usage, err := measure.Open(dirs[0])
+	if err != nil || !result.Complete || result.Environment.Place != experiment.Cluster || usage == nil {
 		t.Fatalf("%+v, error %v", result, err)
 	}
 	if notes := fmt.Sprint(result.Config.Notes); !strings.Contains(notes, `The condition "budget" was left out`) {
@@ -200,13 +200,13 @@ func checkLab(t *testing.T, output string) {
 	for _, w := range result.Windows {
 		f := w.Figures
 		t.Logf("%s: %v", w.Condition, f)
-		if f[core.Calls] == 0 || f[core.Used] <= 0 || w.Latencies == nil || w.To-w.From < 500*time.Millisecond {
+		if f[experiment.Calls] == 0 || f[experiment.Used] <= 0 || w.Latencies == nil || w.To-w.From < 500*time.Millisecond {
 			t.Errorf("%s: wrong figures", w.Condition)
 		}
 		// On a busy machine idle work may get nothing, and requests that had to wait may use up a
 		// quota.
-		if f[core.Throttled] == 0 && w.Condition == "limit" || f[core.Throttled] > 0 && w.Condition == "alone" || f[core.Others] > 0 && w.Condition != "idle" {
-			t.Errorf("%s: throttled %g, batch work used %g", w.Condition, f[core.Throttled], f[core.Others])
+		if f[experiment.Throttled] == 0 && w.Condition == "limit" || f[experiment.Throttled] > 0 && w.Condition == "alone" || f[experiment.Others] > 0 && w.Condition != "idle" {
+			t.Errorf("%s: throttled %g, batch work used %g", w.Condition, f[experiment.Throttled], f[experiment.Others])
 		}
 	}
 }

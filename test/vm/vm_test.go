@@ -180,10 +180,10 @@ func TestOldKernel(t *testing.T) {
 
 // TestBatchScheduler runs batch work by a scheduler in BPF, on cores of two threads.
 func TestBatchScheduler(t *testing.T) {
-	l := build(t, "./linux/scx", "./agent", "./lab/experiment")
+	l := build(t, "./linux/scx", "./agent", "./lab/measure")
 	l.testBatch(t, append(batchPrograms(),
 		compiled("linux-scx-order", "scx.test", "^(TestOnlineFirst|TestSideBySide)$"),
-		compiled("lab-experiment", "experiment.test", "^TestPutBehind$"),
+		compiled("lab-measure", "measure.test", "^TestPutBehind$"),
 		compiled("linux-scx-often", "scx.test", "^TestAttachOften$")))
 }
 

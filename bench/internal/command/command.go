@@ -1,5 +1,5 @@
 // Package command implements what the benchmark programs share: exit status, usage errors,
-// progress, CPU time and tables.
+// progress and CPU time.
 package command
 
 import (
@@ -10,10 +10,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -72,58 +70,4 @@ func CPUTime(clock int32) time.Duration {
 		panic(fmt.Sprintf("read CPU clock %d: %v", clock, err)) // clock_gettime(2): invalid clock only
 	}
 	return time.Duration(t.Nano())
-}
-
-// Table is a table of text. The first row is the heading.
-type Table struct {
-	Title string
-	Left  int // number of columns of text, which are aligned left; columns of numbers follow
-	Rows  [][]string
-}
-
-// Text prints tables for a terminal.
-func Text(w io.Writer, tables ...Table) {
-	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		if t.Title != "" {
-			fmt.Fprintf(w, "%s\n\n", t.Title)
-		}
-		widths := make([]int, len(t.Rows[0]))
-		for _, row := range t.Rows {
-			for c, cell := range row {
-				widths[c] = max(widths[c], utf8.RuneCountInString(cell))
-			}
-		}
-		for _, row := range t.Rows {
-			padded := make([]string, len(row))
-			for c, cell := range row {
-				width := widths[c]
-				if c < t.Left {
-					width = -width
-				}
-				padded[c] = fmt.Sprintf("%*s", width, cell)
-			}
-			fmt.Fprintln(w, strings.TrimRight(strings.Join(padded, "  "), " "))
-		}
-	}
-}
-
-// Markdown prints tables for a document.
-func Markdown(w io.Writer, tables ...Table) {
-	for i, t := range tables {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		if t.Title != "" {
-			fmt.Fprintf(w, "**%s**\n\n", t.Title)
-		}
-		for l, row := range t.Rows {
-			fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | "))
-			if l == 0 {
-				fmt.Fprintf(w, "|%s%s\n", strings.Repeat("---|", t.Left), strings.Repeat("--:|", len(row)-t.Left))
-			}
-		}
-	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/measure"
 )
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
@@ -92,10 +92,10 @@ func TestList(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if len(lines) != len(experiment.Names()) {
-		t.Fatalf("%d lines, want %d", len(lines), len(experiment.Names()))
+	if len(lines) != len(measure.Names()) {
+		t.Fatalf("%d lines, want %d", len(lines), len(measure.Names()))
 	}
-	for i, name := range experiment.Names() {
+	for i, name := range measure.Names() {
 		if fields := strings.Fields(lines[i]); fields[0] != name || !strings.HasSuffix(lines[i], "?") {
 			t.Errorf("line %d: %q", i, lines[i])
 		}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/measure"
 )
 
 // The places where services run.
@@ -50,7 +50,7 @@ layout). nginx, Apache httpd and ffmpeg are those of this machine. Give the
 directory to 'pinfold-local up --node --images DIRECTORY', and then run
 experiments with --on cluster.`,
 		RunE: func(command *cobra.Command, _ []string) error {
-			names, err := experiment.WriteImages(output, builtIn, func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) })
+			names, err := measure.WriteImages(output, builtIn, func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) })
 			if err != nil {
 				return err
 			}

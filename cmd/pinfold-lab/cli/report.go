@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/internal/atomicfile"
-	"pinfold.dev/pinfold/lab/experiment"
-	report "pinfold.dev/pinfold/report/experiment"
+	"pinfold.dev/pinfold/lab/measure"
+	"pinfold.dev/pinfold/report/findings"
 )
 
 // newList returns the command that lists the experiments.
@@ -21,8 +21,8 @@ func newList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the experiments", Args: usage.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			for _, name := range experiment.Names() {
-				c, err := experiment.Named(name)
+			for _, name := range measure.Names() {
+				c, err := measure.Named(name)
 				if err != nil {
 					return err
 				}
@@ -56,11 +56,11 @@ of one run, or one that contains the directories of several.`,
 			return nil
 		},
 		RunE: func(command *cobra.Command, args []string) error {
-			dirs, err := experiment.Find(args)
+			dirs, err := measure.Find(args)
 			if err != nil {
 				return err
 			}
-			var runs []report.Run
+			var runs []findings.Run
 			for _, dir := range dirs {
 				run, err := open(dir)
 				if err != nil {
@@ -82,18 +82,18 @@ of one run, or one that contains the directories of several.`,
 	return command
 }
 
-func open(dir string) (report.Run, error) {
-	result, recording, err := experiment.Open(dir)
-	return report.Run{Result: result, Usage: recording}, err
+func open(dir string) (findings.Run, error) {
+	result, recording, err := measure.Open(dir)
+	return findings.Run{Result: result, Usage: recording}, err
 }
 
 // write writes the report of runs.
-func write(dir string, runs []report.Run) error {
+func write(dir string, runs []findings.Run) error {
 	files := map[string]func(io.Writer) error{
-		page:     func(w io.Writer) error { return report.Page(w, runs, "pinfold-lab "+version.This().Version) },
-		markdown: func(w io.Writer) error { return report.Markdown(w, runs) },
+		page:     func(w io.Writer) error { return findings.Page(w, runs, "pinfold-lab "+version.This().Version) },
+		markdown: func(w io.Writer) error { return findings.Markdown(w, runs) },
 	}
-	for _, p := range report.Pictures(runs) {
+	for _, p := range findings.Pictures(runs) {
 		files[p.File] = p.SVG
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {

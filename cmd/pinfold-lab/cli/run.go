@@ -12,9 +12,9 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
-	core "pinfold.dev/pinfold/core/experiment"
-	"pinfold.dev/pinfold/lab/experiment"
-	report "pinfold.dev/pinfold/report/experiment"
+	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/lab/measure"
+	"pinfold.dev/pinfold/report/findings"
 )
 
 // newRun returns the command that runs experiments.
@@ -22,7 +22,7 @@ func newRun() *cobra.Command {
 	var (
 		config, output    string
 		place, kubeconfig string
-		options           experiment.Options
+		options           measure.Options
 	)
 	command := &cobra.Command{
 		Use:   "run NAME... | --config FILE",
@@ -32,7 +32,7 @@ runs all of them.
 
 Each run writes a directory OUTPUT/NAME-TIME, from which 'pinfold-lab report'
 makes a page. What was measured is kept if the run is ended.`,
-		ValidArgs: append(experiment.Names(), "all"),
+		ValidArgs: append(measure.Names(), "all"),
 		RunE: func(command *cobra.Command, args []string) error {
 			configs, err := chosen(args, config)
 			if err != nil {
@@ -53,7 +53,7 @@ makes a page. What was measured is kept if the run is ended.`,
 			options.Progress = func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) }
 			for _, c := range configs {
 				options.Dir = filepath.Join(output, c.Name+time.Now().Format("-20060102-150405"))
-				err := experiment.Run(command.Context(), c, options)
+				err := measure.Run(command.Context(), c, options)
 				if _, statErr := os.Stat(options.Dir); statErr != nil {
 					return err
 				}
@@ -81,10 +81,10 @@ func conclude(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := report.Summary(w, run); err != nil {
+	if err := findings.Summary(w, run); err != nil {
 		return err
 	}
-	if err := write(dir, []report.Run{run}); err != nil {
+	if err := write(dir, []findings.Run{run}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "\nReport: %s\n\n", filepath.Join(dir, page))
@@ -92,21 +92,21 @@ func conclude(w io.Writer, dir string) error {
 }
 
 // chosen returns the experiments that the command line names.
-func chosen(names []string, file string) ([]core.Config, error) {
+func chosen(names []string, file string) ([]experiment.Config, error) {
 	switch {
 	case file != "" && len(names) > 0:
 		return nil, usage.Errorf("give the NAME of an experiment, or --config, not both")
 	case file != "":
-		c, err := experiment.Load(file)
-		return []core.Config{c}, err
+		c, err := measure.Load(file)
+		return []experiment.Config{c}, err
 	case len(names) == 0:
 		return nil, usage.Errorf("give the NAME of an experiment: 'pinfold-lab list' lists them")
 	case len(names) == 1 && names[0] == "all":
-		names = experiment.Names()
+		names = measure.Names()
 	}
-	var configs []core.Config
+	var configs []experiment.Config
 	for _, name := range names {
-		c, err := experiment.Named(name)
+		c, err := measure.Named(name)
 		if err != nil {
 			return nil, usage.Errorf("%v", err)
 		}

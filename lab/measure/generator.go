@@ -1,0 +1,158 @@
+package measure
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/pods"
+	"pinfold.dev/pinfold/lab/programs"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// generator sends the loads of windows to the first service.
+type generator struct {
+	*launcher                          // starts wrk
+	every     map[string]time.Duration // between the requests of random loads, by name
+}
+
+// timeout of a request.
+const timeout = 10 * time.Second
+
+// settleSeed distinguishes the load before a measurement from the measured one.
+const settleSeed = 1 << 32
+
+// sent is what a load has measured.
+type sent struct {
+	figures   map[experiment.Figure]float64
+	latencies []time.Duration // none of wrk
+	failed    string          // why requests have failed; "": none has
+	client    time.Duration   // CPU time of a load generator that is another program
+}
+
+// send sends the load of a window, if it has one, and waits until a time has passed: the pause
+// after the last request belongs to the load.
+func (g *generator) send(ctx context.Context, at slot, running *services, d time.Duration, seed uint64) (s sent, err error) {
+	end := time.Now().Add(d)
+	if l := at.Load; l != nil && d > 0 {
+		if found, real := g.real[wrk]; real && l.Client == experiment.Wrk {
+			s, err = g.runWrk(ctx, found.Program, l.Clients.Count(), running, d)
+		} else {
+			s, err = g.request(ctx, l, running.all[0], d, seed+g.seed(at.round))
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	if !sleep.For(ctx, time.Until(end)) {
+		return s, context.Cause(ctx)
+	}
+	return s, nil
+}
+
+// request sends a load from this process.
+func (g *generator) request(ctx context.Context, l *experiment.Load, to *service, d time.Duration, seed uint64) (s sent, err error) {
+	sender, err := to.sender()
+	if err != nil {
+		return s, err
+	}
+	defer sender.Close()
+	result, err := g.run(ctx, l, sender.Send, d, seed)
+	if err != nil {
+		return s, err
+	}
+	if failed := result.Failed(); failed > 0 {
+		s.failed = fmt.Sprintf("%d requests failed: %v", failed, result.Failures)
+	}
+	s.latencies = result.Latencies
+	s.figures = map[experiment.Figure]float64{
+		experiment.Calls:    float64(len(result.Latencies)) / max(result.Took, d).Seconds(),
+		experiment.Lateness: ms(result.Lateness), experiment.Mean: ms(result.Mean()),
+	}
+	for figure, q := range map[experiment.Figure]float64{experiment.P50: .5, experiment.P90: .9, experiment.P99: .99, experiment.P999: .999, experiment.Longest: 1} {
+		s.figures[figure] = ms(result.Quantile(q))
+	}
+	return s, nil
+}
+
+func (g *generator) run(ctx context.Context, l *experiment.Load, send load.Send, d time.Duration, seed uint64) (load.Result, error) {
+	clients := load.Clients{
+		Number: l.Clients.Count(), On: l.On.Duration, Off: l.Off.Duration, Pause: l.Pause.Duration,
+		Planned: l.Client == experiment.Planned, Duration: d, Seed: seed, Timeout: timeout,
+	}
+	plan := load.Plan{Batch: 1, Duration: d, Seed: seed, Timeout: timeout}
+	switch l.Client {
+	case experiment.Random:
+		plan.Every = g.every[l.Name]
+		plan.Jitter = plan.Every - 1
+		return load.Run(ctx, plan, send)
+	case experiment.Batches:
+		plan.Batch, plan.Every = l.Batch.Count(), l.Every.Duration
+		return load.Run(ctx, plan, send)
+	case experiment.Wrk: // the built-in replacement is always on
+		clients.On, clients.Off = 1000*time.Hour, 1
+	}
+	return load.RunClients(ctx, clients, send)
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// histogram returns a histogram of latencies, as [experiment.Window.Latencies], nil of none.
+func histogram(latencies []time.Duration) ([]byte, error) {
+	if len(latencies) == 0 {
+		return nil, nil
+	}
+	h := hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)
+	for _, l := range latencies {
+		if err := h.RecordValue(max(1, l.Microseconds())); err != nil {
+			return nil, fmt.Errorf("record a latency of %v: %w", l, err)
+		}
+	}
+	encoded, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return nil, fmt.Errorf("encode the latencies: %w", err)
+	}
+	return encoded, nil
+}
+
+// runWrk runs wrk for a time, rounded up to seconds, on CPUs that belong to no service alone.
+func (g *generator) runWrk(ctx context.Context, wrk programs.Program, clients int, running *services, d time.Duration) (s sent, err error) {
+	args, err := programs.WrkLoad{URL: running.all[0].url, Threads: min(clients, running.shared.Len()), Connections: clients, Duration: d}.Args()
+	if err != nil {
+		return s, err
+	}
+	var output bytes.Buffer
+	p, err := g.machine.start(ctx, program{
+		Spec: pods.Spec{Name: g.newName()}, title: "wrk", command: wrk.Command(args...), output: &output,
+		wanted: cgroup.Wanted{CPUs: &running.shared, Weight: new(g.machine.mostWeight())}, // it stands for clients on other machines
+	}, g.say)
+	if err != nil {
+		return s, err
+	}
+	<-p.done
+	if cause := context.Cause(ctx); cause != nil {
+		return s, cause
+	}
+	if p.result == nil || p.result.ExitStatus != 0 {
+		return s, p.err
+	}
+	result, err := programs.ParseWrk(&output)
+	if err != nil {
+		return s, fmt.Errorf("%w: it printed %q", err, output.String())
+	}
+	if failed := result.ConnectErrors + result.ReadErrors + result.WriteErrors + result.Timeouts + result.BadStatus; failed > 0 {
+		s.failed = fmt.Sprintf("%d requests failed", failed)
+	}
+	s.client = p.result.Stat.Usage
+	s.figures = map[experiment.Figure]float64{
+		experiment.Calls: result.PerSecond, experiment.Mean: ms(result.Mean), experiment.P50: ms(result.P50),
+		experiment.P90: ms(result.P90), experiment.P99: ms(result.P99), experiment.Longest: ms(result.Max),
+	}
+	return s, nil
+}

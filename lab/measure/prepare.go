@@ -1,0 +1,170 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/pods"
+	"pinfold.dev/pinfold/linux/owned"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// lab is an experiment on this machine, as a run has prepared it.
+type lab struct {
+	config      experiment.Config
+	setups      []experiment.Setup // of a round
+	rounds      int
+	length      time.Duration // of a window
+	environment experiment.Environment
+	machine     machine
+	cpus        cpuset.Set
+	cluster     *cluster // in which services are pods; nil: they are processes in control groups
+	say         func(string)
+}
+
+// prepare finds out what this machine has, and leaves out what it cannot have.
+func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err error) {
+	l = &lab{config: c, rounds: c.Rounds, length: c.Window.Duration, say: o.Progress}
+	if o.Quick {
+		l.rounds, l.length = c.Quick.Rounds, c.Quick.Window.Duration
+	}
+	l.rounds = cmp.Or(o.Rounds, l.rounds)
+	if l.machine, err = openMachine(); err != nil {
+		return nil, err
+	}
+	if l.cpus, err = l.machine.cpus(); err != nil {
+		return nil, err
+	}
+	if err := l.leaveOut(ctx, o.Cluster != nil); err != nil {
+		return nil, err
+	}
+	e := &l.environment
+	*e = l.machine.environment()
+	e.CPUs, e.Pinfold, e.Quick = l.cpus.Len(), o.Version, o.Quick
+	if o.Cluster != nil {
+		e.Place = experiment.Cluster
+		if l.cluster, err = openCluster(ctx, o.Cluster, l.machine.groups); err != nil {
+			return nil, err
+		}
+		if e.Background, err = l.background(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.checkSize()
+}
+
+// leaveOut makes the setups, without the conditions that this machine, or a pod, cannot have.
+func (l *lab) leaveOut(ctx context.Context, inPods bool) (err error) {
+	if l.setups, err = l.config.Setups(l.cpus.Len()); err != nil {
+		return err
+	}
+	var lacking map[experiment.Priority]string
+	reasons := map[string]string{}
+	for _, setup := range l.setups {
+		for _, s := range setup.Services {
+			var why string
+			switch {
+			case s.Count() == 0:
+			case inPods:
+				why = pods.Unsupported(s)
+			case s.Priority.OfNode():
+				if lacking == nil {
+					if lacking, err = l.machine.lackingPriorities(ctx); err != nil {
+						return err
+					}
+				}
+				why = lacking[s.Priority]
+			}
+			if why != "" {
+				reasons[setup.Condition] = why
+			}
+		}
+	}
+	l.setups = slices.DeleteFunc(l.setups, func(s experiment.Setup) bool { return reasons[s.Condition] != "" })
+	l.config, err = l.config.Without(reasons)
+	return err
+}
+
+// checkSize returns an error if the machine has too few CPUs for a condition.
+func (l *lab) checkSize() error {
+	for _, s := range l.setups {
+		_, shared, err := l.settings(s.Services)
+		if err == nil && shared.IsEmpty() && s.Load != nil {
+			err = errors.New("no CPU is left for the load generator: this machine is too small")
+		}
+		if err != nil {
+			return fmt.Errorf("condition %q: %w", s.Condition, err)
+		}
+	}
+	return nil
+}
+
+// seed returns the seed of what is random in a round. It is the same in all of its windows, so
+// conditions differ in nothing else.
+func (l *lab) seed(round int) uint64 { return l.config.Seed + uint64(round) }
+
+// environment describes this machine as far as it is known.
+func (m machine) environment() experiment.Environment {
+	e := experiment.Environment{Started: time.Now(), Place: experiment.Groups, Cgroup: int(m.groups.Layout().CPU)}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		e.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	if infos, err := m.proc.CPUInfo(); err == nil && len(infos) > 0 {
+		e.Model = infos[0].ModelName
+	}
+	if load, err := m.proc.LoadAvg(); err == nil {
+		e.Load = load.Load1
+	}
+	if found, _, err := sysfs.Host(cpuset.Set{}); err == nil {
+		cores := map[topology.CoreID]bool{}
+		for _, c := range found.CPUs {
+			cores[c.Core] = true
+		}
+		e.Cores, e.Nodes = len(cores), len(found.NUMANodes)
+	}
+	e.Hardened = mitigations()
+	return e
+}
+
+// mitigations returns the mitigations of hardware vulnerabilities, as the kernel lists them.
+func mitigations() (all []string) {
+	files, _ := filepath.Glob("/sys/devices/system/cpu/vulnerabilities/*") // fails only for a bad pattern
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if state, mitigated := strings.CutPrefix(strings.TrimSpace(string(text)), "Mitigation: "); err == nil && mitigated {
+			all = append(all, filepath.Base(file)+": "+state)
+		}
+	}
+	return all
+}
+
+// lock makes sure that no other run measures at the same time, which would disturb both.
+func lock() (release func(), err error) {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-lab-%d.lock", os.Geteuid()))
+	file, err := owned.Lock(path)
+	if errors.Is(err, owned.ErrHeld) {
+		return nil, fmt.Errorf("another run of pinfold-lab measures on this machine, and both would be disturbed: wait for its end (%s)", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() { file.Close() }, nil
+}
+
+// isEnd reports whether an error is the end of a context.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,88 @@
+package measure
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/priority"
+	"pinfold.dev/pinfold/linux/scx"
+)
+
+// TestPutBehind puts a program behind others by the mechanisms that this machine has.
+func TestPutBehind(t *testing.T) {
+	groups := cgrouptest.OpenHost(t)
+	machine := machine{groups: groups}
+	lacking, err := machine.lackingPriorities(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, has := range map[experiment.Priority]func(pid int) (bool, error){
+		experiment.CoreScheduling: func(pid int) (bool, error) {
+			cookie, err := priority.Of(pid)
+			return cookie != 0, err
+		},
+		experiment.SchedExt: func(pid int) (bool, error) {
+			attr, err := unix.SchedGetAttr(pid, 0)
+			return err == nil && attr.Policy == 7 && scx.Running() != "", err // SCHED_EXT
+		},
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			if why := lacking[name]; why != "" {
+				t.Skip(why)
+			}
+			group := fmt.Sprintf("/pinfold-lab-test-%d", os.Getpid())
+			if err := groups.Make(group, cgroup.CPU); err != nil {
+				t.Fatal(err)
+			}
+			program := func() int {
+				cmd := exec.Command("/proc/self/exe", "workload", "batch")
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+				if err := os.WriteFile(groups.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
+					t.Fatal(err)
+				}
+				return cmd.Process.Pid
+			}
+			t.Cleanup(func() {
+				if err := groups.Remove(context.Background(), group, cgroup.CPU); err != nil {
+					t.Error(err)
+				}
+			})
+			first := program()
+			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*process{{group: group}}}
+			end, err := controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			later := program()
+			for _, pid := range []int{first, later} {
+				is := false
+				for deadline := time.Now().Add(20 * time.Second); !is && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+					if is, err = has(pid); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !is {
+					t.Errorf("process %d was not put behind", pid)
+				}
+			}
+			if err := end(); err != nil {
+				t.Error(err)
+			}
+			if name := scx.Running(); name != "" {
+				t.Errorf("the kernel still runs %s", name)
+			}
+		})
+	}
+}

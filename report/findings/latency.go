@@ -1,0 +1,132 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"pinfold.dev/pinfold/report/chart"
+)
+
+// maxLines is the number of conditions in a chart, one for each colour.
+const maxLines = 6
+
+// latencies returns the charts of latency distributions, and remarks on histograms that are
+// damaged.
+func (r Run) latencies() (charts []*chart.Chart, remarks []string) {
+	for _, load := range r.loads() {
+		lines, damaged := r.distributions(load)
+		remarks = append(remarks, damaged...)
+		for some := range slices.Chunk(lines, maxLines) {
+			charts = append(charts, latencyChart(some, load, len(r.Result.Config.Loads) > 1))
+		}
+	}
+	return charts, remarks
+}
+
+// distributions returns a line for each condition of which there are latencies.
+func (r Run) distributions(load string) (lines []chart.Series, remarks []string) {
+	for i, c := range r.Result.Config.Conditions {
+		all := merged()
+		for n, w := range r.Result.Windows {
+			if w.Condition != c.Name || w.Load != load || w.Disturbed != "" || len(w.Latencies) == 0 {
+				continue
+			}
+			h, err := decode(w.Latencies)
+			if err == nil && all.Merge(h) > 0 {
+				err = fmt.Errorf("it has latencies of more than %v", longest)
+			}
+			if err != nil {
+				remarks = append(remarks, plain(fmt.Sprintf("The latencies of window %d were left out: %v.", n+1, err)))
+			}
+		}
+		if points := tail(all); len(points) > 0 {
+			lines = append(lines, chart.Series{Name: plain(c.Name), Points: points, Style: style(i)})
+		}
+	}
+	return lines, remarks
+}
+
+// longest is the longest latency of a histogram.
+const longest = time.Hour
+
+// merged returns a histogram for the latencies of several windows, in microseconds.
+func merged() *hdr.Histogram { return hdr.New(1, longest.Microseconds(), 3) }
+
+// decode returns a histogram as its Encode method wrote it. The library panics on some damaged
+// ones.
+func decode(encoded []byte) (h *hdr.Histogram, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			h, err = nil, fmt.Errorf("the histogram is damaged: %v", problem)
+		}
+	}()
+	if h, err = hdr.Decode(encoded); err != nil {
+		return nil, fmt.Errorf("the histogram is damaged: %w", err)
+	}
+	return h, nil
+}
+
+// style returns the style of the nth condition in all charts.
+func style(n int) chart.Style {
+	return chart.Style{Colour: chart.Colour(n % maxLines), Dash: chart.Dash(n / maxLines % 4)}
+}
+
+// stepsPerDecade is the number of points of a curve from 90% to 99%, say.
+const stepsPerDecade = 24
+
+// tail returns the points of a distribution: for shares of requests, evenly spaced on a logarithmic
+// scale from 1 to that of a single request, the latency that this share exceeds.
+func tail(h *hdr.Histogram) []chart.Point {
+	total := h.TotalCount()
+	if total <= 0 {
+		return nil
+	}
+	step := math.Pow(10, -1./stepsPerDecade)
+	var points []chart.Point
+	add := func(share float64, latency int64) {
+		points = append(points, chart.Point{X: max(float64(latency), 1) / 1000, Y: share})
+	}
+	add(1, h.Min())
+	below, share := int64(0), step
+	for _, bar := range h.Distribution() {
+		below += bar.Count
+		for left := float64(total-below) / float64(total); bar.Count > 0 && share*float64(total) >= 1 && left <= share; share *= step {
+			add(share, bar.To)
+		}
+	}
+	add(1/float64(total), h.Max())
+	return points
+}
+
+func latencyChart(lines []chart.Series, load string, several bool) *chart.Chart {
+	least := 1.
+	for _, l := range lines {
+		least = min(least, l.Points[len(l.Points)-1].Y)
+	}
+	c := &chart.Chart{
+		Title:       "Latency of requests",
+		Description: "The share of requests that were answered within a time, for each condition, on a scale that shows the slowest.",
+		X:           chart.Axis{Label: "latency", Unit: "ms", Scale: chart.Logarithmic},
+		Y:           chart.Axis{Label: "share of the requests", Scale: chart.Logarithmic, Inverted: true, Marks: []float64{1, .5}, Format: quantile},
+		Series:      lines,
+		Height:      380,
+	}
+	for mark := .1; mark >= least; mark /= 10 {
+		c.Y.Marks = append(c.Y.Marks, mark)
+	}
+	if several {
+		c.Title += ", load: " + plain(load)
+	}
+	return c
+}
+
+// quantile formats a share of requests that are slower as the share of those that are not: "99.9%".
+func quantile(slower float64) string {
+	places := max(0, -2-int(math.Floor(math.Log10(slower)+1e-9)))
+	return strconv.FormatFloat(100*(1-slower), 'f', places, 64) + "%"
+}

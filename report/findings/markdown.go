@@ -1,0 +1,151 @@
+package findings
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"pinfold.dev/pinfold/report"
+)
+
+// Markdown writes a section for each run, after an overview if there are several. It refers to
+// the [Pictures] of the runs. It has no HTML, and its tables can be read as text.
+func Markdown(w io.Writer, runs []Run) error {
+	all := make([]findings, len(runs))
+	for i, r := range runs {
+		var err error
+		if all[i], err = r.findings(); err != nil {
+			return err
+		}
+	}
+	out, drawn := markdown{bufio.NewWriter(w)}, pictures(runs)
+	if len(all) > 1 {
+		out.overview(all)
+	}
+	for i := range all {
+		if i > 0 {
+			out.print("")
+		}
+		out.section(&all[i], drawn[i])
+	}
+	return report.Flush(out.Writer, "write the report")
+}
+
+type markdown struct{ *bufio.Writer }
+
+// print prints a line.
+func (m markdown) print(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
+
+// overview prints the published figures of all experiments.
+func (m markdown) overview(all []findings) {
+	m.print("# Experiments\n")
+	t := table{Heads: []string{"experiment", "figure", "published", "measured (95% interval)", "conclusion"}}
+	for _, f := range all {
+		g := group{Name: f.Name}
+		for _, c := range f.Claims {
+			g.Rows = append(g.Rows, []string{c.What, c.Published, c.Measured, c.Conclusion.String()})
+		}
+		if len(f.Claims) == 0 {
+			g.Rows = [][]string{{strings.Join(f.Answers, " "), "", "", ""}}
+		}
+		t.Groups = append(t.Groups, g)
+	}
+	m.table(t)
+}
+
+func (m markdown) section(f *findings, drawn []Picture) {
+	m.print("## %s\n", escape(f.Question))
+	if f.Incomplete != "" {
+		m.print("**%s**\n", escape(f.Incomplete))
+	}
+	for _, answer := range f.Answers {
+		m.print("%s\n", escape(answer))
+	}
+	if f.Source != "" {
+		m.print("Source: %s.\n", escape(strings.TrimSuffix(f.Source, ".")))
+	}
+	if len(f.Claims) > 0 {
+		m.claims(f.Claims)
+	}
+	for _, p := range drawn {
+		m.print("![%s](%s)\n", escape(p.Title), p.File)
+	}
+	for _, t := range f.Tables {
+		title := "All figures"
+		if t.Load != "" {
+			title += ", load: " + t.Load
+		}
+		m.print("### %s\n", escape(title))
+		m.table(t)
+	}
+	m.print("%s\n", f.Rounds)
+	m.print("### Load generator and disturbances\n")
+	if len(f.Generators.Groups) > 0 {
+		m.table(f.Generators)
+	}
+	m.print("%s\n", f.Disturbed)
+	m.list(f.Reasons)
+	if len(f.Notes) > 0 {
+		m.print("### Notes\n")
+	}
+	m.list(f.Notes)
+	m.print("### Environment\n")
+	m.table(table{Heads: []string{"", ""}, Groups: []group{{Rows: f.Environment}}})
+	m.print("To repeat it: `%s`", f.Command)
+}
+
+// claims prints the published figures, and then what each comparison concludes.
+func (m markdown) claims(all []claim) {
+	m.print("### Published and measured\n")
+	m.table(claimTable(all))
+	for _, c := range all {
+		m.print("- %s", escape(strings.TrimSpace(fmt.Sprintf("%s: %s %s", c.What, c.Conclusion, c.Note))))
+	}
+	m.print("")
+}
+
+// table prints a table. The name of a group is in its first row; a table without names of groups has
+// no column for them.
+func (m markdown) table(t table) {
+	m.row(t.Heads...)
+	m.print("%s|", strings.Repeat("|---", len(t.Heads)))
+	for _, g := range t.Groups {
+		name := g.Name
+		for _, cells := range g.Rows {
+			if len(cells) < len(t.Heads) {
+				cells = append([]string{name}, cells...)
+			}
+			m.row(cells...)
+			name = ""
+		}
+	}
+	m.print("")
+}
+
+// list prints lines, and an empty one if there are any.
+func (m markdown) list(lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	for _, line := range lines {
+		m.print("- %s", escape(line))
+	}
+	m.print("")
+}
+
+// row prints a row of a table.
+func (m markdown) row(cells ...string) {
+	for _, cell := range cells {
+		m.WriteString("| ")
+		if cell != "" {
+			m.WriteString(escape(cell) + " ")
+		}
+	}
+	m.print("|")
+}
+
+// escape keeps text from being taken for Markdown or HTML.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", `\<`, "*", `\*`, "`", "\\`", "[", `\[`, "_", `\_`).Replace(text)
+}

@@ -1,0 +1,95 @@
+package findings
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"pinfold.dev/pinfold/report"
+)
+
+// summaryWidth is where sentences are wrapped.
+const summaryWidth = 98
+
+// Summary writes the answer of a run and its figures as text.
+func Summary(w io.Writer, run Run) error {
+	f, err := run.findings()
+	if err != nil {
+		return err
+	}
+	s := summary{bufio.NewWriter(w)}
+	s.wrapped("", f.Question)
+	for _, text := range append([]string{f.Incomplete}, f.Answers...) {
+		if text != "" {
+			fmt.Fprintln(s)
+			s.wrapped("", text)
+		}
+	}
+	if len(f.Claims) > 0 {
+		fmt.Fprintln(s)
+		s.table(claimTable(f.Claims))
+		fmt.Fprintln(s)
+	}
+	for _, c := range f.Claims {
+		s.wrapped("  ", fmt.Sprintf("- %s: %s %s", c.What, c.Conclusion, c.Note))
+	}
+	for _, t := range f.Tables {
+		fmt.Fprintln(s)
+		if t.Load != "" {
+			s.wrapped("", "Load: "+t.Load)
+		}
+		s.table(t)
+	}
+	fmt.Fprintln(s)
+	s.wrapped("", f.Rounds+" "+f.Disturbed)
+	return report.Flush(s.Writer, "print the summary")
+}
+
+type summary struct{ *bufio.Writer }
+
+// wrapped prints a text in lines, with an indent from the second line on.
+func (s summary) wrapped(indent, text string) {
+	for i, line := range report.Wrap(text, summaryWidth-len(indent)) {
+		fmt.Fprintln(s, strings.Repeat(indent, min(i, 1))+line)
+	}
+}
+
+// table prints a table with aligned columns and without trailing spaces. Intervals are in
+// parentheses.
+func (s summary) table(t table) {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	heads := t.Heads[2:]               // the first columns are one
+	none := make([]string, len(heads)) // a row without a column would end its alignment
+	row := func(name string, cells []string) {
+		line := []string{name}
+		for i, cell := range cells {
+			switch heads[i] {
+			case interval95:
+				line[len(line)-1] = joined(line[len(line)-1], cell)
+			case "p":
+			default:
+				line = append(line, cell)
+			}
+		}
+		fmt.Fprintln(w, strings.Join(line, "\t"))
+	}
+	titles := slices.Clone(heads)
+	for i := range titles {
+		titles[i] = strings.TrimPrefix(titles[i], interval95)
+	}
+	row("", titles)
+	for _, g := range t.Groups {
+		row(g.Name, none)
+		for _, cells := range g.Rows {
+			row("  "+cells[0], cells[1:])
+		}
+	}
+	_ = w.Flush() // a strings.Builder accepts everything
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(s, strings.TrimRight(line, " \n"))
+	}
+}
