@@ -3,7 +3,6 @@ package advice
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -178,13 +177,9 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ForContainer returns the advice for one series that was recorded at a nominal interval. Missing
-// data is not an error: the finding reports it. The error wraps ErrGoal if the goal is invalid;
-// otherwise it is the error of ctx.
+// ForContainer returns the advice for one series that was recorded at a nominal interval, for a
+// valid goal. Missing data is not an error: the finding reports it. The error is that of ctx.
 func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, options Options) (Container, error) {
-	if err := check(goal, options); err != nil {
-		return Container{}, err
-	}
 	sub := newSubject(s, nominal, goal)
 	c := Container{Group: s.Group, Name: s.Name, Recorded: sub.recorded(), Warnings: sub.warnings(), Timescales: trace.Timescales(s, nominal)}
 	c.LimitWithoutBurst = sub.limitFor(0)
@@ -261,19 +256,15 @@ func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityW
 // Confidence is the confidence level of the intervals.
 const Confidence = .95
 
-// ErrGoal is wrapped by every error about a goal.
-var ErrGoal = errors.New("invalid goal")
-
 // Validate returns an error if the goal is invalid.
 func (g Goal) Validate() error {
 	switch {
 	case !(g.ThrottleRatio > 0 && g.ThrottleRatio < 1):
-		return fmt.Errorf("%w: a share of %v of the periods throttled; take a number above 0 and below 1, because no recording can guarantee 0",
-			ErrGoal, g.ThrottleRatio)
+		return fmt.Errorf("invalid goal: a share of %v of the periods throttled; take a number above 0 and below 1, because no recording can guarantee 0", g.ThrottleRatio)
 	case !(g.Burst >= 0 && g.Burst <= 1):
-		return fmt.Errorf("%w: a burst of %v%% of the quota; the kernel accepts 0 to 100%%", ErrGoal, 100*g.Burst)
+		return fmt.Errorf("invalid goal: a burst of %v%% of the quota; the kernel accepts 0 to 100%%", 100*g.Burst)
 	case !(g.ProbabilityWCET1 > 0 && g.ProbabilityWCET1 < 1):
-		return fmt.Errorf("%w: deadlines met with probability %v; take a number above 0 and below 1", ErrGoal, g.ProbabilityWCET1)
+		return fmt.Errorf("invalid goal: deadlines met with probability %v; take a number above 0 and below 1", g.ProbabilityWCET1)
 	}
 	return nil
 }
@@ -284,18 +275,4 @@ type Options struct {
 	// The same sources give the same advice.
 	Random  func(n uint64) *rand.Rand
 	Workers int // 1 or more; does not change the advice
-}
-
-// check returns an error for an invalid goal or invalid options.
-func check(goal Goal, options Options) error {
-	if err := goal.Validate(); err != nil {
-		return err
-	}
-	if options.Random == nil {
-		return errors.New("no random numbers to draw from")
-	}
-	if options.Workers < 1 {
-		return fmt.Errorf("%d workers; take 1 or more", options.Workers)
-	}
-	return nil
 }
