@@ -66,7 +66,7 @@ type Finding struct {
 	Reason string `json:"reason"`
 }
 
-// Limit is the smallest limit that reaches the goal.
+// Limit is the smallest limit whose throttle ratio is at most the goal's, rounded up to 10m CPUs.
 type Limit struct {
 	Finding
 	LimitCPUs    float64 `json:"limitCPUs"` // a multiple of .01
@@ -85,7 +85,8 @@ type HeldOut struct {
 	JudgedThrottleRatio float64 `json:"judgedThrottleRatio"` // second half
 }
 
-// Burst is the smallest burst worth having at a limit.
+// Burst is the smallest burst at a limit that reaches the goal, or beyond which the throttle ratio
+// hardly falls.
 type Burst struct {
 	Finding
 	AtLimitCPUs  float64 `json:"atLimitCPUs"`
@@ -98,7 +99,8 @@ type Burst struct {
 	ThrottleRatioWith    float64 `json:"throttleRatioWith"`
 }
 
-// Period is the shortest enforcement period that suffices without burst.
+// Period is the shortest enforcement period, from the present one to the kernel's maximum of one
+// second, that reaches the goal without burst.
 type Period struct {
 	Finding
 	AtLimitCPUs float64 `json:"atLimitCPUs"`
@@ -111,7 +113,9 @@ type Period struct {
 	PresentStall Seconds `json:"presentStallSeconds"`
 }
 
-// Binding predicts the effect of binding the container to as many CPUs as its limit.
+// Binding predicts the effect of binding the container to as many CPUs as its limit: at the
+// timescale of the samples, work queues behind that many. If it seldom waits there, binding costs
+// little and gains cache and memory locality.
 type Binding struct {
 	Finding
 	Pays bool `json:"pays"`
@@ -125,13 +129,15 @@ type Binding struct {
 	PeakCPUs float64 `json:"peakCPUs"`
 }
 
-// Parallelism is the recommended number of concurrent threads (for example GOMAXPROCS).
+// Parallelism is the number of concurrent threads (for example GOMAXPROCS) that quota and burst can
+// sustain for a whole period.
 type Parallelism struct {
 	Finding
 	Threads int `json:"threads"`
 }
 
-// ScaleOut states whether more replicas or a higher limit are needed instead of burst.
+// ScaleOut states whether more replicas or a higher limit are needed instead of burst: when average
+// usage exceeds half of the limit, little unused time is left to save.
 type ScaleOut struct {
 	Finding
 	Needed      bool    `json:"needed"`

@@ -220,7 +220,9 @@ func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 			next[first] += s.loads[first].pause(r)
 		}
 		g.Advance(at)
-		series.Samples = append(series.Samples, sample(before, g, at, interval, interval > s.interval))
+		now := g.Stats().Sample(before, at, interval, g.Limits())
+		now.Late = interval > s.interval
+		series.Samples = append(series.Samples, now)
 		if change < len(s.limits) && at >= s.limits[change].after {
 			if err := g.Write(s.limits[change].limits); err != nil {
 				t.Fatal(err)
@@ -244,15 +246,6 @@ func (l load) pause(r *rand.Rand) time.Duration {
 		return l.every
 	}
 	return 1 + time.Duration(r.ExpFloat64()*float64(l.every))
-}
-
-func sample(before bandwidthtest.Stats, g *bandwidthtest.Group, at, interval time.Duration, late bool) trace.Sample {
-	now := g.Stats()
-	return trace.Sample{
-		At: at, Interval: interval, Limits: g.Limits(), Late: late, Usage: now.Usage - before.Usage,
-		Periods: uint32(now.Periods - before.Periods), Throttled: uint32(now.Throttled - before.Throttled),
-		Bursts: uint32(now.Bursts - before.Bursts), ThrottledTime: now.ThrottledTime - before.ThrottledTime, BurstTime: now.BurstTime - before.BurstTime,
-	}
 }
 
 func duration(t *testing.T, text string) time.Duration {

@@ -175,10 +175,7 @@ func record(t *testing.T, m bandwidthtest.Machine, l bandwidth.Limits, arrivals 
 		g.Advance(at)
 		now := g.Stats()
 		if at > phase {
-			s.Samples = append(s.Samples, trace.Sample{
-				At: at, Interval: interval, Limits: l, Usage: now.Usage - before.Usage, Periods: uint32(now.Periods - before.Periods),
-				Throttled: uint32(now.Throttled - before.Throttled), ThrottledTime: now.ThrottledTime - before.ThrottledTime,
-			})
+			s.Samples = append(s.Samples, now.Sample(before, at, interval, l))
 		}
 		before = now
 	}
