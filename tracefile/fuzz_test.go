@@ -149,7 +149,7 @@ func FuzzParquet(f *testing.F) {
 		}
 		var rec *trace.Recording
 		var err error
-		if used := allocated(func() { rec, _, err = Read(name, 0) }); used > 2*mostMemory {
+		if used := allocated(func() { rec, _, err = Read(name, 0) }); used > 2*maxMemory {
 			t.Errorf("reading %d bytes allocated %d MiB", len(content), used>>20)
 		}
 		if err == nil {

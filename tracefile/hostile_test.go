@@ -21,8 +21,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// mostMemory is the most that reading a small file may allocate in total, in bytes.
-const mostMemory = 64 << 20
+// maxMemory is the most that reading a small file may allocate in total, in bytes.
+const maxMemory = 64 << 20
 
 // hostile is a small Parquet file with one manipulation.
 type hostile struct {
@@ -222,7 +222,7 @@ func TestHostileParquet(t *testing.T) {
 			if err == nil {
 				t.Error("no error")
 			}
-			if used > mostMemory {
+			if used > maxMemory {
 				t.Errorf("reading it allocated %d MiB: %v", used>>20, err)
 			}
 		})
@@ -253,7 +253,7 @@ func TestHarmlessParquet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if used > mostMemory {
+			if used > maxMemory {
 				t.Errorf("reading it allocated %d MiB", used>>20)
 			}
 			if len(rec.Series) != 1 || len(rec.Series[0].Samples) != 3 || rec.Series[0].Group != "/a" {

@@ -26,7 +26,7 @@ func TestNPYFiles(t *testing.T) {
 		"bad-negative-int.npy":   "value 1 (from 0): the usage is -1ns",
 		"bad-words.npy":          "the values have type <U1",
 		"bad-objects.npy":        "the values have type |O",
-		"bad-structs.npy":        "the values have type [(",
+		"bad-structs.npy":        "the values have several fields",
 		"bad-empty.npy":          "contains no samples",
 		"bad-cut.npy":            "the file is cut off: it has 3 of 4 values",
 		"bad-longer.npy":         "the file has more values than its header says",
@@ -104,6 +104,7 @@ func FuzzNPYDict(f *testing.F) {
 	f.Add("{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }      \n")
 	f.Add(`{"shape": (0,), "descr": "<i4", "fortran_order": True}`)
 	f.Add("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3, 4)}")
+	f.Add("{'descr': '>u2', 'fortran_order': False, 'shape': (3L, 1L)}")
 	f.Fuzz(func(t *testing.T, text string) {
 		n, err := parseNPYDict(text)
 		if err == nil && (n.size < 1 || n.size > 8 || n.unit < 1 || n.count < 0 || n.count == math.MinInt64) {

@@ -2,12 +2,13 @@ package tracefile
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"sigs.k8s.io/yaml"
 )
 
 // npyType is the type and the number of the values of an .npy file.
@@ -19,68 +20,34 @@ type npyType struct {
 	count int64
 }
 
-// An entry of a Python dictionary, up to the comma or the brace after it. A value is a tuple, a
-// list, a text or a word.
-var npyEntry = regexp.MustCompile(`^\s*(?:'([^']*)'|"([^"]*)")\s*:\s*(\([^)]*\)|\[.*\]|'[^']*'|"[^"]*"|[^\s,{}()\[\]'"]+)\s*(,\s*\}?|\})`)
-
-var npyShape = regexp.MustCompile(`^\(\s*(?:[0-9]+L?\s*,\s*)*(?:[0-9]+L?\s*)?\)$`)
-
 // Byte order, kind, size, and the unit of a timedelta64.
 var npyDescr = regexp.MustCompile(`^([<>|=])(?:([iu])([1248])|(f)([48])|(m)(8)\[(s|ms|us|ns)\])$`)
 
-// parseNPYDict parses the Python dictionary of an .npy header:
+// parseNPYDict parses the Python dictionary of an .npy header, which is YAML except for its tuples
+// and, in old files, the L of its integers:
 //
 //	{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }
-func parseNPYDict(text string) (npyType, error) {
-	var t npyType
-	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "{")
+func parseNPYDict(text string) (t npyType, err error) {
+	var dict struct {
+		Descr        any
+		FortranOrder *bool `json:"fortran_order"` // both are the same for a vector
+		Shape        []int64
+	}
+	list := strings.NewReplacer("L,", ",", "L)", "]", "(", "[", ")", "]").Replace(text)
+	if err := yaml.UnmarshalStrict([]byte(list), &dict); err != nil || dict.Descr == nil || dict.FortranOrder == nil || dict.Shape == nil {
+		return t, fmt.Errorf("the header %.60q does not describe an array: save it with numpy.save", text)
+	}
+	if err = t.setType(dict.Descr); err == nil {
+		err = t.setShape(dict.Shape)
+	}
+	return t, err
+}
+
+func (t *npyType) setType(value any) error {
+	descr, ok := value.(string)
 	if !ok {
-		return t, fmt.Errorf("the header %.40q is not a dictionary", text)
+		return errors.New("the values have several fields: save one, such as a['usage_ns']")
 	}
-	seen := map[string]bool{}
-	for end := false; !end; {
-		m := npyEntry.FindStringSubmatch(rest)
-		if m == nil {
-			return t, fmt.Errorf("the header has no valid entry at %.40q", rest)
-		}
-		key := m[1] + m[2]
-		if seen[key] {
-			return t, fmt.Errorf("the header has %q twice", key)
-		}
-		seen[key] = true
-		if err := t.set(key, m[3]); err != nil {
-			return t, err
-		}
-		rest, end = rest[len(m[0]):], strings.HasSuffix(m[4], "}")
-	}
-	if rest != "" {
-		return t, fmt.Errorf("the header continues after its end: %.40q", rest)
-	}
-	for _, key := range []string{"descr", "fortran_order", "shape"} {
-		if !seen[key] {
-			return t, fmt.Errorf("the header has no %q", key)
-		}
-	}
-	return t, nil
-}
-
-func (t *npyType) set(key, value string) error {
-	switch key {
-	case "descr":
-		return t.setType(strings.Trim(value, `'"`))
-	case "shape":
-		return t.setShape(value)
-	case "fortran_order":
-		if value != "True" && value != "False" { // these are the same for a vector
-			return fmt.Errorf("fortran_order is %s, want True or False", value)
-		}
-	default:
-		return fmt.Errorf("the header has the unknown key %q", key)
-	}
-	return nil
-}
-
-func (t *npyType) setType(descr string) error {
 	m := npyDescr.FindStringSubmatch(descr)
 	if m == nil {
 		return fmt.Errorf("the values have type %s, want integers (nanoseconds) or floating-point numbers (CPUs): %s", descr, npyRemedy(descr))
@@ -98,8 +65,6 @@ func (t *npyType) setType(descr string) error {
 // npyRemedy says how to save values of a type that is not read. a is the array.
 func npyRemedy(descr string) string {
 	switch {
-	case strings.HasPrefix(descr, "["):
-		return "save one field, such as a['usage_ns']"
 	case strings.Contains(descr, "M8"):
 		return "these are dates; save the CPU time"
 	case strings.Contains(descr, "f"):
@@ -111,25 +76,21 @@ func npyRemedy(descr string) string {
 }
 
 // setShape accepts a vector, also as a row or a column of a matrix.
-func (t *npyType) setShape(shape string) error {
-	if !npyShape.MatchString(shape) {
-		return fmt.Errorf("the shape is %.40s, want a tuple such as (600,)", shape)
+func (t *npyType) setShape(shape []int64) error {
+	text := "(" + strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", ", "), "[]") + ")"
+	if len(shape) == 0 {
+		return fmt.Errorf("the shape is %s, want a vector such as (600,): save a.ravel()", text)
 	}
 	t.count = 1
-	dimensions := strings.FieldsFunc(shape, func(c rune) bool { return !unicode.IsDigit(c) })
-	for _, text := range dimensions {
-		n, err := strconv.ParseInt(text, 10, 64)
+	for _, n := range shape {
 		switch {
-		case err != nil:
-			return fmt.Errorf("the shape is %.40s, which is too large", shape)
+		case n < 0:
+			return fmt.Errorf("the shape is %s, want a tuple such as (600,)", text)
 		case n != 1 && t.count != 1:
-			return fmt.Errorf("the shape is %s, want a vector such as (600,): save one column, such as a[:%s]", shape, strings.Repeat(", 0", len(dimensions)-1))
+			return fmt.Errorf("the shape is %s, want a vector such as (600,): save one column, such as a[:%s]", text, strings.Repeat(", 0", len(shape)-1))
 		case n != 1:
 			t.count = n
 		}
-	}
-	if len(dimensions) == 0 {
-		return fmt.Errorf("the shape is %s, want a vector such as (600,): save a.ravel()", shape)
 	}
 	return nil
 }

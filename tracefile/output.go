@@ -26,8 +26,7 @@ const (
 // Stdout is the output name for CSV on standard output.
 const Stdout = "-"
 
-// FormatOf returns the format for the extension of an output's name, or a FormatError if the
-// extension is unknown.
+// FormatOf returns the format for the extension of an output's name.
 func FormatOf(name string) (Format, error) {
 	if name == Stdout {
 		return CSV, nil
@@ -40,14 +39,7 @@ func FormatOf(name string) (Format, error) {
 	case ".npy":
 		return NPY, nil
 	}
-	return 0, &FormatError{name}
-}
-
-// FormatError reports an unknown file name extension.
-type FormatError struct{ Name string }
-
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("%s: unknown format: use a name that ends in .parquet, .csv or .npy, or - for CSV on standard output", e.Name)
+	return 0, fmt.Errorf("%s: unknown format: use a name that ends in .parquet, .csv or .npy, or - for CSV on standard output", name)
 }
 
 // Output specifies where and how a recording is written.

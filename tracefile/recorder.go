@@ -42,9 +42,6 @@ func (e *KeptError) Error() string {
 
 func (e *KeptError) Unwrap() error { return e.Err }
 
-// ErrNoSpans means that a format cannot represent spans.
-var ErrNoSpans = errors.New("only Parquet files have a table of spans beside them")
-
 // JournalOf returns the name of the journal of an output.
 func JournalOf(output string) string { return output + ".journal" }
 
@@ -124,6 +121,8 @@ func (s *streamRecorder) Append(r *Row) error {
 	return s.w.Close() // only flushes
 }
 
-func (s *streamRecorder) AppendSpan(*trace.Span) error { return ErrNoSpans }
+func (s *streamRecorder) AppendSpan(*trace.Span) error {
+	return errors.New("only Parquet files have a table of spans beside them")
+}
 
 func (s *streamRecorder) Finish() (Converted, error) { return Converted{Rows: s.rows}, s.w.Close() }

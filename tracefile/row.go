@@ -31,23 +31,23 @@ func (r *Row) check() error {
 	return r.Validate()
 }
 
-// record is a row of a Parquet or CSV file; see the package comment. A quota of 0 means no limit
-// and is written as null.
+// record is a row of a Parquet or CSV file. A quota of 0 means no limit and is written as null.
+// Amounts are those of the sample.
 type record struct {
-	Time             int64  `parquet:"time,timestamp(nanosecond),delta"` // since 1970, UTC
-	Group            string `parquet:"group,dict"`
-	Name             string `parquet:"name,dict,optional"`
-	Interval         int64  `parquet:"interval_ns,delta"`
+	Time             int64  `parquet:"time,timestamp(nanosecond),delta"` // end of the sample, since 1970 (UTC)
+	Group            string `parquet:"group,dict"`                       // path of the cgroup in the hierarchy
+	Name             string `parquet:"name,dict,optional"`               // NAMESPACE/POD/CONTAINER, if known
+	Interval         int64  `parquet:"interval_ns,delta"`                // the real length of the sample
 	Usage            int64  `parquet:"usage_ns,delta"`
-	Periods          uint32 `parquet:"periods,delta"`
+	Periods          uint32 `parquet:"periods,delta"` // in which the bandwidth timer ran
 	ThrottledPeriods uint32 `parquet:"throttled_periods,delta"`
-	ThrottledTime    int64  `parquet:"throttled_time_ns,delta"`
-	BurstPeriods     uint32 `parquet:"burst_periods,delta"`
-	BurstTime        int64  `parquet:"burst_time_ns,delta"`
+	ThrottledTime    int64  `parquet:"throttled_time_ns,delta"` // summed over CPUs
+	BurstPeriods     uint32 `parquet:"burst_periods,delta"`     // in which more than the quota was used
+	BurstTime        int64  `parquet:"burst_time_ns,delta"`     // CPU time beyond the quota
 	Quota            int64  `parquet:"quota_ns,dict,optional"`
 	Period           int64  `parquet:"period_ns,dict"`
-	Burst            int64  `parquet:"burst_ns,dict"`
-	Late             bool   `parquet:"late"`
+	Burst            int64  `parquet:"burst_ns,dict"` // unused CPU time that may be saved up
+	Late             bool   `parquet:"late"`          // taken too late: it covers more than the nominal interval
 	Nominal          int64  `parquet:"nominal_interval_ns,dict"`
 }
 

@@ -92,9 +92,9 @@ func TestSampleExact(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("viewer", func(t *testing.T) {
-		rows := perfettotest.Query(t, "../..", content, `select sum(slice.dur) from slice join track on slice.track_id = track.id
+		rows := perfettotest.Query(t, "../..", content, `select cast(sum(slice.dur) as text) from slice join track on slice.track_id = track.id
 			where track.name glob 'sh *' and slice.name = 'throttled'`)
-		if want := fmt.Sprint(x.Throttled.Nanoseconds()); len(rows) != 1 || rows[0][0] != want {
+		if want := fmt.Sprint(x.Throttled.Nanoseconds()); len(rows) != 1 || rows[0] != want {
 			t.Errorf("throttled for %v, want %v", rows, want)
 		}
 	})

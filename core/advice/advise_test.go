@@ -69,9 +69,7 @@ func TestNodeOfExponentialDemand(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
-	s := exponentialSeries(1, 100, .5, bandwidth.Limits{Quota: period, Period: period})
-	goal := DefaultGoal()
+func TestInvalidGoals(t *testing.T) {
 	for name, spoil := range map[string]func(*Goal){
 		"no throttling at all": func(g *Goal) { g.ThrottleRatio = 0 },
 		"all throttled":        func(g *Goal) { g.ThrottleRatio = 1 },
@@ -80,25 +78,8 @@ func TestErrors(t *testing.T) {
 		"negative burst":       func(g *Goal) { g.Burst = -1 },
 		"always met":           func(g *Goal) { g.ProbabilityWCET1 = 1 },
 	} {
-		bad := goal
-		spoil(&bad)
-		if _, err := ForContainer(context.Background(), s, period, bad, seeded(1)); !errors.Is(err, ErrGoal) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := ForNode(context.Background(), s, period, 1, 1, bad, seeded(1)); !errors.Is(err, ErrGoal) {
-			t.Errorf("%s on a node: %v", name, err)
-		}
-	}
-	for _, cpus := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := ForNode(context.Background(), s, period, cpus, 1, goal, seeded(1)); err == nil {
-			t.Errorf("no error for a node of %v CPUs", cpus)
-		}
-		if _, err := ForNode(context.Background(), s, period, 1, cpus, goal, seeded(1)); err == nil {
-			t.Errorf("no error for a limit of %v CPUs", cpus)
-		}
-	}
-	for name, options := range map[string]Options{"no random numbers": {Workers: 1}, "no workers": {Random: seeded(1).Random}} {
-		if _, err := ForContainer(context.Background(), s, period, goal, options); err == nil {
+		bad := DefaultGoal()
+		if spoil(&bad); bad.Validate() == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -16,13 +16,11 @@ import (
 // exponentialSeries returns exponential demand with a mean in CPUs.
 func exponentialSeries(seed uint64, periods int, mean float64, limits bandwidth.Limits) *trace.Series {
 	r := rand.New(rand.NewPCG(seed, 5))
-	s := &trace.Series{Group: "/exponential"}
-	for i := range periods {
-		s.Samples = append(s.Samples, trace.Sample{
-			At: time.Duration(i+1) * period, Interval: period, Usage: time.Duration(r.ExpFloat64() * mean * float64(period)), Limits: limits,
-		})
+	cpus := make([]float64, periods)
+	for i := range cpus {
+		cpus[i] = r.ExpFloat64() * mean
 	}
-	return s
+	return seriesOf(cpus, limits)
 }
 
 func seeded(seed uint64) Options {
@@ -93,7 +91,7 @@ func TestLimitOfCorrelatedDemand(t *testing.T) {
 	right := stepsToCPUs(long.smallestLimit(period, 1, goal.ThrottleRatio))
 	covered := 0
 	for seed := range uint64(recordings) {
-		sub := newSubject(seriesOf(drawPeriods(clients, seed+1, periods)), period, goal)
+		sub := newSubject(seriesOf(drawPeriods(clients, seed+1, periods), bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}), period, goal)
 		c := Container{LimitWithBurst: sub.limitFor(1)}
 		if err := sub.intervals(context.Background(), &c, sub.limitToAdviseFor(c.LimitWithBurst), seeded(seed)); err != nil {
 			t.Fatal(err)
@@ -122,13 +120,12 @@ func drawPeriods(p demand.Process, seed uint64, n int) []float64 {
 	return cpus
 }
 
-// seriesOf returns a recording without a limit of the usage in each period.
-func seriesOf(cpus []float64) *trace.Series {
+// seriesOf returns a recording of the usage in each period.
+func seriesOf(cpus []float64, limits bandwidth.Limits) *trace.Series {
 	s := &trace.Series{Group: "/drawn"}
 	for i, c := range cpus {
 		s.Samples = append(s.Samples, trace.Sample{
-			At: time.Duration(i+1) * period, Interval: period, Usage: time.Duration(c * float64(period)),
-			Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period},
+			At: time.Duration(i+1) * period, Interval: period, Usage: time.Duration(c * float64(period)), Limits: limits,
 		})
 	}
 	return s

@@ -3,7 +3,6 @@ package advice
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -67,7 +66,7 @@ type Finding struct {
 	Reason string `json:"reason"`
 }
 
-// Limit is the smallest limit that reaches the goal.
+// Limit is the smallest limit whose throttle ratio is at most the goal's, rounded up to 10m CPUs.
 type Limit struct {
 	Finding
 	LimitCPUs    float64 `json:"limitCPUs"` // a multiple of .01
@@ -86,7 +85,8 @@ type HeldOut struct {
 	JudgedThrottleRatio float64 `json:"judgedThrottleRatio"` // second half
 }
 
-// Burst is the smallest burst worth having at a limit.
+// Burst is the smallest burst at a limit that reaches the goal, or beyond which the throttle ratio
+// hardly falls.
 type Burst struct {
 	Finding
 	AtLimitCPUs  float64 `json:"atLimitCPUs"`
@@ -99,7 +99,8 @@ type Burst struct {
 	ThrottleRatioWith    float64 `json:"throttleRatioWith"`
 }
 
-// Period is the shortest enforcement period that suffices without burst.
+// Period is the shortest enforcement period, from the present one to the kernel's maximum of one
+// second, that reaches the goal without burst.
 type Period struct {
 	Finding
 	AtLimitCPUs float64 `json:"atLimitCPUs"`
@@ -112,7 +113,9 @@ type Period struct {
 	PresentStall Seconds `json:"presentStallSeconds"`
 }
 
-// Binding predicts the effect of binding the container to as many CPUs as its limit.
+// Binding predicts the effect of binding the container to as many CPUs as its limit: at the
+// timescale of the samples, work queues behind that many. If it seldom waits there, binding costs
+// little and gains cache and memory locality.
 type Binding struct {
 	Finding
 	Pays bool `json:"pays"`
@@ -126,13 +129,15 @@ type Binding struct {
 	PeakCPUs float64 `json:"peakCPUs"`
 }
 
-// Parallelism is the recommended number of concurrent threads (for example GOMAXPROCS).
+// Parallelism is the number of concurrent threads (for example GOMAXPROCS) that quota and burst can
+// sustain for a whole period.
 type Parallelism struct {
 	Finding
 	Threads int `json:"threads"`
 }
 
-// ScaleOut states whether more replicas or a higher limit are needed instead of burst.
+// ScaleOut states whether more replicas or a higher limit are needed instead of burst: when average
+// usage exceeds half of the limit, little unused time is left to save.
 type ScaleOut struct {
 	Finding
 	Needed      bool    `json:"needed"`
@@ -178,13 +183,9 @@ func (s *Seconds) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ForContainer returns the advice for one series that was recorded at a nominal interval. Missing
-// data is not an error: the finding reports it. The error wraps ErrGoal if the goal is invalid;
-// otherwise it is the error of ctx.
+// ForContainer returns the advice for one series that was recorded at a nominal interval, for a
+// valid goal. Missing data is not an error: the finding reports it. The error is that of ctx.
 func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, goal Goal, options Options) (Container, error) {
-	if err := check(goal, options); err != nil {
-		return Container{}, err
-	}
 	sub := newSubject(s, nominal, goal)
 	c := Container{Group: s.Group, Name: s.Name, Recorded: sub.recorded(), Warnings: sub.warnings(), Timescales: trace.Timescales(s, nominal)}
 	c.LimitWithoutBurst = sub.limitFor(0)
@@ -261,19 +262,15 @@ func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityW
 // Confidence is the confidence level of the intervals.
 const Confidence = .95
 
-// ErrGoal is wrapped by every error about a goal.
-var ErrGoal = errors.New("invalid goal")
-
 // Validate returns an error if the goal is invalid.
 func (g Goal) Validate() error {
 	switch {
 	case !(g.ThrottleRatio > 0 && g.ThrottleRatio < 1):
-		return fmt.Errorf("%w: a share of %v of the periods throttled; take a number above 0 and below 1, because no recording can guarantee 0",
-			ErrGoal, g.ThrottleRatio)
+		return fmt.Errorf("invalid goal: a share of %v of the periods throttled; take a number above 0 and below 1, because no recording can guarantee 0", g.ThrottleRatio)
 	case !(g.Burst >= 0 && g.Burst <= 1):
-		return fmt.Errorf("%w: a burst of %v%% of the quota; the kernel accepts 0 to 100%%", ErrGoal, 100*g.Burst)
+		return fmt.Errorf("invalid goal: a burst of %v%% of the quota; the kernel accepts 0 to 100%%", 100*g.Burst)
 	case !(g.ProbabilityWCET1 > 0 && g.ProbabilityWCET1 < 1):
-		return fmt.Errorf("%w: deadlines met with probability %v; take a number above 0 and below 1", ErrGoal, g.ProbabilityWCET1)
+		return fmt.Errorf("invalid goal: deadlines met with probability %v; take a number above 0 and below 1", g.ProbabilityWCET1)
 	}
 	return nil
 }
@@ -284,18 +281,4 @@ type Options struct {
 	// The same sources give the same advice.
 	Random  func(n uint64) *rand.Rand
 	Workers int // 1 or more; does not change the advice
-}
-
-// check returns an error for an invalid goal or invalid options.
-func check(goal Goal, options Options) error {
-	if err := goal.Validate(); err != nil {
-		return err
-	}
-	if options.Random == nil {
-		return errors.New("no random numbers to draw from")
-	}
-	if options.Workers < 1 {
-		return fmt.Errorf("%d workers; take 1 or more", options.Workers)
-	}
-	return nil
 }

@@ -48,21 +48,11 @@
 //
 // # Container
 //
-//   - [Limit]: the smallest limit whose throttle ratio is at most the goal's, without and with
-//     burst, rounded up to 10m CPUs.
-//   - [Burst]: the smallest burst, in percent of the quota, that reaches the goal at the present
-//     limit, or beyond which the throttle ratio hardly falls. [Curve] lists for each burst the
-//     results of the replay and of package lindley, which takes the same periods in random order.
-//     If the first is far above the second, high-demand periods follow each other, and burst helps
-//     less than the distribution suggests.
-//   - [Period]: the shortest enforcement period, from the present one to the kernel's maximum of
-//     one second, that reaches the goal without burst at the present limit. The cost: threads can
-//     use up the longer quota as fast as before and then wait for the rest of the period.
-//   - [Binding]: at the timescale of the samples, work queues behind as many CPUs as the limit has.
-//     If it seldom waits there, binding costs little and gains cache and memory locality.
-//   - [Parallelism]: the number of threads that quota and burst can sustain for one whole period.
-//   - [ScaleOut]: when average usage exceeds half of the limit, little unused time is left to save
-//     for bursts. More load then needs more replicas or a higher limit.
+// [Limit], [Burst], [Period], [Binding], [Parallelism] and [ScaleOut] are the recommendations. [Curve]
+// lists for each burst the results of the replay and of package lindley, which takes the same periods
+// in random order. If the first is far above the second, high-demand periods follow each other, and
+// burst helps less than the distribution suggests. A longer period has a cost: threads can use up the
+// longer quota as fast as before and then wait for the rest of the period.
 //
 // If the recording has no limit, the recommendations that refer to the present limit refer to the
 // advised limit with burst.

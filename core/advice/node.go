@@ -3,7 +3,6 @@ package advice
 import (
 	"context"
 	"fmt"
-	"math"
 	"sort"
 	"time"
 
@@ -64,20 +63,8 @@ const (
 )
 
 // ForNode returns how many containers like the recorded one fit on a node with nodeCPUs CPUs, each
-// with a limit of limitCPUs and the goal's burst. Its errors are those of ForContainer, and an
-// error for a number of CPUs that is not above 0.
+// with a limit of limitCPUs and the goal's burst. Both are above 0. The error is that of ctx.
 func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, options Options) (Node, error) {
-	if err := check(goal, options); err != nil {
-		return Node{}, err
-	}
-	for _, c := range []struct {
-		name string
-		cpus float64
-	}{{"a node", nodeCPUs}, {"a limit", limitCPUs}} {
-		if !(c.cpus > 0) || math.IsInf(c.cpus, 1) {
-			return Node{}, fmt.Errorf("%s of %v CPUs; take a number above 0", c.name, c.cpus)
-		}
-	}
 	sub := newSubject(s, nominal, goal)
 	n := Node{CPUs: nodeCPUs, LimitCPUs: limitCPUs, BurstPercent: 100 * goal.Burst}
 	if n.Reason = sub.obstacle(); n.Reason != "" {

@@ -216,11 +216,13 @@ func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 				break
 			}
 			g.Advance(next[first])
-			s.loads[first].submit(t, g)
+			s.loads[first].submit(g)
 			next[first] += s.loads[first].pause(r)
 		}
 		g.Advance(at)
-		series.Samples = append(series.Samples, sample(before, g, at, interval, interval > s.interval))
+		now := g.Stats().Sample(before, at, interval, g.Limits())
+		now.Late = interval > s.interval
+		series.Samples = append(series.Samples, now)
 		if change < len(s.limits) && at >= s.limits[change].after {
 			if err := g.Write(s.limits[change].limits); err != nil {
 				t.Fatal(err)
@@ -231,13 +233,10 @@ func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 	return series, s.interval
 }
 
-func (l load) submit(t *testing.T, g *bandwidthtest.Group) {
+func (l load) submit(g *bandwidthtest.Group) {
 	for range l.threads {
-		if l.work == 0 {
-			return
-		}
-		if _, err := g.Submit(bandwidthtest.Request{Work: l.work, CPU: bandwidthtest.AnyCPU}); err != nil {
-			t.Fatal(err)
+		if l.work > 0 {
+			g.Submit(bandwidthtest.Request{Work: l.work, CPU: bandwidthtest.AnyCPU})
 		}
 	}
 }
@@ -247,15 +246,6 @@ func (l load) pause(r *rand.Rand) time.Duration {
 		return l.every
 	}
 	return 1 + time.Duration(r.ExpFloat64()*float64(l.every))
-}
-
-func sample(before bandwidthtest.Stats, g *bandwidthtest.Group, at, interval time.Duration, late bool) trace.Sample {
-	now := g.Stats()
-	return trace.Sample{
-		At: at, Interval: interval, Limits: g.Limits(), Late: late, Usage: now.Usage - before.Usage,
-		Periods: uint32(now.Periods - before.Periods), Throttled: uint32(now.Throttled - before.Throttled),
-		Bursts: uint32(now.Bursts - before.Bursts), ThrottledTime: now.ThrottledTime - before.ThrottledTime, BurstTime: now.BurstTime - before.BurstTime,
-	}
 }
 
 func duration(t *testing.T, text string) time.Duration {

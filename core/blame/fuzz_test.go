@@ -48,7 +48,7 @@ func FuzzEvents(f *testing.F) {
 		checkReport(t, a.Report(a.now+7), spans, options.Longest)
 		checkSpans(t, spans, options.Start, a.now)
 		if t.Failed() {
-			t.Log(transcript(events))
+			t.Logf("%+v", events)
 		}
 	})
 }

@@ -2,10 +2,8 @@ package blame
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -38,7 +36,7 @@ func TestParts(t *testing.T) {
 			a.Add(e)
 		}
 		r := a.Report(k.now)
-		t.Logf("groups %v above %v, from %v%s", k.options.Watched, k.options.Above, k.options.Start, transcript(k.events))
+		t.Logf("groups %v above %v, from %v: %+v", k.options.Watched, k.options.Above, k.options.Start, k.events)
 		if r.From != k.options.Start || r.To != k.now || r.Missed != 0 || r.Lost != 0 {
 			t.Errorf("from %v to %v, missed %d, lost %v", r.From, r.To, r.Missed, r.Lost)
 		}
@@ -227,40 +225,4 @@ func same(t *rapid.T, what string, got, want *Parts) {
 	if !equal {
 		t.Errorf("%s: %+v, want %+v", what, *got, *want)
 	}
-}
-
-// transcript returns events as lines of testdata.
-func transcript(events []Event) string {
-	thread := func(t Thread) string {
-		if t.ID == 0 {
-			return "-"
-		}
-		return t.String()
-	}
-	var out strings.Builder
-	for _, e := range events {
-		fmt.Fprintf(&out, "\n%v ", e.Time)
-		switch e.Kind {
-		case Switch, Wakeup, Migrate, Snapshot:
-			verb := map[Kind]string{Wakeup: "wakeup ", Migrate: "migrate ", Snapshot: "snapshot "}[e.Kind]
-			fmt.Fprintf(&out, "cpu%d %s%s %v", e.CPU, verb, thread(e.Thread), e.State)
-			if e.Throttler != 0 {
-				fmt.Fprintf(&out, ":%s", name(e.Throttler))
-			}
-			if e.Kind != Snapshot {
-				fmt.Fprintf(&out, " %s", thread(e.Other))
-			}
-		case StillThrottled:
-			fmt.Fprintf(&out, "cpu%d still %s", e.CPU, name(e.Thread.Group))
-		case Edge:
-			fmt.Fprintf(&out, "edge %s", name(e.Thread.Group))
-		case Attach:
-			fmt.Fprintf(&out, "attach%s %s", map[bool]string{true: "-all"}[e.Whole], thread(e.Thread))
-		case Exec:
-			fmt.Fprintf(&out, "cpu%d exec %s %d", e.CPU, thread(e.Thread), e.Other.ID)
-		case Loss:
-			fmt.Fprint(&out, "loss")
-		}
-	}
-	return out.String()
 }

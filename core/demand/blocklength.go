@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/dsp/fourier"
+	"gonum.org/v1/gonum/stat"
 )
 
 const (
@@ -51,27 +52,19 @@ func BlockLength(samples []float64) (length float64, enough bool) {
 func unrelated(samples []float64, piece int) bool {
 	means := make([]float64, len(samples)/piece)
 	for i := range means {
-		means[i] = average(samples[i*piece : (i+1)*piece])
+		means[i] = stat.Mean(samples[i*piece:(i+1)*piece], nil)
 	}
-	if float64(piece)*variance(means) <= variance(samples) {
+	if float64(piece)*stat.PopVariance(means, nil) <= stat.PopVariance(samples, nil) {
 		return true
 	}
 	return autocorrelation(means, 1)[0] <= 2/math.Sqrt(float64(len(means)))
-}
-
-func variance(samples []float64) float64 {
-	mean, sum := average(samples), 0.0
-	for _, s := range samples {
-		sum += (s - mean) * (s - mean)
-	}
-	return sum / float64(len(samples))
 }
 
 // autocorrelation returns the autocorrelation for the lags 1 to n, or fewer if the recording is too
 // short, by a Fourier transform. Beyond its ends the recording counts as 0. For equal samples the
 // result is 0.
 func autocorrelation(samples []float64, n int) []float64 {
-	mean := average(samples)
+	mean := stat.Mean(samples, nil)
 	size := 1
 	for size < len(samples)+n+1 {
 		size *= 2

@@ -9,37 +9,31 @@ import (
 )
 
 // Constant is the same demand in every period.
-type Constant struct{ value float64 }
+type Constant struct{ known }
 
 // NewConstant returns the distribution of one value above 0.
 func NewConstant(value float64) (Constant, error) {
-	return Constant{value}, checkPositive("the value", value)
+	return Constant{known{value}}, checkPositive("the value", value)
 }
-
-// Mean is the value.
-func (c Constant) Mean() float64 { return c.value }
 
 // CDF is a step at the value.
 func (c Constant) CDF(x float64) float64 {
-	if x >= c.value {
+	if x >= c.mean {
 		return 1
 	}
 	return 0
 }
 
 // Draw returns the value.
-func (c Constant) Draw(*rand.Rand) float64 { return c.value }
+func (c Constant) Draw(*rand.Rand) float64 { return c.mean }
 
 // Exponential is the memoryless distribution.
-type Exponential struct{ mean float64 }
+type Exponential struct{ known }
 
 // NewExponential returns the exponential distribution of a mean above 0.
 func NewExponential(mean float64) (Exponential, error) {
-	return Exponential{mean}, checkPositive("the mean", mean)
+	return Exponential{known{mean}}, checkPositive("the mean", mean)
 }
-
-// Mean of the demand.
-func (e Exponential) Mean() float64 { return e.mean }
 
 // Mode of the density.
 func (e Exponential) Mode() float64 { return 0 }
@@ -58,15 +52,15 @@ func (e Exponential) Draw(r *rand.Rand) float64 { return e.mean * r.ExpFloat64()
 // Gamma is the sum of shape exponential demands; shape need not be an integer. Shape 1 is
 // exponential, above it is more regular, below it more bursty. The coefficient of variation is
 // 1/sqrt(shape).
-type Gamma struct{ shape, mean float64 }
+type Gamma struct {
+	known
+	shape float64
+}
 
 // NewGamma returns the gamma distribution of a shape and a mean, both above 0.
 func NewGamma(shape, mean float64) (Gamma, error) {
-	return Gamma{shape: shape, mean: mean}, cmp.Or(checkPositive("the shape", shape), checkPositive("the mean", mean))
+	return Gamma{known{mean}, shape}, cmp.Or(checkPositive("the shape", shape), checkPositive("the mean", mean))
 }
-
-// Mean of the demand.
-func (g Gamma) Mean() float64 { return g.mean }
 
 // Mode of the density: 0 for shapes up to 1.
 func (g Gamma) Mode() float64 { return max(0, g.mean*(g.shape-1)/g.shape) }
@@ -107,17 +101,17 @@ func (g Gamma) Draw(r *rand.Rand) float64 {
 }
 
 // Lognormal is the distribution of exp(N) for a normally distributed N.
-type Lognormal struct{ mu, sigma, mean float64 }
+type Lognormal struct {
+	known
+	mu, sigma float64
+}
 
 // NewLognormal returns the lognormal distribution whose logarithm has the standard deviation
 // sigma > 0.
 func NewLognormal(sigma, mean float64) (Lognormal, error) {
-	l := Lognormal{mu: math.Log(mean) - sigma*sigma/2, sigma: sigma, mean: mean}
+	l := Lognormal{known{mean}, math.Log(mean) - sigma*sigma/2, sigma}
 	return l, cmp.Or(checkPositive("sigma", sigma), checkPositive("the mean", mean))
 }
-
-// Mean of the demand.
-func (l Lognormal) Mean() float64 { return l.mean }
 
 // Mode of the density.
 func (l Lognormal) Mode() float64 { return math.Exp(l.mu - l.sigma*l.sigma) }

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -41,11 +40,14 @@ type drawing struct{ Distribution }
 
 func (d drawing) Next(r *rand.Rand) float64 { return d.Draw(r) }
 
-// ErrInvalid is wrapped by every error about a parameter.
-var ErrInvalid = errors.New("invalid demand")
+// known is the mean of a demand.
+type known struct{ mean float64 }
+
+// Mean of the demand.
+func (k known) Mean() float64 { return k.mean }
 
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("invalid demand: "+format, args...)
 }
 
 // checkPositive returns an error unless the parameter is a positive, finite number.

@@ -2,7 +2,6 @@ package demand
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/stat"
 
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -31,9 +32,6 @@ func TestScenarios(t *testing.T) {
 			if err == nil {
 				last = d
 				return "mean " + join([]float64{d.Mean()}) + "\n", nil
-			}
-			if !errors.Is(err, ErrInvalid) {
-				return "", err
 			}
 			return "error: " + err.Error() + "\n", nil
 		})
@@ -96,7 +94,7 @@ func ks(sorted []float64, cdf func(float64) float64) float64 {
 // checkMoments compares the mean, and the variance unless it is "".
 func checkMoments(t *testing.T, d Distribution, sample []float64, variance string) {
 	t.Helper()
-	mean, squares, fourth := average(sample), 0.0, 0.0
+	mean, squares, fourth := stat.Mean(sample, nil), 0.0, 0.0
 	for _, x := range sample {
 		squares += (x - mean) * (x - mean) / draws
 		fourth += math.Pow(x-mean, 4) / draws

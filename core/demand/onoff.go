@@ -17,8 +17,9 @@ const (
 // OnOff is a number of clients, each of which works at a constant rate while it is on. Times on and
 // off are exponentially distributed and can end within a period.
 type OnOff struct {
-	mean, on, off float64
-	clients       int
+	known
+	on, off float64
+	clients int
 }
 
 // NewOnOff returns clients with the given mean times on and off, in periods, and the given mean
@@ -43,11 +44,8 @@ func NewOnOff(mean, on, off float64, clients int) (OnOff, error) {
 		return OnOff{}, invalid("%d clients would change %.3g times in a period, together; they may %.0e times: take fewer, or longer times",
 			clients, changes, float64(maxChanges))
 	}
-	return OnOff{mean, on, off, clients}, nil
+	return OnOff{known{mean}, on, off, clients}, nil
 }
-
-// Mean demand of all clients together.
-func (o OnOff) Mean() float64 { return o.mean }
 
 // Peak is the demand when all clients are on for the whole of a period.
 func (o OnOff) Peak() float64 { return o.mean * (o.on + o.off) / o.on }

@@ -10,9 +10,11 @@ import (
 // Pareto is the distribution with P(X > x) = (minimum/x)^shape for x >= minimum. The published
 // tables for CPU burst use shape 4.
 type Pareto struct {
-	shape, minimum, mean float64
-	bound                float64 // +Inf if it is not truncated
-	below                float64 // probability of values up to the bound, before truncation
+	known
+	Shape   float64 // exponent of the tail
+	Minimum float64 // the smallest demand
+	Bound   float64 // the largest demand, or +Inf if it is not truncated
+	below   float64 // probability of values up to the bound, before truncation
 }
 
 // NewPareto returns the Pareto distribution of a shape above 1 and a mean.
@@ -23,7 +25,7 @@ func NewPareto(shape, mean float64) (Pareto, error) {
 	if shape <= 1 {
 		return Pareto{}, invalid("a Pareto distribution of shape %v has no finite mean; take a shape above 1, or truncate it", shape)
 	}
-	return Pareto{shape: shape, minimum: mean * (shape - 1) / shape, mean: mean, bound: math.Inf(1), below: 1}, nil
+	return Pareto{known{mean}, shape, mean * (shape - 1) / shape, math.Inf(1), 1}, nil
 }
 
 // NewTruncatedPareto returns the Pareto distribution conditioned on values up to bound. The mean is
@@ -37,8 +39,8 @@ func NewTruncatedPareto(shape, mean, bound float64) (Pareto, error) {
 		return Pareto{}, invalid("a demand of at most %v cannot have the mean %v", bound, mean)
 	}
 	logRatio := truncatedRatio(shape, mean/bound)
-	p := Pareto{shape: shape, minimum: bound * math.Exp(logRatio), bound: bound, mean: mean, below: -math.Expm1(shape * logRatio)}
-	if !(p.minimum > 0) || !(p.below > 0) {
+	p := Pareto{known{mean}, shape, bound * math.Exp(logRatio), bound, -math.Expm1(shape * logRatio)}
+	if !(p.Minimum > 0) || !(p.below > 0) {
 		return Pareto{}, invalid("no Pareto distribution of shape %v up to %v has the mean %v within the precision of floating-point numbers",
 			shape, bound, mean)
 	}
@@ -69,34 +71,22 @@ func rise(s, logRatio float64) float64 {
 	return -math.Expm1(s*logRatio) / s
 }
 
-// Mean of the demand.
-func (p Pareto) Mean() float64 { return p.mean }
-
-// Shape is the exponent of the tail.
-func (p Pareto) Shape() float64 { return p.shape }
-
 // Mode of the density: the minimum.
-func (p Pareto) Mode() float64 { return p.minimum }
-
-// Minimum is the smallest demand.
-func (p Pareto) Minimum() float64 { return p.minimum }
-
-// Bound is the largest demand, or +Inf if the distribution is not truncated.
-func (p Pareto) Bound() float64 { return p.bound }
+func (p Pareto) Mode() float64 { return p.Minimum }
 
 // CDF is 1 - (minimum/x)^shape, divided by its value at the bound.
 func (p Pareto) CDF(x float64) float64 {
 	switch {
-	case !(x > p.minimum):
+	case !(x > p.Minimum):
 		return 0
-	case x >= p.bound:
+	case x >= p.Bound:
 		return 1
 	}
-	return min(-math.Expm1(p.shape*math.Log(p.minimum/x))/p.below, 1)
+	return min(-math.Expm1(p.Shape*math.Log(p.Minimum/x))/p.below, 1)
 }
 
 // Draw returns one demand, by inversion.
 func (p Pareto) Draw(r *rand.Rand) float64 {
 	tail := 1 - p.below*r.Float64() // Float64 is below 1, so this is above 0
-	return min(p.minimum*math.Exp(-math.Log(tail)/p.shape), p.bound)
+	return min(p.Minimum*math.Exp(-math.Log(tail)/p.Shape), p.Bound)
 }

@@ -15,8 +15,9 @@ const maxPoisson = 1e4
 // Poisson is a Poisson-distributed number of requests, each of which uses the same part of the
 // quota.
 type Poisson struct {
-	lambda, perQuota float64
-	table            []float64 // P(N <= i); the last is 1
+	known
+	perQuota float64
+	table    []float64 // P(N <= i); the last is 1
 }
 
 // NewPoisson returns the distribution of Poisson(perQuota*mean)/perQuota: requests of 1/perQuota
@@ -30,7 +31,7 @@ func NewPoisson(mean, perQuota float64) (Poisson, error) {
 		return Poisson{}, invalid("%v requests per period are too many for a Poisson distribution (at most %v); take gamma of that shape",
 			lambda, maxPoisson)
 	}
-	return Poisson{lambda: lambda, perQuota: perQuota, table: poissonTable(lambda)}, nil
+	return Poisson{known{lambda / perQuota}, perQuota, poissonTable(lambda)}, nil
 }
 
 // poissonTable returns P(N <= i) for each i until it rounds to 1.
@@ -48,9 +49,6 @@ func poissonTable(lambda float64) []float64 {
 		}
 	}
 }
-
-// Mean of the demand.
-func (p Poisson) Mean() float64 { return p.lambda / p.perQuota }
 
 // CDF is that of the number of requests, at the number that fits in x.
 func (p Poisson) CDF(x float64) float64 {

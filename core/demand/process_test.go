@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gonum.org/v1/gonum/stat"
 )
 
 // TestReplay starts at a given sample, wraps around, and scales to a mean.
@@ -19,7 +20,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]float64{6, 0, 2, 4, 6}, take(p.From(2), nil, 5)); diff != "" {
+	if diff := cmp.Diff([]float64{6, 0, 2, 4, 6}, take(&replaySource{p.samples, 2}, nil, 5)); diff != "" {
 		t.Error(diff)
 	}
 	r, begins := rand.New(rand.NewPCG(1, 1)), map[float64]bool{}
@@ -47,7 +48,7 @@ func TestBlocksKeepAutocorrelation(t *testing.T) {
 		t.Fatal(err)
 	}
 	series := take(p.Start(r), r, 1_000_000)
-	if off := math.Abs(average(series)/p.Mean() - 1); off > 0.02 {
+	if off := math.Abs(stat.Mean(series, nil)/p.Mean() - 1); off > 0.02 {
 		t.Errorf("the mean is off by %v", off)
 	}
 	for _, lag := range []int{1, 5, 10} {
@@ -81,7 +82,7 @@ func TestOnOff(t *testing.T) {
 		share, rate := c.on/(c.on+c.off), 1/c.on+1/c.off
 		fall := -math.Expm1(-rate) / rate
 		variance := o.Peak() * o.Peak() * share * (1 - share) / float64(c.clients) * 2 * (1 - fall) / rate
-		if got := average(series); math.Abs(got/0.5-1) > 0.02 {
+		if got := stat.Mean(series, nil); math.Abs(got/0.5-1) > 0.02 {
 			t.Errorf("%v: the mean is %.4f", c, got)
 		}
 		if got := covariance(series, 0); math.Abs(got/variance-1) > 0.04 {
@@ -133,7 +134,7 @@ func take(s Source, r *rand.Rand, n int) []float64 {
 }
 
 func covariance(series []float64, lag int) float64 {
-	mean, sum := average(series), 0.0
+	mean, sum := stat.Mean(series, nil), 0.0
 	for i := range len(series) - lag {
 		sum += (series[i] - mean) * (series[i+lag] - mean)
 	}

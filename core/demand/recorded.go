@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // checkAmounts returns an error if samples are impossible, or if no demand can be derived from
@@ -26,18 +28,10 @@ func checkAmounts(samples []float64) error {
 	return nil
 }
 
-func average(samples []float64) float64 {
-	sum := 0.0
-	for _, s := range samples {
-		sum += s
-	}
-	return sum / float64(len(samples))
-}
-
 // Empirical draws measured samples, each with the same probability.
 type Empirical struct {
+	known
 	sorted []float64
-	mean   float64
 }
 
 // NewEmpirical returns the distribution of samples, at least one of which is above 0. It copies
@@ -47,11 +41,8 @@ func NewEmpirical(samples []float64) (*Empirical, error) {
 		return nil, err
 	}
 	sorted := slices.Sorted(slices.Values(samples))
-	return &Empirical{sorted: sorted, mean: average(sorted)}, nil
+	return &Empirical{known{stat.Mean(sorted, nil)}, sorted}, nil
 }
-
-// Mean of the samples.
-func (e *Empirical) Mean() float64 { return e.mean }
 
 // CDF is the share of samples that are at most x.
 func (e *Empirical) CDF(x float64) float64 {
@@ -67,8 +58,8 @@ func (e *Empirical) Draw(r *rand.Rand) float64 { return e.sorted[r.IntN(len(e.so
 
 // Replay repeats a recording in the order of time.
 type Replay struct {
+	known
 	samples []float64
-	mean    float64
 }
 
 // NewReplay returns a process of samples, one per period. It copies them.
@@ -76,7 +67,7 @@ func NewReplay(samples []float64) (*Replay, error) {
 	if err := checkAmounts(samples); err != nil {
 		return nil, err
 	}
-	return &Replay{samples: slices.Clone(samples), mean: average(samples)}, nil
+	return &Replay{known{stat.Mean(samples, nil)}, slices.Clone(samples)}, nil
 }
 
 // WithMean returns the replay scaled to another mean.
@@ -88,17 +79,11 @@ func (p *Replay) WithMean(mean float64) (*Replay, error) {
 	for i, s := range p.samples {
 		scaled[i] = s * (mean / p.mean)
 	}
-	return &Replay{samples: scaled, mean: mean}, checkAmounts(scaled)
+	return &Replay{known{mean}, scaled}, checkAmounts(scaled)
 }
 
-// Mean of the samples.
-func (p *Replay) Mean() float64 { return p.mean }
-
 // Start begins at a random sample.
-func (p *Replay) Start(r *rand.Rand) Source { return p.From(r.IntN(len(p.samples))) }
-
-// From begins at a sample: 0 is the first.
-func (p *Replay) From(i int) Source { return &replaySource{p.samples, i % len(p.samples)} }
+func (p *Replay) Start(r *rand.Rand) Source { return &replaySource{p.samples, r.IntN(len(p.samples))} }
 
 type replaySource struct {
 	samples []float64
@@ -115,7 +100,7 @@ func (s *replaySource) Next(*rand.Rand) float64 {
 
 // Blocks concatenates pieces of a recording.
 type Blocks struct {
-	replay Replay
+	Replay
 	length float64
 }
 
@@ -139,19 +124,16 @@ func NewBlocks(samples []float64, length float64) (*Blocks, error) {
 
 // WithMean returns the same process scaled to another mean.
 func (b *Blocks) WithMean(mean float64) (*Blocks, error) {
-	replay, err := b.replay.WithMean(mean)
+	replay, err := b.Replay.WithMean(mean)
 	if err != nil {
 		return nil, err
 	}
 	return &Blocks{*replay, b.length}, nil
 }
 
-// Mean of the samples.
-func (b *Blocks) Mean() float64 { return b.replay.mean }
-
 // Start begins with a piece at a random sample.
 func (b *Blocks) Start(r *rand.Rand) Source {
-	return &blocksSource{replaySource{b.replay.samples, r.IntN(len(b.replay.samples))}, 1 / b.length}
+	return &blocksSource{replaySource{b.samples, r.IntN(len(b.samples))}, 1 / b.length}
 }
 
 type blocksSource struct {

@@ -140,9 +140,9 @@ func zigguratOf(p demand.Process, quota int64) (*ziggurat, int64) {
 	case demand.Exponential:
 		return newZiggurat(falling{}, d.Mean()*float64(quota)), 0
 	case demand.Pareto:
-		if math.IsInf(d.Bound(), 1) {
-			minimum := d.Minimum() * float64(quota)
-			return newZiggurat(power{d.Shape()}, minimum), int64(minimum + 0.5)
+		if math.IsInf(d.Bound, 1) {
+			minimum := d.Minimum * float64(quota)
+			return newZiggurat(power{d.Shape}, minimum), int64(minimum + 0.5)
 		}
 	}
 	return nil, 0

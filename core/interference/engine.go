@@ -41,15 +41,7 @@ const (
 )
 
 // String returns the name of the rule as users write it.
-func (r Rule) String() string {
-	switch r {
-	case Strict:
-		return "strict"
-	case Published:
-		return "published"
-	}
-	return fmt.Sprintf("Rule(%d)", int(r))
-}
+func (r Rule) String() string { return []string{"strict", "published"}[r] }
 
 // ParseRule parses "strict" or "published".
 func ParseRule(word string) (Rule, error) {

@@ -3,7 +3,6 @@ package interference
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -21,25 +20,6 @@ func independent(d demand.Distribution) demand.Process { return demand.Independe
 // oneKind returns m identical groups.
 func oneKind(m int, burst float64, d demand.Process) []Group {
 	return []Group{{Count: m, Quota: 1, Burst: burst, Demand: d}}
-}
-
-// TestThrottleRatio compares both engines with the closed form for exponential demand:
-// sigma^(1+burst) with sigma = exp(-(1-sigma)/u).
-func TestThrottleRatio(t *testing.T) {
-	race.SkipLong(t)
-	for _, c := range []struct{ u, sigma float64 }{{0.3, 0.04088226}, {0.5, 0.20318787}, {0.7, 0.46699642}, {0.9, 0.80689983}} {
-		for _, burst := range []float64{0, 1, 2} {
-			for name, capacity := range map[string]float64{"uniform": 0, "mixed": 30} {
-				d := independent(exponential(t, c.u))
-				r := simulate(t, Config{Groups: oneKind(20, burst, d), Capacity: capacity, Periods: 200_000})
-				want := math.Pow(c.sigma, 1+burst)
-				got := r.Groups[0].ThrottleRatio
-				if z := (got.Value - want) / got.StandardError; !(math.Abs(z) < 4) {
-					t.Errorf("%s, u = %v, burst %v: %.5f, want %.5f, %.1f standard errors away", name, c.u, burst, got.Value, want, z)
-				}
-			}
-		}
-	}
 }
 
 // TestNothingIsLost checks the sums: no burst is used without a burst setting, and the distribution
@@ -217,7 +197,6 @@ func TestErrors(t *testing.T) {
 		{"memory", Config{Groups: oneKind(1_000_000, 1, independent(good))}},
 		{"a burst of -1", Config{Groups: oneKind(2, -1, independent(good))}},
 		{"a burst of NaN", Config{Groups: oneKind(2, math.NaN(), independent(good))}},
-		{"no demand", Config{Groups: oneKind(2, 1, nil)}},
 		{"a mean demand of 0", Config{Groups: oneKind(2, 1, independent(demand.Exponential{}))}},
 		{"a quota of 0", Config{Groups: []Group{{Count: 1, Demand: independent(good)}}}},
 		{"a capacity of NaN", Config{Groups: oneKind(2, 1, independent(good)), Capacity: math.NaN()}},
@@ -237,11 +216,9 @@ func TestErrors(t *testing.T) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
-	for _, c := range []Config{{Workers: 1, Random: streams(1)}, {Periods: math.MaxInt64, Workers: 1, Random: streams(1)},
-		{Periods: 1, Random: streams(1)}, {Periods: 1, Workers: 1}} {
-		c.Groups = oneKind(1, 1, independent(good))
-		if _, err := Simulate(t.Context(), c); err == nil {
-			t.Errorf("%d periods, %d workers, random numbers: %v: no error", c.Periods, c.Workers, c.Random != nil)
+	for _, periods := range []int64{0, math.MaxInt64} {
+		if err := (Config{Groups: oneKind(1, 1, independent(good)), Periods: periods}).Check(); err == nil {
+			t.Errorf("%d periods: no error", periods)
 		}
 	}
 }
@@ -277,7 +254,7 @@ func TestRuleWords(t *testing.T) {
 			t.Errorf("%v: %v, %v", r, got, err)
 		}
 	}
-	if _, err := ParseRule("lax"); err == nil || fmt.Sprint(Rule(7)) != "Rule(7)" {
-		t.Errorf("lax: %v; %v", err, Rule(7))
+	if _, err := ParseRule("lax"); err == nil {
+		t.Error("lax: no error")
 	}
 }

@@ -87,16 +87,10 @@ func checkConfig(c Config) error {
 		return errors.New("there are no groups to simulate; take 1 or more")
 	case !(c.Capacity >= 0) || math.IsInf(c.Capacity, 1):
 		return fmt.Errorf("a capacity of %v; it must be a number above 0, or 0 for the sum of the quotas", c.Capacity)
-	case c.Rule != Strict && c.Rule != Published:
-		return fmt.Errorf("no rule %v", c.Rule)
 	case c.Periods < 1 || c.Periods > maxPeriods:
 		return fmt.Errorf("%d periods; take 1 to %d", c.Periods, int64(maxPeriods))
 	case !(c.Precision >= 0):
 		return fmt.Errorf("a precision of %v; it must be a standard error above 0, or 0 for none", c.Precision)
-	case c.Random == nil:
-		return errors.New("no random numbers to draw from")
-	case c.Workers < 1:
-		return fmt.Errorf("%d workers; take 1 or more", c.Workers)
 	}
 	m := 0
 	for i, g := range c.Groups {
@@ -119,8 +113,6 @@ func checkGroup(g Group) error {
 		return fmt.Errorf("a quota of %v; it must be a number above 0", g.Quota)
 	case !(g.Burst >= 0):
 		return fmt.Errorf("a burst of %v; it must be a number, 0 or more, or inf", g.Burst)
-	case g.Demand == nil:
-		return errors.New("no demand")
 	}
 	if mean := g.Demand.Mean(); !(mean > 0) || math.IsInf(mean, 1) {
 		return fmt.Errorf("a mean demand of %v; it must be a number above 0", mean)

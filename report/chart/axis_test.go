@@ -74,20 +74,3 @@ func TestMarksFit(t *testing.T) {
 		}
 	})
 }
-
-// TestExtremes: extreme values do not hang or panic.
-func TestExtremes(t *testing.T) {
-	for _, values := range [][]float64{{math.MaxFloat64, -math.MaxFloat64}, {5e-324}, {0}, {0, 5e-324}, {1, 1 + 1e-16}, {1e15, 1e15 + 1}} {
-		for _, scale := range []Scale{Linear, Logarithmic} {
-			points := make([]Point, len(values))
-			for i, v := range values {
-				points[i] = Point{X: float64(i + 1), Y: v}
-			}
-			c := &Chart{Y: Axis{Scale: scale}, Series: []Series{{Points: points}}}
-			text, err := c.HTML()
-			if err == nil && (strings.Contains(text, "NaN") || strings.Contains(text, "Inf")) {
-				t.Errorf("%v, scale %d: the drawing has numbers that are none", values, scale)
-			}
-		}
-	}
-}

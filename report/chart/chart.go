@@ -122,8 +122,8 @@ const (
 	PixelsPerUnit = 2
 )
 
-// ErrEmpty is returned when there is no value to draw.
-var ErrEmpty = errors.New("nothing to draw: no series has a value")
+// errEmpty is returned when there is no value to draw.
+var errEmpty = errors.New("nothing to draw: no series has a value")
 
 // check returns an error if the chart cannot be drawn.
 func (c *Chart) check() error {
@@ -154,7 +154,7 @@ func (c *Chart) check() error {
 	}
 	switch {
 	case known == 0:
-		return ErrEmpty
+		return errEmpty
 	case c.height() < minHeight || c.height() > maxHeight:
 		return fmt.Errorf("the height is %d, want %d to %d", c.height(), minHeight, maxHeight)
 	}
@@ -170,13 +170,11 @@ func (a *Axis) checkShade(s Shade) error {
 	if s.From > s.To {
 		return fmt.Errorf("it ends at %g, left of its beginning %g", s.To, s.From)
 	}
-	return errors.Join(Style{Colour: s.Colour}.check(), a.checkValue(s.From), a.checkValue(s.To))
+	return errors.Join(a.checkValue(s.From), a.checkValue(s.To))
 }
 
 func (a *Axis) check(name string) error {
 	switch {
-	case a.Scale != Linear && a.Scale != Logarithmic:
-		return fmt.Errorf("%s axis: unknown scale %d", name, a.Scale)
 	case a.bounded() && !(a.Min < a.Max) || max(-a.Min, a.Max) > largest:
 		return fmt.Errorf("%s axis: values from %g to %g: the first must be less, and both finite", name, a.Min, a.Max)
 	case a.bounded() && a.Scale == Logarithmic && a.Min <= 0:
@@ -207,9 +205,6 @@ func (a *Axis) checkValue(value float64) error {
 
 // check returns the number of known values.
 func (s *Series) check(x, y *Axis) (known int, err error) {
-	if err := s.Style.check(); err != nil {
-		return 0, err
-	}
 	for i, p := range s.Points {
 		if err := x.checkValue(p.X); err != nil {
 			return 0, fmt.Errorf("point %d: x = %w", i, err)
@@ -229,11 +224,4 @@ func (s *Series) check(x, y *Axis) (known int, err error) {
 		known++
 	}
 	return known, nil
-}
-
-func (s Style) check() error {
-	if s.Colour < 0 || s.Colour >= colours || s.Dash < 0 || s.Dash >= dashes || s.Marker < 0 || s.Marker >= markers {
-		return fmt.Errorf("there is no style %+v", s)
-	}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 const (
 	sampleWidth = 34  // of the line beside a name
 	legendGap   = 16  // between drawing and legend
-	legendMost  = 200 // of a name's width
+	maxName     = 200 // of a name's width
 	legendRow   = 20
 )
 
@@ -32,7 +32,7 @@ func newLegend(series []Series) *legend {
 		if len(known(s.Points)) == 0 {
 			name += " (no data)"
 		}
-		l.names = append(l.names, fit(l.style, name, legendMost))
+		l.names = append(l.names, fit(l.style, name, maxName))
 	}
 	return l
 }
@@ -77,9 +77,9 @@ func (l *legend) sample(c draw.Canvas, s Series, left, y vg.Length) {
 }
 
 const (
-	markRow  = 16  // height of a row of labels
-	markGap  = 6   // between the drawing and a label to its right
-	markMost = 140 // of such a label's width
+	markRow = 16  // height of a row of labels
+	markGap = 6   // between the drawing and a label to its right
+	maxMark = 140 // of such a label's width
 )
 
 // marks draws references. It is a [plot.Plotter].
@@ -148,7 +148,7 @@ func (m *marks) horizontal() []Reference {
 func (m *marks) width() vg.Length {
 	widest := vg.Length(0)
 	for _, r := range m.horizontal() {
-		widest = max(widest, m.style.Width(fit(m.style, r.Label, markMost))+markGap)
+		widest = max(widest, m.style.Width(fit(m.style, r.Label, maxMark))+markGap)
 	}
 	return widest
 }
@@ -167,7 +167,7 @@ func (m *marks) label(c draw.Canvas) {
 	style.YAlign = text.YCenter
 	for _, r := range horizontal {
 		at := min(y(r.Value), free)
-		c.FillText(style, vg.Point{X: c.Max.X + markGap, Y: at}, fit(style, r.Label, markMost))
+		c.FillText(style, vg.Point{X: c.Max.X + markGap, Y: at}, fit(style, r.Label, maxMark))
 		free = at - markRow + 2
 	}
 }

@@ -74,7 +74,7 @@ func (c *Chart) Figure(caption string) (Figure, bool, error) {
 		}
 	}
 	svg, err := unnamed.HTML()
-	if errors.Is(err, ErrEmpty) {
+	if errors.Is(err, errEmpty) {
 		return Figure{}, false, nil
 	}
 	f.Drawing = template.HTML(svg) //nolint:gosec // HTML escapes text

@@ -37,9 +37,7 @@ func TestAnyRun(t *testing.T) {
 		if (err == nil) == odd {
 			t.Fatalf("%v, although values are odd: %v", err, odd)
 		}
-		if problems := charttest.Problems(page.String()); len(problems) > 0 {
-			t.Fatalf("%q", problems)
-		}
+		charttest.Alone(t, page.String())
 		for _, out := range []string{page.String(), markdown.String()} {
 			if at := bad.FindStringIndex(out); at != nil {
 				t.Fatalf("…%s…", out[max(0, at[0]-300):min(len(out), at[1]+100)])

@@ -199,11 +199,7 @@ func (m *played) goOn(p progress) {
 		m.starve(p, 0)
 		return
 	}
-	id, err := m.Submit(bandwidthtest.Request{Work: work, CPU: p.cpu})
-	if err != nil {
-		m.Fatal(err)
-	}
-	m.waiting[id] = p
+	m.waiting[m.Submit(bandwidthtest.Request{Work: work, CPU: p.cpu})] = p
 }
 
 // starve keeps a thread that has done its previous work off its CPU for a time.

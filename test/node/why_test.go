@@ -54,9 +54,9 @@ func (s *settled) testWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := perfettotest.Query(t, repositoryDir, content, `select sum(dur) / 1e9 from slice join track on track.id = slice.track_id
+	rows := perfettotest.Query(t, repositoryDir, content, `select cast(sum(dur) / 1e9 as text) from slice join track on track.id = slice.track_id
 		join track container on container.id = track.parent_id where slice.name = 'throttled' and container.name = 'default/limited/main'`)
-	if got, err := strconv.ParseFloat(rows[0][0], 64); err != nil || math.Abs(got-report.Containers[0].Parts.Throttled) > 0.01*got {
+	if got, err := strconv.ParseFloat(rows[0], 64); err != nil || math.Abs(got-report.Containers[0].Parts.Throttled) > 0.01*got {
 		t.Errorf("throttled for %v s in the trace (%v): %s", got, err, output)
 	}
 }

