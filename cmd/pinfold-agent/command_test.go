@@ -8,8 +8,17 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/agent"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 )
+
+func TestMain(m *testing.M) { frametest.Main(m, "pinfold-agent", main) }
+
+func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
+
+func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
+
+func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
 // TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {
@@ -34,10 +43,10 @@ func TestCommandLine(t *testing.T) {
 		{"version", 0, "pinfold-agent "},
 		{"--version", 0, "pinfold-agent "},
 		{"--help", 0, "When it stops, nothing is undone"},
-		{"run --help", 0, "as in the scheduler's minSharedCPUs (default 1)"},
-		{"fly", 2, `does not know what to do with "fly"`},
-		{"run fly", 2, "does not know what to do with"},
-		{"run --fly", 2, "unknown flag: --fly; see pinfold-agent run --help"},
+		{"run --help", 0, "minSharedCPUs (default 1)"},
+		{"fly", 2, `unknown command "fly"`},
+		{"run fly", 2, `"fly" is one argument too many`},
+		{"run --fly", 2, "unknown flag: --fly\nsee 'pinfold-agent run --help'"},
 		{"run", 2, "give --node-name, or set NODE_NAME"},
 		{"run --node-name n1", 2, "name a kubeconfig file with --kubeconfig"},
 		{"run --node-name n1 --kubeconfig /no/such/file", 1, "read the kubeconfig"},
@@ -72,13 +81,13 @@ func TestCommandLine(t *testing.T) {
 		{"uninstall --daemonset a/b --timeout 1s --kubeconfig " + kubeconfig, 1, "read the agent's DaemonSet: Get"},
 	} {
 		var out bytes.Buffer
-		err := run(t.Context(), strings.Fields(test.args), &out, &out)
+		err := frame.Run(t.Context(), newRoot(), strings.Fields(test.args), nil, &out, &out)
 		text := out.String()
 		if err != nil {
 			text += err.Error()
 		}
-		if usage.ExitStatus(err) != test.status || !strings.Contains(text, test.says) {
-			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, usage.ExitStatus(err), test.status, test.says, text)
+		if frame.ExitStatus(err) != test.status || !strings.Contains(text, test.says) {
+			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, frame.ExitStatus(err), test.status, test.says, text)
 		}
 	}
 }
@@ -90,7 +99,7 @@ func TestManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"run", "--help"}, &out, &out); err != nil {
+	if err := frame.Run(t.Context(), newRoot(), []string{"run", "--help"}, nil, &out, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, flag := range strings.Fields(out.String()) {

@@ -8,8 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/sampler"
 )
@@ -23,21 +22,21 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
-		Args:  usage.NoArguments,
+		Args:  frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			if o.MinShared < 0 || o.Period <= 0 || o.SampleEvery <= 0 {
-				return usage.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
+				return frame.Usagef("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
 			}
 			if o.SampleInterval != 0 {
 				if err := sampler.CheckInterval(o.SampleInterval); err != nil {
-					return usage.Errorf("--sample-interval: %w; 0 turns sampling off", err)
+					return frame.Usagef("--sample-interval: %w; 0 turns sampling off", err)
 				}
 			}
 			if (certificate.CertFile == "") != (certificate.KeyFile == "") || certificate.CertFile != "" && !secure {
-				return usage.Errorf("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
+				return frame.Usagef("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
 			}
 			if secure {
 				config, err := restConfig(node.kubeconfig)
@@ -96,7 +95,7 @@ func newCleanup() *cobra.Command {
 		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
 would set, and removes the node's topology object, lease and condition. Stop the agent
 first, or it undoes the cleanup.`,
-		Args: usage.NoArguments,
+		Args: frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var o agent.Options
 			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
@@ -109,16 +108,4 @@ first, or it undoes the cleanup.`,
 	}
 	node.addWriter(cmd.Flags())
 	return cmd
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  usage.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Of("pinfold-agent"))
-			return err
-		},
-	}
 }

@@ -19,8 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -56,7 +55,7 @@ func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 // apply checks the flags and sets the options that they determine.
 func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	if f.nodeName == "" {
-		return usage.Errorf("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
+		return frame.Usagef("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
 	}
 	config, err := restConfig(f.kubeconfig)
 	if err != nil {
@@ -71,7 +70,7 @@ func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
-	o.Version = version.This().Version
+	o.Version = frame.Version().Version
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
@@ -98,13 +97,13 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, usage.Errorf("not running in a pod: name a kubeconfig file with --kubeconfig")
+			return nil, frame.Usagef("not running in a pod: name a kubeconfig file with --kubeconfig")
 		}
 		return config, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, usage.KubeconfigError(err)
+		return nil, frame.KubeconfigError(err)
 	}
 	return config, nil
 }
@@ -143,15 +142,15 @@ func checkBurst(c *control.Config) error {
 	const maxPercent = 10000
 	switch b := &c.Burst; {
 	case !slices.Contains(burst.Modes(), b.Mode):
-		return usage.Errorf("--burst-policy %q: it must be one of %q", b.Mode, burst.Modes())
+		return frame.Usagef("--burst-policy %q: it must be one of %q", b.Mode, burst.Modes())
 	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
-		return usage.Errorf("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
+		return frame.Usagef("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
 	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:
-		return usage.Errorf("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
+		return frame.Usagef("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
 	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
-		return usage.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
+		return frame.Usagef("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
 	case !slices.Contains(owners, c.QuotaOwner):
-		return usage.Errorf("--quota-owner %q: it must be one of %q", c.QuotaOwner, owners)
+		return frame.Usagef("--quota-owner %q: it must be one of %q", c.QuotaOwner, owners)
 	}
 	return nil
 }
@@ -172,7 +171,7 @@ func checkPartition(c *control.Config) error {
 		c.Partition = cgroup.PartitionMember
 	case cgroup.PartitionRoot, cgroup.PartitionIsolated:
 	default:
-		return usage.Errorf("--partition %q: it must be none, root or isolated", c.Partition)
+		return frame.Usagef("--partition %q: it must be none, root or isolated", c.Partition)
 	}
 	return nil
 }
@@ -207,15 +206,15 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) 
 	case err != nil:
 		return err
 	case percent < 0 || percent > 100:
-		return usage.Errorf("--%s %d: it must be 0 to 100", batchPercent, percent)
+		return frame.Usagef("--%s %d: it must be 0 to 100", batchPercent, percent)
 	case maxWait < leastMaxWait || maxWait > mostMaxWait:
-		return usage.Errorf("--%s %v: it must be %v to %v", batchMaxWait, maxWait, leastMaxWait, mostMaxWait)
+		return frame.Usagef("--%s %v: it must be %v to %v", batchMaxWait, maxWait, leastMaxWait, mostMaxWait)
 	case !(c.Batch.Floor >= least && c.Batch.Floor <= cpuset.MaxCPUs):
-		return usage.Errorf("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
+		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
 	case c.Batch.Objective < 0 || c.Batch.Objective > tickLength:
-		return usage.Errorf("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
+		return frame.Usagef("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
 	case c.Batch.Objective > 0 && percent == 0:
-		return usage.Errorf("--%s needs --%s, which it lowers", batchObjective, batchPercent)
+		return frame.Usagef("--%s needs --%s, which it lowers", batchObjective, batchPercent)
 	}
 	c.Batch.Threshold = quantity.Share(percent) / 100
 	text, err := flags.GetString(batchPriority)
@@ -223,7 +222,7 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) 
 		c.Priority, err = colocation.ParsePriority(text)
 	}
 	if err != nil {
-		return usage.Errorf("--%s: %w", batchPriority, err)
+		return frame.Usagef("--%s: %w", batchPriority, err)
 	}
 	return nil
 }
@@ -237,7 +236,7 @@ func addTrace(flags *pflag.FlagSet, o *agent.Options) {
 // checkTrace checks the flag of addTrace.
 func checkTrace(o *agent.Options) error {
 	if !(o.TraceShare >= 0 && o.TraceShare <= 100) {
-		return usage.Errorf("--trace-percent %g: it must be 0 to 100", o.TraceShare)
+		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.TraceShare)
 	}
 	o.TraceShare /= 100
 	return nil

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -149,7 +149,7 @@ func (s *Selection) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]T
 func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
-		return nil, usage.Errorf("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
+		return nil, frame.Usagef("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
 	}
 	uids, err := podUIDs(root, namespace, name)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
@@ -48,7 +47,7 @@ load, and without a limit if you can.`,
 		Example: `  pinfold advise web.parquet
   pinfold advise web.parquet --node-cpus 16 --html advice.html
   pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces, ValidArgsFunction: completion.Files,
+		Args: someTraces, ValidArgsFunction: frame.CompleteFiles,
 	}
 	cmd.RunE = newConsultation(cmd).run
 	return cmd
@@ -57,9 +56,9 @@ load, and without a limit if you can.`,
 func someTraces(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage.Errorf("no recording given: make one with 'pinfold sample', and name it, as in '%s web.parquet'", cmd.CommandPath())
+		return frame.Usagef("no recording given: make one with 'pinfold sample', and name it, as in '%s web.parquet'", cmd.CommandPath())
 	case slices.Contains(args, ""):
-		return usage.Errorf("a recording has no name: name a file, as in '%s web.parquet'", cmd.CommandPath())
+		return frame.Usagef("a recording has no name: name a file, as in '%s web.parquet'", cmd.CommandPath())
 	}
 	return nil
 }
@@ -79,7 +78,7 @@ type consultation struct {
 
 func newConsultation(cmd *cobra.Command) *consultation {
 	q := &consultation{
-		selection: selection{interval: frame.IntervalFlag(cmd)},
+		selection: selection{interval: files.IntervalFlag(cmd)},
 		goal:      advice.DefaultGoal(),
 	}
 	q.burst = report.Burst(100 * q.goal.Burst)
@@ -107,18 +106,18 @@ func newConsultation(cmd *cobra.Command) *consultation {
 func (q *consultation) check(cmd *cobra.Command) error {
 	q.goal.Burst = q.burst.Quotas()
 	if err := q.goal.Validate(); err != nil {
-		return usage.Errorf("%w, as in --throttled 1%%, --burst 100%% or --wcet1 99%%", err)
+		return frame.Usagef("%w, as in --throttled 1%%, --burst 100%% or --wcet1 99%%", err)
 	}
 	flags := cmd.Flags()
 	switch {
 	case flags.Changed("period") && (q.period < bandwidth.MinPeriod || q.period > bandwidth.MaxPeriod):
-		return usage.Errorf("--period %v: enforcement periods are %v to %v", q.period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+		return frame.Usagef("--period %v: enforcement periods are %v to %v", q.period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case flags.Changed("wcet1") && q.node == 0:
-		return usage.Errorf("--wcet1 is about a node: say how large it is with --node-cpus")
+		return frame.Usagef("--wcet1 is about a node: say how large it is with --node-cpus")
 	case flags.Changed("html") && q.html == "":
-		return usage.Errorf("--html is empty: name a file")
+		return frame.Usagef("--html is empty: name a file")
 	case q.force && q.html == "":
-		return usage.Errorf("--force is for --html: name the page's file")
+		return frame.Usagef("--force is for --html: name the page's file")
 	}
 	if err := q.selection.check(); err != nil {
 		return err

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/quantity"
 )
@@ -92,7 +91,7 @@ func familyText() string {
 func newDistributionFlags(cmd *cobra.Command) *distributionFlags {
 	f := &distributionFlags{flags: cmd.Flags()}
 	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyText())
-	completion.Flag(cmd, "distribution", func(context.Context) []string { return familyNames() })
+	frame.CompleteFlag(cmd, "distribution", func(context.Context) []string { return familyNames() })
 	f.flags.Float64Var(&f.shape, "shape", 0, "`SHAPE` of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
 	f.flags.Float64Var(&f.bound, "bound", 0, "cut a Pareto distribution off at `X` times the quota")
 	f.flags.Float64Var(&f.perQuota, "per-quota", 10, "a quota is enough for `N` requests of a Poisson distribution")
@@ -117,14 +116,14 @@ func (f *distributionFlags) families(names ...string) ([]family, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(known family) bool { return known.name == name })
 		if i < 0 {
-			return nil, usage.Errorf("--distribution %q is not known: take %s", name, familyText())
+			return nil, frame.Usagef("--distribution %q is not known: take %s", name, familyText())
 		}
 		chosen = append(chosen, all[i])
 	}
 	for _, other := range all {
 		for _, name := range other.parameters {
 			if f.flags.Changed(name) && !slices.ContainsFunc(chosen, func(c family) bool { return slices.Contains(c.parameters, name) }) {
-				return nil, usage.Errorf("--%s is for --distribution %s, and not for %s", name, other.name, f.names)
+				return nil, frame.Usagef("--%s is for --distribution %s, and not for %s", name, other.name, f.names)
 			}
 		}
 	}
@@ -154,10 +153,10 @@ func firstGiven(flags *pflag.FlagSet, names ...string) string {
 func (f *distributionFlags) process(known family, mean float64) (demand.Process, error) {
 	p, err := known.make(f, mean)
 	if err != nil {
-		return nil, usage.Errorf("--distribution %s --mean %v: %w", known.name, mean, err)
+		return nil, frame.Usagef("--distribution %s --mean %v: %w", known.name, mean, err)
 	}
 	if mean >= 1 {
-		return nil, usage.Errorf("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))
+		return nil, frame.Usagef("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))
 	}
 	return p, nil
 }

@@ -13,8 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report/simulation"
 )
@@ -55,7 +54,7 @@ func parsePeriods(text string) (int64, error) {
 
 func (e *effort) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("precision") && (!(e.precision > 0) || math.IsInf(e.precision, 1)) {
-		return usage.Errorf("--precision %v: must be a standard error above 0, such as 0.001", e.precision)
+		return frame.Usagef("--precision %v: must be a standard error above 0, such as 0.001", e.precision)
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/quantity"
@@ -31,7 +31,7 @@ type recordings struct {
 }
 
 func recordingFlags(cmd *cobra.Command) *recordings {
-	r := &recordings{selection: selection{interval: frame.IntervalFlag(cmd)}, flags: cmd.Flags()}
+	r := &recordings{selection: selection{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
 	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`; further files may follow")
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
@@ -45,15 +45,15 @@ func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...
 	aboutTraces := firstGiven(r.flags, append([]string{"trace", "group", "interval", "period", "limit"}, more...)...)
 	switch {
 	case len(r.files) > 0 && d.given() != "":
-		return usage.Errorf("--trace and --%s both say what the demand is: use one of them", d.given())
+		return frame.Usagef("--trace and --%s both say what the demand is: use one of them", d.given())
 	case len(r.files) > 0:
 		return nil
 	case aboutTraces != "":
-		return usage.Errorf("--%s is about recordings: name one with --trace", aboutTraces)
+		return frame.Usagef("--%s is about recordings: name one with --trace", aboutTraces)
 	case d.names == "":
-		return usage.Errorf("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyText())
+		return frame.Usagef("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyText())
 	case len(means) == 0:
-		return usage.Errorf("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
+		return frame.Usagef("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
 	}
 	return nil
 }
@@ -61,10 +61,10 @@ func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...
 // choose returns the selected groups.
 func (r *recordings) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
 	if r.flags.Changed("period") && (r.period < time.Millisecond || r.period > time.Second) {
-		return nil, usage.Errorf("--period %v: enforcement periods are 1ms to 1s", r.period)
+		return nil, frame.Usagef("--period %v: enforcement periods are 1ms to 1s", r.period)
 	}
 	if slices.Contains(r.files, "") {
-		return nil, usage.Errorf("--trace is empty: name a recording")
+		return nil, frame.Usagef("--trace is empty: name a recording")
 	}
 	if err := r.check(); err != nil {
 		return nil, err

@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/core/ledger"
@@ -76,7 +75,7 @@ func (r *replay) combinations(ctx context.Context, stderr io.Writer, cgroups []i
 	var all []simulation.Combination
 	for _, m := range cgroups {
 		if m%len(groups) != 0 {
-			return nil, usage.Errorf("--cgroups %d cannot be shared out evenly over %d recorded groups: take a multiple, or choose groups with --group", m, len(groups))
+			return nil, frame.Usagef("--cgroups %d cannot be shared out evenly over %d recorded groups: take a multiple, or choose groups with --group", m, len(groups))
 		}
 		c, err := r.combination(m)
 		if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/simulation"
@@ -41,11 +41,11 @@ type group struct {
 func (s *selection) check() error {
 	for i, file := range s.files {
 		if slices.Contains(s.files[:i], file) {
-			return usage.Errorf("%s is named twice", file)
+			return frame.Usagef("%s is named twice", file)
 		}
 	}
 	if slices.Contains(s.groups, "") { // would match all groups without a name
-		return usage.Errorf("--group is empty: name a group, as 'pinfold trace info' shows them")
+		return frame.Usagef("--group is empty: name a group, as 'pinfold trace info' shows them")
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (s *selection) survey(ctx context.Context, stderr io.Writer) ([]group, erro
 func surveyFile(ctx context.Context, stderr io.Writer, file string, interval time.Duration) ([]group, error) {
 	f, err := tracefile.Open(file, interval)
 	if err != nil {
-		return nil, frame.SuggestInterval(err)
+		return nil, files.SuggestInterval(err)
 	}
 	defer f.Close()
 	var groups []group
 	index := map[string]int{}
-	for row, err := range frame.Until(ctx, f.Rows()) {
+	for row, err := range files.Until(ctx, f.Rows()) {
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("%s: %w", file, tracefile.ErrEmpty)
 	}
-	frame.NoteLost(stderr, file, f.Lost())
+	files.NoteLost(stderr, file, f.Lost())
 	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(a.Path, b.Path) })
 	return groups, nil
 }
@@ -173,14 +173,14 @@ func batchOf(groups []group, most int) int {
 func readGroups(ctx context.Context, groups []group, interval time.Duration) (*trace.Recording, error) {
 	f, err := tracefile.Open(groups[0].File, interval)
 	if err != nil {
-		return nil, frame.SuggestInterval(err)
+		return nil, files.SuggestInterval(err)
 	}
 	defer f.Close()
 	wanted := map[string]bool{}
 	for _, g := range groups {
 		wanted[g.Path] = true
 	}
-	rec, err := tracefile.Gather(f.Header(), tracefile.Only(frame.Until(ctx, f.Rows()), func(r *tracefile.Row) bool { return wanted[r.Group] }))
+	rec, err := tracefile.Gather(f.Header(), tracefile.Only(files.Until(ctx, f.Rows()), func(r *tracefile.Row) bool { return wanted[r.Group] }))
 	if err != nil {
 		return nil, err
 	}

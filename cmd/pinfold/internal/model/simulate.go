@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
@@ -115,7 +114,7 @@ func (s *scenario) combinations(cmd *cobra.Command) ([]simulation.Combination, e
 		return all, s.effort.checkAll(all)
 	}
 	if len(s.cgroups.Each) == 0 {
-		return nil, usage.Errorf("--cgroups is missing: say how many containers share the machine, as in --cgroups 10")
+		return nil, frame.Usagef("--cgroups is missing: say how many containers share the machine, as in --cgroups 10")
 	}
 	families, err := s.distribution.families(s.distribution.names)
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *scenario) combinations(cmd *cobra.Command) ([]simulation.Combination, e
 		return nil, err
 	}
 	if err := s.effort.checkAll(all); err != nil {
-		return nil, usage.Errorf("%w", err)
+		return nil, frame.Usagef("%w", err)
 	}
 	return all, nil
 }

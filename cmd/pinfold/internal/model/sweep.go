@@ -9,9 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
 	"pinfold.dev/pinfold/report/sweep"
@@ -113,11 +111,11 @@ func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combinat
 	q.means.Each, q.cgroups.Each, q.bursts.Each = distinct(q.means.Each), distinct(q.cgroups.Each), distinct(q.bursts.Each)
 	switch {
 	case q.dir == "":
-		return nil, nil, usage.Errorf("-o is missing: name a folder for the page, the charts and the numbers, as in -o sweep")
+		return nil, nil, frame.Usagef("-o is missing: name a folder for the page, the charts and the numbers, as in -o sweep")
 	case len(q.cgroups.Each) > sweep.MaxCgroups:
-		return nil, nil, usage.Errorf("--cgroups has %d numbers: a chart can tell %d of them apart", len(q.cgroups.Each), sweep.MaxCgroups)
+		return nil, nil, frame.Usagef("--cgroups has %d numbers: a chart can tell %d of them apart", len(q.cgroups.Each), sweep.MaxCgroups)
 	case len(q.bursts.Each) > sweep.MaxBursts:
-		return nil, nil, usage.Errorf("--burst has %d numbers: a chart can tell %d of them apart", len(q.bursts.Each), sweep.MaxBursts)
+		return nil, nil, frame.Usagef("--burst has %d numbers: a chart can tell %d of them apart", len(q.bursts.Each), sweep.MaxBursts)
 	}
 	if err := q.effort.check(cmd); err != nil {
 		return nil, nil, err
@@ -132,7 +130,7 @@ func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combinat
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + version.This().Version, Rule: q.effort.rule, Seed: q.effort.seed}
+	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + frame.Version().Version, Rule: q.effort.rule, Seed: q.effort.seed}
 	drawer := &scenario{distribution: q.distributions, means: q.means, cgroups: q.cgroups, bursts: q.bursts}
 	var all []simulation.Combination
 	for _, known := range families {
@@ -144,7 +142,7 @@ func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combinat
 		s.Distributions = append(s.Distributions, sweep.Distribution{Name: known.name, Label: q.distributions.label(known)})
 	}
 	if err := q.effort.checkAll(all); err != nil {
-		return nil, nil, usage.Errorf("%w", err)
+		return nil, nil, frame.Usagef("%w", err)
 	}
 	return s, all, nil
 }

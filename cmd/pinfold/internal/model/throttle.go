@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/quantity"
@@ -62,7 +61,7 @@ func (t *throttle) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if t.steps < 4 || t.steps > 1<<16 || t.steps%2 != 0 {
-		return usage.Errorf("--steps %d: must be an even number from 4 to %d", t.steps, 1<<16)
+		return frame.Usagef("--steps %d: must be an even number from 4 to %d", t.steps, 1<<16)
 	}
 	solution, err := t.solve(d)
 	switch {
@@ -104,7 +103,7 @@ func (t *throttle) demand(ctx context.Context, stderr io.Writer) (string, demand
 		return t.recorded(ctx, stderr)
 	}
 	if len(t.mean.Each) > 1 {
-		return "", nil, usage.Errorf("--mean: one is enough")
+		return "", nil, frame.Usagef("--mean: one is enough")
 	}
 	mean := t.mean.Each[0]
 	families, err := t.distribution.families(t.distribution.names)
@@ -117,7 +116,7 @@ func (t *throttle) demand(ctx context.Context, stderr io.Writer) (string, demand
 	}
 	single, ok := process.(demand.Independent)
 	if !ok {
-		return "", nil, usage.Errorf("--distribution %s has dependent periods: use 'pinfold simulate --cgroups 1'", t.distribution.names)
+		return "", nil, frame.Usagef("--distribution %s has dependent periods: use 'pinfold simulate --cgroups 1'", t.distribution.names)
 	}
 	return fmt.Sprintf("%s, mean %s of the quota", t.distribution.names, quantity.Share(mean)), single.Distribution, nil
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -87,10 +86,10 @@ func (q *question) check(flags *pflag.FlagSet) error {
 		return err
 	}
 	if q.CPUs == 0 {
-		return usage.Errorf("--cpus is missing: say how many CPUs to place, 1 or more")
+		return frame.Usagef("--cpus is missing: say how many CPUs to place, 1 or more")
 	}
 	if _, err := cpuset.ParseTyped(q.free, cpuset.Range(0, cpuset.MaxCPUs-1)); err != nil {
-		return usage.Errorf("--free: %w", err)
+		return frame.Usagef("--free: %w", err)
 	}
 	return nil
 }

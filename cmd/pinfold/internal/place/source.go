@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -36,13 +35,13 @@ func (s *source) check(flags *pflag.FlagSet) error {
 	machine, sysfs := flags.Changed("machine"), flags.Changed("sysfs")
 	switch {
 	case machine && sysfs:
-		return usage.Errorf("--machine and --sysfs both name a machine: give one of them")
+		return frame.Usagef("--machine and --sysfs both name a machine: give one of them")
 	case machine && s.machine == "":
-		return usage.Errorf("--machine is empty: name a file, or - for standard input")
+		return frame.Usagef("--machine is empty: name a file, or - for standard input")
 	case sysfs && s.sysfs == "":
-		return usage.Errorf("--sysfs is empty: name a folder such as /sys")
+		return frame.Usagef("--sysfs is empty: name a folder such as /sys")
 	case s.machine == "" && s.sysfs == "":
-		return usage.Errorf("no machine given: use --sysfs /sys for this machine, or --machine FILE")
+		return frame.Usagef("no machine given: use --sysfs /sys for this machine, or --machine FILE")
 	}
 	return nil
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -77,34 +76,34 @@ type sampling struct {
 func (q *sampling) check(flags *pflag.FlagSet, args []string) error {
 	switch {
 	case len(args)+len(q.Pods) == 0:
-		return usage.Errorf("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
+		return frame.Usagef("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
 	case slices.Contains(args, ""):
-		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
+		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case flags.Changed("duration") && flags.Changed("samples"):
-		return usage.Errorf("--duration and --samples both say when to end: give one of them")
+		return frame.Usagef("--duration and --samples both say when to end: give one of them")
 	case flags.Changed("duration") && q.duration <= 0:
-		return usage.Errorf("--duration %v: must be more than 0", q.duration)
+		return frame.Usagef("--duration %v: must be more than 0", q.duration)
 	case flags.Changed("output") && q.output.Name == "":
-		return usage.Errorf("--output is empty: name a file, or - for standard output")
+		return frame.Usagef("--output is empty: name a file, or - for standard output")
 	case q.output.Replace && q.output.Name == "":
-		return usage.Errorf("--force is about the output: give -o, too")
+		return frame.Usagef("--force is about the output: give -o, too")
 	}
 	if flags.Changed("interval") {
 		if err := sampler.CheckInterval(q.interval); err != nil {
-			return usage.Errorf("--interval: %w", err)
+			return frame.Usagef("--interval: %w", err)
 		}
 	}
 	if q.output.Name != "" {
 		if _, err := tracefile.FormatOf(q.output.Name); err != nil {
-			return usage.Errorf("-o %w", err)
+			return frame.Usagef("-o %w", err)
 		}
 	}
 	format, _ := tracefile.FormatOf(q.output.Name)
 	switch {
 	case q.exact && format != tracefile.Parquet:
-		return usage.Errorf("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
+		return frame.Usagef("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
 	case !q.exact && flags.Changed("max-cost"):
-		return usage.Errorf("--max-cost is about --exact: give it, too")
+		return frame.Usagef("--max-cost is about --exact: give it, too")
 	case q.exact:
 		return groups.CheckCost(q.maxCost)
 	}

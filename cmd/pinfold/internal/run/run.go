@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -26,7 +24,7 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// New returns the subcommand "run". Pass its errors to [ExitStatus].
+// New returns the subcommand "run".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
@@ -47,7 +45,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
   pinfold run --cpus 4 --full-cores required -- make -j4
   pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch`,
 	}
-	cmd.ValidArgsFunction = completion.Files
+	cmd.ValidArgsFunction = frame.CompleteFiles
 	q := &confinement{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
@@ -62,7 +60,8 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	f.StringVar(&q.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
 	f.BoolVar(&q.wait, "wait", false, "wait for processes that the command leaves behind")
 	f.StringVar(&q.statsFile, "stats-file", "", "write the figures to `FILE`")
-	cmd.RunE = q.run
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withStatus(q.run(cmd, args)) }
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withStatus(cmd.Parent().FlagErrorFunc()(cmd, err)) })
 	return cmd
 }
 
@@ -83,19 +82,19 @@ const (
 	statusMissing = 127 // the command does not exist
 )
 
-// ExitStatus gives an error of "run" its exit status.
-func ExitStatus(err error) error {
-	var own *frame.Exit
+// withStatus gives an error its exit status.
+func withStatus(err error) error {
+	var own *frame.ExitError
 	var start *confine.StartError
 	switch {
 	case err == nil, errors.As(err, &own):
 		return err
 	case !errors.As(err, &start):
-		return &frame.Exit{Status: statusFailed, Err: err}
+		return &frame.ExitError{Status: statusFailed, Err: err}
 	case start.Missing:
-		return &frame.Exit{Status: statusMissing, Err: err}
+		return &frame.ExitError{Status: statusMissing, Err: err}
 	}
-	return &frame.Exit{Status: statusNotRun, Err: err}
+	return &frame.ExitError{Status: statusNotRun, Err: err}
 }
 
 // confinement is what the flags request.
@@ -117,33 +116,33 @@ type confinement struct {
 func (q *confinement) check(flags *pflag.FlagSet, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage.Errorf("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
+		return frame.Usagef("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
 	case flags.Changed("cpus") && flags.Changed("cpuset"):
-		return usage.Errorf("--cpus chooses CPUs and --cpuset names them: give one of them")
+		return frame.Usagef("--cpus chooses CPUs and --cpuset names them: give one of them")
 	case flags.Changed("full-cores") && !flags.Changed("cpus"):
-		return usage.Errorf("--full-cores is about how --cpus chooses: give that, too")
+		return frame.Usagef("--full-cores is about how --cpus chooses: give that, too")
 	case flags.Changed("burst") && !flags.Changed("limit"):
-		return usage.Errorf("--burst is a part of the limit: give --limit, too")
+		return frame.Usagef("--burst is a part of the limit: give --limit, too")
 	case q.burst > 100:
-		return usage.Errorf("--burst %v: at most 100%%: the kernel refuses a burst above the quota", q.burst)
+		return frame.Usagef("--burst %v: at most 100%%: the kernel refuses a burst above the quota", q.burst)
 	case flags.Changed("period") && !flags.Changed("limit"):
-		return usage.Errorf("--period is what the limit is enforced in: give --limit, too")
+		return frame.Usagef("--period is what the limit is enforced in: give --limit, too")
 	case flags.Changed("stats-file") && q.statsFile == "":
-		return usage.Errorf("--stats-file is empty: name a file")
+		return frame.Usagef("--stats-file is empty: name a file")
 	}
 	if flags.Changed("name") {
 		if err := confine.CheckName(q.name); err != nil {
-			return usage.Errorf("--name: %w", err)
+			return frame.Usagef("--name: %w", err)
 		}
 	}
 	if q.limit == 0 {
 		return nil
 	}
 	if q.period < time.Millisecond || q.period > time.Second || q.period%time.Microsecond != 0 {
-		return usage.Errorf("--period %v: the kernel takes 1ms to 1s, in whole microseconds", q.period)
+		return frame.Usagef("--period %v: the kernel takes 1ms to 1s, in whole microseconds", q.period)
 	}
 	if quota := frame.Quota(q.limit, q.period); quota < time.Millisecond {
-		return usage.Errorf("--limit %s is %v in a period of %v, and the kernel takes 1ms or more: raise the limit to %s or more, or the period",
+		return frame.Usagef("--limit %s is %v in a period of %v, and the kernel takes 1ms or more: raise the limit to %s or more, or the period",
 			q.limit, quota, q.period, frame.MinLimit(q.period))
 	}
 	return nil
@@ -196,7 +195,7 @@ func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
 		return nameFlag(err)
 	}
 	if result.ExitStatus != 0 {
-		return &frame.Exit{Status: result.ExitStatus}
+		return &frame.ExitError{Status: result.ExitStatus}
 	}
 	return nil
 }

@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/survey"
 )
 
@@ -31,7 +30,7 @@ func (c *connection) add(cmd *cobra.Command) {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "read the connection to the cluster from `FILE`, as kubectl does")
 	flags.StringVar(&c.context, "context", "", "use the kubeconfig's context `NAME` (default its current one)")
 	flags.DurationVar(&c.timeout, "request-timeout", 30*time.Second, "give up a request after `TIME`; 0 for never")
-	completion.Flag(cmd, "context", func(context.Context) []string {
+	frame.CompleteFlag(cmd, "context", func(context.Context) []string {
 		config, err := c.rules().Load()
 		if err != nil {
 			return nil
@@ -49,7 +48,7 @@ func (c *connection) rules() *clientcmd.ClientConfigLoadingRules {
 // connect returns a client, and the address of the API server.
 func (c *connection) connect() (*survey.Client, string, error) {
 	if c.timeout < 0 {
-		return nil, "", usage.Errorf("--request-timeout is %v: it must be 0 or more", c.timeout)
+		return nil, "", frame.Usagef("--request-timeout is %v: it must be 0 or more", c.timeout)
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context, Timeout: c.timeout.String()}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules(), overrides).ClientConfig()
@@ -59,7 +58,7 @@ func (c *connection) connect() (*survey.Client, string, error) {
 	case err != nil && c.context != "" && strings.Contains(err.Error(), "context"):
 		return nil, "", fmt.Errorf("%w: 'kubectl config get-contexts' lists the contexts", err)
 	case err != nil:
-		return nil, "", usage.KubeconfigError(err)
+		return nil, "", frame.KubeconfigError(err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.WarningHandler = rest.NoWarnings{}

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
@@ -59,9 +57,9 @@ list is named, and the rest is shown. It changes nothing.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return usage.Errorf("%d nodes are named: give one, or none for the whole cluster", len(args))
+				return frame.Usagef("%d nodes are named: give one, or none for the whole cluster", len(args))
 			case len(args) == 1 && args[0] == "":
-				return usage.Errorf("the NODE is empty: name one, or leave it out for the whole cluster")
+				return frame.Usagef("the NODE is empty: name one, or leave it out for the whole cluster")
 			}
 			return nil
 		},
@@ -76,7 +74,7 @@ list is named, and the rest is shown. It changes nothing.`,
 	flags.StringVar(&q.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
 	flags.BoolVar(&q.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read")
 	frame.OneOf(flags, &q.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
-	cmd.ValidArgsFunction = completion.First(q.nodeNames)
+	cmd.ValidArgsFunction = frame.CompleteFirst(q.nodeNames)
 	return cmd
 }
 

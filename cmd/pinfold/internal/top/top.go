@@ -16,8 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
@@ -85,14 +84,14 @@ const longestInterval = time.Second
 func (t *watch) check(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("interval") {
 		if err := sampler.CheckInterval(t.interval); err != nil {
-			return usage.Errorf("--interval: %w", err)
+			return frame.Usagef("--interval: %w", err)
 		}
 		if t.interval > longestInterval {
-			return usage.Errorf("--interval: %v is too long: the longest is %v", t.interval, longestInterval)
+			return frame.Usagef("--interval: %v is too long: the longest is %v", t.interval, longestInterval)
 		}
 	}
 	if slices.Contains(args, "") {
-		return usage.Errorf("a GROUP is empty: name one such as /system.slice")
+		return frame.Usagef("a GROUP is empty: name one such as /system.slice")
 	}
 	return nil
 }

@@ -13,8 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/internal/tabular"
@@ -73,13 +72,13 @@ type question struct {
 func (q *question) check(args []string) error {
 	switch {
 	case len(args)+len(q.Pods) == 0:
-		return usage.Errorf("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
+		return frame.Usagef("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
 	case slices.Contains(args, ""):
-		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
+		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case q.perfetto.Replace && q.perfetto.Name == "":
-		return usage.Errorf("--force is about the file of --perfetto: give it, too")
+		return frame.Usagef("--force is about the file of --perfetto: give it, too")
 	case q.duration <= 0:
-		return usage.Errorf("--duration %v: must be more than 0", q.duration)
+		return frame.Usagef("--duration %v: must be more than 0", q.duration)
 	}
 	return groups.CheckCost(q.maxCost)
 }
@@ -110,7 +109,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	}
 	if q.requests != "" {
 		if len(targets) != 1 {
-			return usage.Errorf("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
+			return frame.Usagef("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
 		}
 		request.MaxSpans = maxSpans
 	}
