@@ -10,11 +10,12 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
 func newRun() *cobra.Command {
-	var node nodeFlags
+	var node nodeOptions
 	var o agent.Options
 	var keys, ceilings string
 	var secure bool
@@ -57,7 +58,10 @@ func newRun() *cobra.Command {
 			if err := checkBurst(&o.Config); err != nil {
 				return err
 			}
-			if err := errors.Join(checkPartition(&o.Config), checkBatch(cmd.Flags(), &o.Config, o.BatchMaxWait), checkTrace(&o)); err != nil {
+			if o.Partition == noPartition {
+				o.Partition = cgroup.PartitionMember
+			}
+			if err := errors.Join(checkBatch(cmd.Flags(), &o.Config, o.BatchMaxWait), checkTrace(&o)); err != nil {
 				return err
 			}
 			if o.Ceilings, err = readCeilings(ceilings); err != nil {
@@ -88,7 +92,7 @@ func newRun() *cobra.Command {
 }
 
 func newCleanup() *cobra.Command {
-	var node nodeFlags
+	var node nodeOptions
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Restore the control groups to what the kubelet would set",

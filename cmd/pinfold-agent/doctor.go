@@ -22,7 +22,7 @@ import (
 const clusterTimeout = 10 * time.Second
 
 func newDoctor() *cobra.Command {
-	var node nodeFlags
+	var node nodeOptions
 	options := doctor.Defaults()
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -74,7 +74,7 @@ type cluster struct {
 }
 
 // clusterOf returns nil if doctor is to check only this machine.
-func clusterOf(node *nodeFlags) (doctor.Cluster, error) {
+func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	if node.kubeconfig == "" {
 		if _, err := rest.InClusterConfig(); err != nil || node.nodeName == "" {
 			return nil, nil //nolint:nilnil,nilerr // having no cluster is not an error

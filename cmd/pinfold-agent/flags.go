@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
@@ -30,13 +29,13 @@ import (
 	"pinfold.dev/pinfold/linux/scx"
 )
 
-// nodeFlags are the flags that several commands share.
-type nodeFlags struct {
+// nodeOptions are the flags that several commands share.
+type nodeOptions struct {
 	nodeName, kubeconfig, root, runDir, kubeletCA, leases string
 	verbose                                               bool
 }
 
-func (f *nodeFlags) add(flags *pflag.FlagSet) {
+func (f *nodeOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's `NAME` (default: the variable NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
 	flags.StringVar(&f.root, "host-root", "/", "`DIR` where the machine's root directory is mounted")
@@ -44,7 +43,7 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 }
 
 // addWriter adds the flags of the commands that write settings.
-func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
+func (f *nodeOptions) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
 	flags.StringVar(&f.runDir, "run-dir", "", "`DIR` for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
@@ -53,7 +52,7 @@ func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 }
 
 // apply checks the flags and sets the options that they determine.
-func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
+func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	if f.nodeName == "" {
 		return frame.Usagef("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
 	}
@@ -128,53 +127,36 @@ func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
 
 // addBurst adds the flags about bursts above the limit.
 func addBurst(flags *pflag.FlagSet, c *control.Config) {
-	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", "burst policy of pods that name none: `none|burst|quota|auto`")
+	frame.OneOf(flags, &c.Burst.Mode, "burst-policy", "burst policy of pods that name none", burst.Modes()...)
 	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
 		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
-	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", "whose quota applies when another program writes it, too: `pinfold|other`")
+	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose quota applies when another program writes it, too", control.OwnerPinfold, control.OwnerOther)
 }
 
 // checkBurst checks the flags of addBurst.
 func checkBurst(c *control.Config) error {
-	owners := []control.QuotaOwner{control.OwnerPinfold, control.OwnerOther}
 	const maxPercent = 10000
 	switch b := &c.Burst; {
-	case !slices.Contains(burst.Modes(), b.Mode):
-		return frame.Usagef("--burst-policy %q: it must be one of %q", b.Mode, burst.Modes())
 	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
 		return frame.Usagef("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
 	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:
 		return frame.Usagef("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
 	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
 		return frame.Usagef("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
-	case !slices.Contains(owners, c.QuotaOwner):
-		return frame.Usagef("--quota-owner %q: it must be one of %q", c.QuotaOwner, owners)
 	}
 	return nil
 }
 
 // addPartition adds the flag --partition.
 func addPartition(flags *pflag.FlagSet, c *control.Config) {
-	flags.StringVar((*string)(&c.Partition), "partition", noPartition,
-		`kind of cpuset partition that containers with exclusive CPUs become: "none", "root" or "isolated" (cgroup version 2, Linux `+cgroup.RemotePartitionsSince+`)`)
+	frame.OneOf(flags, &c.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+cgroup.RemotePartitionsSince+")",
+		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 }
 
 // noPartition is the value of --partition for no partitions.
 const noPartition = "none"
-
-// checkPartition checks the flag of addPartition.
-func checkPartition(c *control.Config) error {
-	switch c.Partition {
-	case noPartition:
-		c.Partition = cgroup.PartitionMember
-	case cgroup.PartitionRoot, cgroup.PartitionIsolated:
-	default:
-		return frame.Usagef("--partition %q: it must be none, root or isolated", c.Partition)
-	}
-	return nil
-}
 
 // addBatch adds the flags about batch pods.
 func addBatch(flags *pflag.FlagSet, c *control.Config, maxWait *time.Duration) {
@@ -199,18 +181,18 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) 
 	const tickLength = 100 * time.Millisecond
 	// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose
 	// threads wait for 30 s; the agent needs some of that.
-	const leastMaxWait, mostMaxWait = 100 * time.Millisecond, 5 * time.Second
-	const least = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
+	const minBatchWait, maxBatchWait = 100 * time.Millisecond, 5 * time.Second
+	const minFloor = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
 	percent, err := flags.GetInt(batchPercent)
 	switch {
 	case err != nil:
 		return err
 	case percent < 0 || percent > 100:
 		return frame.Usagef("--%s %d: it must be 0 to 100", batchPercent, percent)
-	case maxWait < leastMaxWait || maxWait > mostMaxWait:
-		return frame.Usagef("--%s %v: it must be %v to %v", batchMaxWait, maxWait, leastMaxWait, mostMaxWait)
-	case !(c.Batch.Floor >= least && c.Batch.Floor <= cpuset.MaxCPUs):
-		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
+	case maxWait < minBatchWait || maxWait > maxBatchWait:
+		return frame.Usagef("--%s %v: it must be %v to %v", batchMaxWait, maxWait, minBatchWait, maxBatchWait)
+	case !(c.Batch.Floor >= minFloor && c.Batch.Floor <= cpuset.MaxCPUs):
+		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), minFloor, cpuset.MaxCPUs)
 	case c.Batch.Objective < 0 || c.Batch.Objective > tickLength:
 		return frame.Usagef("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
 	case c.Batch.Objective > 0 && percent == 0:

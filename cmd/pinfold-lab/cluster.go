@@ -21,20 +21,17 @@ const (
 
 // client returns a client of the cluster in a kubeconfig, nil if services run in groups.
 func client(place, kubeconfig string) (kubernetes.Interface, error) {
-	switch place {
-	case onGroups:
-		return nil, nil
-	case onCluster:
-		rules := clientcmd.NewDefaultClientConfigLoadingRules()
-		rules.ExplicitPath = kubeconfig
-		config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-		if err != nil {
-			return nil, fmt.Errorf("connect to the cluster: %w: start one with 'pinfold-local up --node --kubeconfig FILE', and name the FILE with --kubeconfig", err)
-		}
-		config.QPS = -1 // no limit of its own: a late request would be a late window
-		return kubernetes.NewForConfig(config)
+	if place == onGroups {
+		return nil, nil //nolint:nilnil // no cluster is needed
 	}
-	return nil, frame.Usagef("--on %q: use %s or %s", place, onGroups, onCluster)
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w: start one with 'pinfold-local up --node --kubeconfig FILE', and name the FILE with --kubeconfig", err)
+	}
+	config.QPS = -1 // no limit of its own: a late request would be a late window
+	return kubernetes.NewForConfig(config)
 }
 
 // newImages returns the command that makes the images of the programs.

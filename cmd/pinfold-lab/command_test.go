@@ -34,7 +34,7 @@ func TestWrongUsage(t *testing.T) {
 		"run burst --repetitions -1":   "must not be negative",
 		"run burst --quick=maybe":      "invalid argument",
 		"list all":                     `"all"`,
-		"run burst --on moon":          "use groups or cluster",
+		"run burst --on moon":          "must be groups or cluster",
 		"images all":                   `"all"`,
 		"report":                       "give a DIRECTORY",
 		"workload batch --threads 0":   "1 or more",

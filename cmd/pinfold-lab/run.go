@@ -68,7 +68,7 @@ makes a page. What was measured is kept if the run is ended.`,
 	flags.IntVar(&options.Rounds, "repetitions", 0, "`NUMBER` of rounds; 0: as the experiment says")
 	flags.BoolVar(&options.BuiltIn, "built-in", false, "use built-in programs, even where others are installed")
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
-	flags.StringVar(&place, "on", onGroups, "where services run: `groups|cluster`, as processes in control groups, or as pods of a local cluster on this machine")
+	frame.OneOf(flags, &place, "on", "where services run: as processes in control groups, or as pods of a local cluster on this machine", onGroups, onCluster)
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "the cluster's kubeconfig `FILE` (default: as kubectl)")
 	flags.StringVarP(&output, "output", "o", "lab-results", "`DIRECTORY` in which each run makes its own")
 	return command

@@ -33,13 +33,13 @@ type upOptions struct {
 	keepData        bool
 	kubernetes      string // minor version that the control plane emulates
 	detach          bool
-	node            bool     // with a real node
-	binaries        string   // directory of the real node's programs
-	cgroupDriver    string   // of the real node
-	agentFlags      []string // of the real node's agent
-	images          []string // OCI image layouts for the real node
-	shapes          []string // SHAPE[=COUNT]
-	machines        []string // FILE[=COUNT]
+	node            bool            // with a real node
+	binaries        string          // directory of the real node's programs
+	cgroupDriver    kubepods.Driver // of the real node
+	agentFlags      []string        // of the real node's agent
+	images          []string        // OCI image layouts for the real node
+	shapes          []string        // SHAPE[=COUNT]
+	machines        []string        // FILE[=COUNT]
 }
 
 func newUp() *cobra.Command {
@@ -104,8 +104,9 @@ func addNodeFlags(command *cobra.Command, options *upOptions) {
 	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
 	flags.StringVar(&options.binaries, "node-binaries", "",
 		"`DIR` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
-	flags.StringVar(&options.cgroupDriver, "cgroup-driver", kubepods.Cgroupfs.String(),
-		"the real node's driver for cgroups, `cgroupfs|systemd`; systemd must run on this machine")
+	options.cgroupDriver = kubepods.Cgroupfs
+	frame.Var(flags, &options.cgroupDriver, "cgroup-driver", "cgroupfs|systemd",
+		"the real node's driver for cgroups; systemd must run on this machine", kubepods.ParseDriver)
 	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
 		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
 }
@@ -164,10 +165,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		if binaries == "" {
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
-		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags, Images: o.images}
-		if config.RealNode.CgroupDriver, err = kubepods.ParseDriver(o.cgroupDriver); err != nil {
-			return config, frame.Usagef("--cgroup-driver: %v", err)
-		}
+		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags, Images: o.images, CgroupDriver: o.cgroupDriver}
 		agent := filepath.Join(filepath.Dir(executable), "pinfold-agent")
 		if o.stock {
 			return config, nil

@@ -22,16 +22,16 @@ import (
 	"pinfold.dev/pinfold/report/simulation"
 )
 
-// recordings are the flags that take demand from recordings.
-type recordings struct {
-	selection
+// recordingOptions are the flags that take demand from recordings.
+type recordingOptions struct {
+	selectionOptions
 	flags  *pflag.FlagSet
 	period time.Duration
 	limit  ledger.MilliCPU // 0: not given
 }
 
-func recordingFlags(cmd *cobra.Command) *recordings {
-	r := &recordings{selection: selection{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
+func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
+	r := &recordingOptions{selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
 	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`; further files may follow")
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
@@ -41,7 +41,7 @@ func recordingFlags(cmd *cobra.Command) *recordings {
 
 // checkSource requires that the flags select either recordings or a distribution with a mean. more
 // are further flags about recordings.
-func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...string) error {
+func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, more ...string) error {
 	aboutTraces := firstGiven(r.flags, append([]string{"trace", "group", "interval", "period", "limit"}, more...)...)
 	switch {
 	case len(r.files) > 0 && d.given() != "":
@@ -59,7 +59,7 @@ func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...
 }
 
 // choose returns the selected groups.
-func (r *recordings) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
+func (r *recordingOptions) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
 	if r.flags.Changed("period") && (r.period < time.Millisecond || r.period > time.Second) {
 		return nil, frame.Usagef("--period %v: enforcement periods are 1ms to 1s", r.period)
 	}
@@ -93,7 +93,7 @@ func checkNested(groups []group) error {
 }
 
 // demands reads the demand of groups.
-func (r *recordings) demands(ctx context.Context, groups []group) ([]simulation.Recorded, error) {
+func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simulation.Recorded, error) {
 	period, err := r.commonPeriod(groups)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func counted(s *trace.Series, interval time.Duration) string {
 }
 
 // commonPeriod returns --period, or the period of all groups with a limit.
-func (r *recordings) commonPeriod(groups []group) (time.Duration, error) {
+func (r *recordingOptions) commonPeriod(groups []group) (time.Duration, error) {
 	if r.period > 0 {
 		return r.period, nil
 	}

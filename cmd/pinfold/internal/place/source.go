@@ -17,13 +17,13 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// source is where a machine is read from.
-type source struct {
+// sourceOptions are where a machine is read from.
+type sourceOptions struct {
 	sysfs, machine string
 }
 
-func sourceFlags(cmd *cobra.Command, sysfsDefault string) *source {
-	s := &source{}
+func newSourceOptions(cmd *cobra.Command, sysfsDefault string) *sourceOptions {
+	s := &sourceOptions{}
 	cmd.Flags().StringVar(&s.sysfs, "sysfs", sysfsDefault, "read the machine from `PATH`: /sys, a copy of one or a captured one")
 	cmd.Flags().StringVar(&s.machine, "machine", "", "read the machine from the JSON `FILE`, - for standard input")
 	return s
@@ -31,7 +31,7 @@ func sourceFlags(cmd *cobra.Command, sysfsDefault string) *source {
 
 // check rejects contradictory and empty flags. An empty value, such as that of an unset shell
 // variable, must not select another machine.
-func (s *source) check(flags *pflag.FlagSet) error {
+func (s *sourceOptions) check(flags *pflag.FlagSet) error {
 	machine, sysfs := flags.Changed("machine"), flags.Changed("sysfs")
 	switch {
 	case machine && sysfs:
@@ -47,7 +47,7 @@ func (s *source) check(flags *pflag.FlagSet) error {
 }
 
 // read reads the machine. What is wrong with its /sys is told on stderr.
-func (s *source) read(stdin io.Reader, stderr io.Writer) (*topology.Machine, error) {
+func (s *sourceOptions) read(stdin io.Reader, stderr io.Writer) (*topology.Machine, error) {
 	switch s.machine {
 	case "":
 		m, notes, err := readSysfs(s.sysfs)

@@ -41,7 +41,7 @@ standard error.`,
   pinfold topology capture -o machine.txtar`,
 		Args: frame.NoArguments,
 	}
-	from := sourceFlags(cmd, sysfs.HostRoot)
+	from := newSourceOptions(cmd, sysfs.HostRoot)
 	output := frame.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := from.check(cmd.Flags()); err != nil {

@@ -18,14 +18,14 @@ import (
 	"pinfold.dev/pinfold/kube/survey"
 )
 
-// connection is how the cluster is reached. The rules are kubectl's: --kubeconfig, else the files
-// in the variable KUBECONFIG, else ~/.kube/config, else the service account of the pod.
-type connection struct {
+// connectionOptions say how the cluster is reached. The rules are kubectl's: --kubeconfig, else the
+// files in the variable KUBECONFIG, else ~/.kube/config, else the service account of the pod.
+type connectionOptions struct {
 	kubeconfig, context, leaseNamespace string
 	timeout                             time.Duration
 }
 
-func (c *connection) add(cmd *cobra.Command) {
+func (c *connectionOptions) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "read the connection to the cluster from `FILE`, as kubectl does")
 	flags.StringVar(&c.context, "context", "", "use the kubeconfig's context `NAME` (default its current one)")
@@ -39,14 +39,14 @@ func (c *connection) add(cmd *cobra.Command) {
 	})
 }
 
-func (c *connection) rules() *clientcmd.ClientConfigLoadingRules {
+func (c *connectionOptions) rules() *clientcmd.ClientConfigLoadingRules {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
 	return rules
 }
 
 // connect returns a client, and the address of the API server.
-func (c *connection) connect() (*survey.Client, string, error) {
+func (c *connectionOptions) connect() (*survey.Client, string, error) {
 	if c.timeout < 0 {
 		return nil, "", frame.Usagef("--request-timeout is %v: it must be 0 or more", c.timeout)
 	}
