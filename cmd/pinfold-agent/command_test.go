@@ -8,8 +8,17 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/agent"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 )
+
+func TestMain(m *testing.M) { frametest.Main(m, "pinfold-agent", main) }
+
+func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
+
+func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
+
+func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
 // TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {
@@ -34,20 +43,20 @@ func TestCommandLine(t *testing.T) {
 		{"version", 0, "pinfold-agent "},
 		{"--version", 0, "pinfold-agent "},
 		{"--help", 0, "When it stops, nothing is undone"},
-		{"run --help", 0, "as in the scheduler's minSharedCPUs (default 1)"},
-		{"fly", 2, `does not know what to do with "fly"`},
-		{"run fly", 2, "does not know what to do with"},
-		{"run --fly", 2, "unknown flag: --fly; see pinfold-agent run --help"},
+		{"run --help", 0, "minSharedCPUs (default 1)"},
+		{"fly", 2, `unknown command "fly"`},
+		{"run fly", 2, `"fly" is one argument too many`},
+		{"run --fly", 2, "unknown flag: --fly\nsee 'pinfold-agent run --help'"},
 		{"run", 2, "give --node-name, or set NODE_NAME"},
 		{"run --node-name n1", 2, "name a kubeconfig file with --kubeconfig"},
 		{"run --node-name n1 --kubeconfig /no/such/file", 1, "read the kubeconfig"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --min-shared-cpus -1", 2, "--min-shared-cpus must not be negative"},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --burst-policy much", 2, `--burst-policy "much": it must be one of ["none" "burst" "quota" "auto"]`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --burst-policy much", 2, `"--burst-policy" flag: must be none or burst or quota or auto`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --burst-percent 0", 2, "--burst-percent 0: it must be 1 to 10000"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-percent 99", 2, "--quota-percent 99: it must be 100 to 10000"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-burst-seconds 0", 2, "--quota-burst-seconds 0: it must be 1 or more"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --sample-interval 100us", 2, "--sample-interval: an interval of 100µs is too short: the shortest is 1ms; 0 turns sampling off"},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-owner me", 2, `--quota-owner "me": it must be one of`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --quota-owner me", 2, `"--quota-owner" flag: must be pinfold or other`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-percent 101", 2, "--batch-percent 101: it must be 0 to 100"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-percent 65 --batch-objective 101ms", 2, "--batch-objective 101ms: it must be 0 to 100ms"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent 101", 2, "--trace-percent 101: it must be 0 to 100"},
@@ -56,7 +65,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-priority best", 2, `--batch-priority: there is no mechanism "best"`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor 0", 2, "--batch-floor 0: it must be 0.01 to"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor NaN", 2, "--batch-floor NaN: it must be 0.01 to"},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --partition member", 2, `--partition "member": it must be none, root or isolated`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --partition member", 2, `"--partition" flag: must be none or root or isolated`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys /no/such/file", 1, "--allocation-keys: open /no/such/file"},
@@ -72,13 +81,13 @@ func TestCommandLine(t *testing.T) {
 		{"uninstall --daemonset a/b --timeout 1s --kubeconfig " + kubeconfig, 1, "read the agent's DaemonSet: Get"},
 	} {
 		var out bytes.Buffer
-		err := run(t.Context(), strings.Fields(test.args), &out, &out)
+		err := frame.Run(t.Context(), newRoot(), strings.Fields(test.args), nil, &out, &out)
 		text := out.String()
 		if err != nil {
 			text += err.Error()
 		}
-		if usage.ExitStatus(err) != test.status || !strings.Contains(text, test.says) {
-			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, usage.ExitStatus(err), test.status, test.says, text)
+		if frame.ExitStatus(err) != test.status || !strings.Contains(text, test.says) {
+			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, frame.ExitStatus(err), test.status, test.says, text)
 		}
 	}
 }
@@ -90,7 +99,7 @@ func TestManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"run", "--help"}, &out, &out); err != nil {
+	if err := frame.Run(t.Context(), newRoot(), []string{"run", "--help"}, nil, &out, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, flag := range strings.Fields(out.String()) {

@@ -8,14 +8,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
 func newRun() *cobra.Command {
-	var node nodeFlags
+	var node nodeOptions
 	var o agent.Options
 	var keys, ceilings string
 	var secure bool
@@ -23,21 +23,21 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the agent",
-		Args:  usage.NoArguments,
+		Args:  frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			if o.MinShared < 0 || o.Period <= 0 || o.SampleEvery <= 0 {
-				return usage.Errorf("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
+				return frame.Usagef("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
 			}
 			if o.SampleInterval != 0 {
 				if err := sampler.CheckInterval(o.SampleInterval); err != nil {
-					return usage.Errorf("--sample-interval: %w; 0 turns sampling off", err)
+					return frame.Usagef("--sample-interval: %w; 0 turns sampling off", err)
 				}
 			}
 			if (certificate.CertFile == "") != (certificate.KeyFile == "") || certificate.CertFile != "" && !secure {
-				return usage.Errorf("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
+				return frame.Usagef("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
 			}
 			if secure {
 				config, err := restConfig(node.kubeconfig)
@@ -58,7 +58,10 @@ func newRun() *cobra.Command {
 			if err := checkBurst(&o.Config); err != nil {
 				return err
 			}
-			if err := errors.Join(checkPartition(&o.Config), checkBatch(cmd.Flags(), &o.Config, o.BatchMaxWait), checkTrace(&o)); err != nil {
+			if o.Partition == noPartition {
+				o.Partition = cgroup.PartitionMember
+			}
+			if err := errors.Join(checkBatch(cmd.Flags(), &o.Config, o.BatchMaxWait), checkTrace(&o)); err != nil {
 				return err
 			}
 			if o.Ceilings, err = readCeilings(ceilings); err != nil {
@@ -89,14 +92,14 @@ func newRun() *cobra.Command {
 }
 
 func newCleanup() *cobra.Command {
-	var node nodeFlags
+	var node nodeOptions
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Restore the control groups to what the kubelet would set",
 		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
 would set, and removes the node's topology object, lease and condition. Stop the agent
 first, or it undoes the cleanup.`,
-		Args: usage.NoArguments,
+		Args: frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var o agent.Options
 			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
@@ -109,16 +112,4 @@ first, or it undoes the cleanup.`,
 	}
 	node.addWriter(cmd.Flags())
 	return cmd
-}
-
-func newVersion() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  usage.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.Of("pinfold-agent"))
-			return err
-		},
-	}
 }

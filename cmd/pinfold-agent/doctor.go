@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
@@ -14,7 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/doctor"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -22,9 +22,8 @@ import (
 const clusterTimeout = 10 * time.Second
 
 func newDoctor() *cobra.Command {
-	var node nodeFlags
+	var node nodeOptions
 	options := doctor.Defaults()
-	var output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check that this node meets the agent's requirements, and say what to do",
@@ -33,37 +32,32 @@ runtime and other programs that manage CPUs on this node. For each check it prin
 what it found and what to do about it. It changes nothing. Without --node-name and
 access to the API server it checks only this machine. The exit status is 1 if there
 are problems.`,
-		Args: usage.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usage.Errorf("-o %s: it must be text or json", output)
-			}
-			options.Root = node.root
-			var err error
-			if options.Cluster, err = clusterOf(&node); err != nil {
-				return err
-			}
-			return examine(cmd, options, output)
-		},
+		Args: frame.NoArguments,
+	}
+	output := frame.OutputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		options.Root = node.root
+		var err error
+		if options.Cluster, err = clusterOf(&node); err != nil {
+			return err
+		}
+		return examine(cmd, options, *output)
 	}
 	flags := cmd.Flags()
 	node.add(flags)
 	flags.StringVar(&options.NRISocket, "nri-socket", options.NRISocket, "the container runtime's NRI socket on the host, a `PATH`")
 	flags.StringVar(&options.KubeletDir, "kubelet-dir", options.KubeletDir, "the kubelet's --root-dir on the host, a `DIR`")
 	flags.StringVar(&options.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `GROUP`")
-	flags.StringVarP(&output, "output", "o", "text", "print the result as `text|json`")
 	return cmd
 }
 
-func examine(cmd *cobra.Command, options doctor.Options, output string) error {
+func examine(cmd *cobra.Command, options doctor.Options, output frame.Format) error {
 	report := doctor.Examine(cmd.Context(), options)
-	if output == "json" {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(report); err != nil {
-			return err
-		}
-	} else if err := report.WriteText(cmd.OutOrStdout()); err != nil {
+	print := report.WriteText
+	if output == frame.JSON {
+		print = func(w io.Writer) error { return frame.PrintJSON(w, report) }
+	}
+	if err := print(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	if n := report.Count(doctor.Problem); n > 0 {
@@ -80,7 +74,7 @@ type cluster struct {
 }
 
 // clusterOf returns nil if doctor is to check only this machine.
-func clusterOf(node *nodeFlags) (doctor.Cluster, error) {
+func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	if node.kubeconfig == "" {
 		if _, err := rest.InClusterConfig(); err != nil || node.nodeName == "" {
 			return nil, nil //nolint:nilnil,nilerr // having no cluster is not an error
@@ -91,7 +85,7 @@ func clusterOf(node *nodeFlags) (doctor.Cluster, error) {
 	case err != nil:
 		return nil, err
 	case node.nodeName == "":
-		return nil, usage.Errorf("--kubeconfig needs the name of the node: give --node-name")
+		return nil, frame.Usagef("--kubeconfig needs the name of the node: give --node-name")
 	}
 	client, topologies, err := newClients(config, config)
 	if err != nil {

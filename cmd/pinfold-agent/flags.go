@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
@@ -20,8 +19,7 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/quota"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -32,13 +30,13 @@ import (
 	"pinfold.dev/pinfold/linux/scx"
 )
 
-// nodeFlags are the flags that several commands share.
-type nodeFlags struct {
+// nodeOptions are the flags that several commands share.
+type nodeOptions struct {
 	nodeName, kubeconfig, root, runDir, kubeletCA, leases string
 	verbose                                               bool
 }
 
-func (f *nodeFlags) add(flags *pflag.FlagSet) {
+func (f *nodeOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's `NAME` (default: the variable NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
 	flags.StringVar(&f.root, "host-root", "/", "`DIR` where the machine's root directory is mounted")
@@ -46,7 +44,7 @@ func (f *nodeFlags) add(flags *pflag.FlagSet) {
 }
 
 // addWriter adds the flags of the commands that write settings.
-func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
+func (f *nodeOptions) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
 	flags.StringVar(&f.runDir, "run-dir", "", "`DIR` for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
@@ -55,9 +53,9 @@ func (f *nodeFlags) addWriter(flags *pflag.FlagSet) {
 }
 
 // apply checks the flags and sets the options that they determine.
-func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
+func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	if f.nodeName == "" {
-		return usage.Errorf("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
+		return frame.Usagef("no node is named: give --node-name, or set NODE_NAME (in a pod: from spec.nodeName)")
 	}
 	config, err := restConfig(f.kubeconfig)
 	if err != nil {
@@ -72,7 +70,7 @@ func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
-	o.Version = version.This().Version
+	o.Version = frame.Version().Version
 	level := slog.LevelInfo
 	if f.verbose {
 		level = slog.LevelDebug
@@ -99,13 +97,13 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		config, err := rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, usage.Errorf("not running in a pod: name a kubeconfig file with --kubeconfig")
+			return nil, frame.Usagef("not running in a pod: name a kubeconfig file with --kubeconfig")
 		}
 		return config, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, usage.KubeconfigError(err)
+		return nil, frame.KubeconfigError(err)
 	}
 	return config, nil
 }
@@ -130,53 +128,36 @@ func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
 
 // addBurst adds the flags about bursts above the limit.
 func addBurst(flags *pflag.FlagSet, c *control.Config) {
-	flags.StringVar((*string)(&c.Burst.Mode), "burst-policy", "none", "burst policy of pods that name none: `none|burst|quota|auto`")
+	frame.OneOf(flags, &c.Burst.Mode, "burst-policy", "burst policy of pods that name none", burst.Modes()...)
 	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
 		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
-	flags.StringVar((*string)(&c.QuotaOwner), "quota-owner", "pinfold", "whose quota applies when another program writes it, too: `pinfold|other`")
+	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose quota applies when another program writes it, too", quota.OwnerPinfold, quota.OwnerOther)
 }
 
 // checkBurst checks the flags of addBurst.
 func checkBurst(c *control.Config) error {
-	owners := []quota.Owner{quota.OwnerPinfold, quota.OwnerOther}
 	const maxPercent = 10000
 	switch b := &c.Burst; {
-	case !slices.Contains(burst.Modes(), b.Mode):
-		return usage.Errorf("--burst-policy %q: it must be one of %q", b.Mode, burst.Modes())
 	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
-		return usage.Errorf("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
+		return frame.Usagef("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
 	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:
-		return usage.Errorf("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
+		return frame.Usagef("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
 	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
-		return usage.Errorf("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
-	case !slices.Contains(owners, c.QuotaOwner):
-		return usage.Errorf("--quota-owner %q: it must be one of %q", c.QuotaOwner, owners)
+		return frame.Usagef("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
 	}
 	return nil
 }
 
 // addPartition adds the flag --partition.
 func addPartition(flags *pflag.FlagSet, c *control.Config) {
-	flags.StringVar((*string)(&c.Partition), "partition", noPartition,
-		`kind of cpuset partition that containers with exclusive CPUs become: "none", "root" or "isolated" (cgroup version 2, Linux `+cgroup.RemotePartitionsSince+`)`)
+	frame.OneOf(flags, &c.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+cgroup.RemotePartitionsSince+")",
+		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 }
 
 // noPartition is the value of --partition for no partitions.
 const noPartition = "none"
-
-// checkPartition checks the flag of addPartition.
-func checkPartition(c *control.Config) error {
-	switch c.Partition {
-	case noPartition:
-		c.Partition = cgroup.PartitionMember
-	case cgroup.PartitionRoot, cgroup.PartitionIsolated:
-	default:
-		return usage.Errorf("--partition %q: it must be none, root or isolated", c.Partition)
-	}
-	return nil
-}
 
 // addBatch adds the flags about batch pods.
 func addBatch(flags *pflag.FlagSet, c *control.Config, maxWait *time.Duration) {
@@ -201,22 +182,22 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) 
 	const tickLength = 100 * time.Millisecond
 	// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose
 	// threads wait for 30 s; the agent needs some of that.
-	const leastMaxWait, mostMaxWait = 100 * time.Millisecond, 5 * time.Second
-	const least = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
+	const minBatchWait, maxBatchWait = 100 * time.Millisecond, 5 * time.Second
+	const minFloor = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
 	percent, err := flags.GetInt(batchPercent)
 	switch {
 	case err != nil:
 		return err
 	case percent < 0 || percent > 100:
-		return usage.Errorf("--%s %d: it must be 0 to 100", batchPercent, percent)
-	case maxWait < leastMaxWait || maxWait > mostMaxWait:
-		return usage.Errorf("--%s %v: it must be %v to %v", batchMaxWait, maxWait, leastMaxWait, mostMaxWait)
-	case !(c.Batch.Floor >= least && c.Batch.Floor <= cpuset.MaxCPUs):
-		return usage.Errorf("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), least, cpuset.MaxCPUs)
+		return frame.Usagef("--%s %d: it must be 0 to 100", batchPercent, percent)
+	case maxWait < minBatchWait || maxWait > maxBatchWait:
+		return frame.Usagef("--%s %v: it must be %v to %v", batchMaxWait, maxWait, minBatchWait, maxBatchWait)
+	case !(c.Batch.Floor >= minFloor && c.Batch.Floor <= cpuset.MaxCPUs):
+		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), minFloor, cpuset.MaxCPUs)
 	case c.Batch.Objective < 0 || c.Batch.Objective > tickLength:
-		return usage.Errorf("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
+		return frame.Usagef("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
 	case c.Batch.Objective > 0 && percent == 0:
-		return usage.Errorf("--%s needs --%s, which it lowers", batchObjective, batchPercent)
+		return frame.Usagef("--%s needs --%s, which it lowers", batchObjective, batchPercent)
 	}
 	c.Batch.Threshold = quantity.Share(percent) / 100
 	text, err := flags.GetString(batchPriority)
@@ -224,7 +205,7 @@ func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) 
 		c.Priority, err = colocation.ParsePriority(text)
 	}
 	if err != nil {
-		return usage.Errorf("--%s: %w", batchPriority, err)
+		return frame.Usagef("--%s: %w", batchPriority, err)
 	}
 	return nil
 }
@@ -238,7 +219,7 @@ func addTrace(flags *pflag.FlagSet, o *agent.Options) {
 // checkTrace checks the flag of addTrace.
 func checkTrace(o *agent.Options) error {
 	if !(o.TraceShare >= 0 && o.TraceShare <= 100) {
-		return usage.Errorf("--trace-percent %g: it must be 0 to 100", o.TraceShare)
+		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.TraceShare)
 	}
 	o.TraceShare /= 100
 	return nil

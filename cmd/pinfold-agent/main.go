@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -16,38 +15,24 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 )
 
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "pinfold-agent:", err)
-	}
-	os.Exit(usage.ExitStatus(err))
-}
-
-// run runs one command line.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	// client-go logs each failed attempt; the agent logs the error once.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	root := newRoot()
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return root.ExecuteContext(ctx)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	frame.Main(ctx, newRoot(), os.Args[1:])
 }
 
 func newRoot() *cobra.Command {
-	return completion.Install(usage.Complete(&cobra.Command{
+	return frame.New(&cobra.Command{
 		Use:   "pinfold-agent",
 		Short: "Enforce the CPU decisions of the Pinfold scheduler on this node",
 		Long: `pinfold-agent runs on every node. It sets the CPUs and the quota of containers as the
 scheduler decided, keeps them set, and publishes the CPU topology of the node.
 When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
-	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait(), newVersion()))
+	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait())
 }

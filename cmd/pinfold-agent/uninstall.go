@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/uninstall"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 )
 
 func newUninstall() *cobra.Command {
@@ -23,14 +23,14 @@ func newUninstall() *cobra.Command {
 waits until all nodes are done. The DaemonSet remains, and so do its pods, until
 you delete it. If a node is down, the command fails after --timeout and names it; the node
 is cleaned up when it is back, or when it is started anew. "helm uninstall" runs this command.`,
-		Args: usage.NoArguments,
+		Args: frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			namespace, name, ok := strings.Cut(daemonSet, "/")
 			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-				return usage.Errorf("--daemonset %q: give the agents' DaemonSet as NAMESPACE/NAME", daemonSet)
+				return frame.Usagef("--daemonset %q: give the agents' DaemonSet as NAMESPACE/NAME", daemonSet)
 			}
 			if timeout <= 0 {
-				return usage.Errorf("--timeout must be more than 0")
+				return frame.Usagef("--timeout must be more than 0")
 			}
 			config, err := restConfig(kubeconfig)
 			if err != nil {
@@ -60,7 +60,7 @@ func newWait() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait",
 		Short: "Do nothing until it is stopped, as the pods of uninstall do after the cleanup",
-		Args:  usage.NoArguments,
+		Args:  frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
 			return nil

@@ -3,13 +3,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold-lab/cli"
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/linux/confine"
 )
 
@@ -19,9 +19,15 @@ func main() {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer cancel()
-	err := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "pinfold-lab: %v\n", err)
-	}
-	os.Exit(usage.ExitStatus(err))
+	frame.Main(ctx, newRoot(), os.Args[1:])
+}
+
+func newRoot() *cobra.Command {
+	return frame.New(&cobra.Command{
+		Use:   "pinfold-lab",
+		Short: "Repeat experiments on this machine",
+		Long: `pinfold-lab repeats experiments about CPUs on this machine, and compares what it
+measures in many short windows, in random order. An experiment makes control
+groups, which needs root or a delegated group, and removes them in the end.`,
+	}, newList(), newRun(), newReport(), newImages(), newWorkload())
 }

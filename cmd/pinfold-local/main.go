@@ -4,18 +4,16 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold-local/cli"
-	"pinfold.dev/pinfold/cmd/pinfold-local/component"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold-local/internal/component"
 )
 
 func main() {
@@ -28,14 +26,26 @@ func main() {
 	// If a reader such as head closes the pipe, the write fails, and the cluster is removed as after
 	// other errors.
 	signal.Ignore(syscall.SIGPIPE)
-	// Discard the global flags that Kubernetes' packages have registered.
-	pflag.CommandLine = pflag.NewFlagSet("pinfold-local", pflag.ContinueOnError)
 	// client-go logs connections that end with the cluster. The errors below report them as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	err := cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "pinfold-local: %v\n", err)
-	}
-	os.Exit(usage.ExitStatus(err))
+	frame.Main(ctx, newRoot(), os.Args[1:])
+}
+
+func newRoot() *cobra.Command {
+	return frame.New(&cobra.Command{
+		Use:   "pinfold-local",
+		Short: "Run a Kubernetes cluster with Pinfold's scheduler on this machine",
+		Long: `pinfold-local runs a whole Kubernetes control plane on this machine: etcd,
+kube-apiserver, kube-controller-manager and Pinfold's scheduler, with any number
+of simulated nodes of any shape. It needs no privilege, listens on 127.0.0.1
+only, and keeps everything in one directory, which it removes in the end.`,
+	}, newUp(), newDown(), newStatus(), newDemo())
+}
+
+// defaultDir is the default data directory.
+const defaultDir = ".pinfold"
+
+func addDirFlag(command *cobra.Command, dir *string) {
+	command.Flags().StringVar(dir, "data-dir", defaultDir, "`DIR` of the cluster's data, logs and kubeconfig")
 }

@@ -16,8 +16,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/version"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/scheduler/command"
 )
@@ -27,7 +26,7 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	cmd := command.New(version.This().Version, command.Settle)
+	cmd := command.New(frame.Version().Version, command.Settle)
 	cmd.Use = "pinfold-scheduler"
 	cmd.Short = "kube-scheduler with the Pinfold plugin"
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -35,8 +34,8 @@ func newCommand() *cobra.Command {
 		return useDefaultConfiguration(cmd)
 	}
 	// kube-scheduler's flags do not say what their values are. Names of files are the default.
-	completion.Words(cmd, "logging-format", "text", "json")
-	completion.Extensions(cmd, "config", "yaml", "yml", "json")
+	frame.CompleteWords(cmd, "logging-format", "text", "json")
+	frame.CompleteExtensions(cmd, "config", "yaml", "yml", "json")
 	return cmd
 }
 
@@ -44,7 +43,7 @@ func newCommand() *cobra.Command {
 // Kubernetes and exits.
 func printVersion(cmd *cobra.Command) {
 	if flag := cmd.Flags().Lookup("version"); flag.Changed && flag.Value.String() != "false" {
-		fmt.Fprintln(cmd.OutOrStdout(), version.Of(cmd.Name()))
+		fmt.Fprintln(cmd.OutOrStdout(), frame.VersionLine(cmd.Name()))
 	}
 }
 

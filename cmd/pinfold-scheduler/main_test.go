@@ -10,8 +10,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
+	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 	"pinfold.dev/pinfold/kube/scheduler"
 )
+
+func TestMain(m *testing.M) { frametest.Main(m, "pinfold-scheduler", main) }
+
+func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
 
 // decode reads a configuration as kube-scheduler does: strictly, with defaults.
 func decode(t *testing.T, text []byte) *config.KubeSchedulerConfiguration {

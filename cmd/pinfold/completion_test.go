@@ -5,10 +5,10 @@ package main
 import (
 	"testing"
 
-	"pinfold.dev/pinfold/cmd/internal/completion/completiontest"
+	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 )
 
-func TestCompletion(t *testing.T) { completiontest.Run(t, "testdata/completion/completion.txtar") }
+func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion/completion.txtar") }
 
 // TestNames calls the command as kubectl does.
 func TestNames(t *testing.T) {

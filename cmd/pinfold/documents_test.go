@@ -11,12 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage/usagetest"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 )
 
 func pinfold() *cobra.Command { return newRoot("pinfold") }
 
-func TestDocuments(t *testing.T) { usagetest.Documents(t, pinfold) }
+func TestDocuments(t *testing.T) { frametest.Documents(t, pinfold) }
 
 // TestWrongFiles gives commands files of other kinds, and checks the words of the errors.
 func TestWrongFiles(t *testing.T) {
@@ -33,13 +34,13 @@ func TestWrongFiles(t *testing.T) {
 			{"run", "--cpuset", text, "--", "true"}, {"sample", "/", "--host-root", file}, {"top", "--host-root", file},
 		} {
 			var out strings.Builder
-			err := run(t.Context(), "pinfold", args, strings.NewReader(""), &out, &out)
+			err := frame.Run(t.Context(), newRoot("pinfold"), args, strings.NewReader(""), &out, &out)
 			text := strings.ReplaceAll(fmt.Sprint(out.String(), err), dir, "")
-			if found := usagetest.GoWords.FindString(text); found != "" || text == "<nil>" {
+			if found := frametest.GoWords.FindString(text); found != "" || text == "<nil>" {
 				t.Errorf("pinfold %q: %q in %s", args, found, text)
 			}
 		}
 	}
 }
 
-func TestWrongFlags(t *testing.T) { usagetest.WrongFlags(t, pinfold) }
+func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, pinfold) }

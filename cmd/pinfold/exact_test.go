@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/perfetto/perfettotest"
@@ -29,7 +30,7 @@ func TestSampleExact(t *testing.T) {
 	pinfold := func(args ...string) string {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		err := run(t.Context(), "pinfold", args, nil, &stdout, &stderr)
+		err := frame.Run(t.Context(), newRoot("pinfold"), args, nil, &stdout, &stderr)
 		if err != nil && strings.Contains(err.Error(), "cannot trace the scheduler") {
 			t.Skip(err)
 		}

@@ -18,5 +18,3 @@ func linuxCommands() []*cobra.Command {
 
 // runHelper does the work of a helper process of "pinfold run"; see [confine.Helper].
 func runHelper(args []string) (status int, ok bool) { return confine.Helper(args) }
-
-func runExitStatus(err error) error { return runcommand.ExitStatus(err) }

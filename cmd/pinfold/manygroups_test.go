@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/tracefile"
@@ -50,7 +51,7 @@ func manyGroupsQuestions() []struct{ args, refusal string } {
 
 func askOf(tb testing.TB, file, args, refusal string) {
 	tb.Helper()
-	err := run(tb.Context(), "pinfold", append(strings.Fields(args), file), strings.NewReader(""), io.Discard, io.Discard)
+	err := frame.Run(tb.Context(), newRoot("pinfold"), append(strings.Fields(args), file), strings.NewReader(""), io.Discard, io.Discard)
 	if refusal == "" && err != nil || refusal != "" && (err == nil || !strings.Contains(err.Error(), refusal) || !strings.Contains(err.Error(), "--group")) {
 		tb.Fatalf("%s: error %v, want %q", args, err, refusal)
 	}

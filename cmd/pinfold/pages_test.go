@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/report/chart/charttest"
 	"pinfold.dev/pinfold/test/race"
 )
@@ -22,7 +23,7 @@ func TestPagesFit(t *testing.T) {
 		"sweep":      {"simulate", "sweep", "--mean", ".3,.7,.9", "--periods", "6400", "-o"},
 		"sweep-four": {"simulate", "sweep", "--mean", ".3,.7,.9", "--periods", "6400", "--burst", "0,50%,100%,inf", "--distribution", "onoff", "-o"},
 	} {
-		if err := run(t.Context(), "pinfold", append(args, filepath.Join(dir, name)), strings.NewReader(""), io.Discard, io.Discard); err != nil {
+		if err := frame.Run(t.Context(), newRoot("pinfold"), append(args, filepath.Join(dir, name)), strings.NewReader(""), io.Discard, io.Discard); err != nil {
 			t.Fatal(name, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/tracefile"
@@ -97,7 +97,7 @@ func TestSampleThrottled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.parquet")
 	var stdout, stderr bytes.Buffer
 	args := []string{"sample", fs.Dir(cgroup.CPU, name), "--duration", "2s", "-o", file}
-	if err := run(t.Context(), "pinfold", args, nil, &stdout, &stderr); err != nil {
+	if err := frame.Run(t.Context(), newRoot("pinfold"), args, nil, &stdout, &stderr); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	after, err := fs.Stat(name)
@@ -152,7 +152,7 @@ func TestSampleFullDisk(t *testing.T) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	file := filepath.Join(dir, "a.csv")
-	err := run(ctx, "pinfold", []string{"sample", "/", "--interval", "1ms", "-o", file}, nil, &stdout, &stderr)
+	err := frame.Run(ctx, newRoot("pinfold"), []string{"sample", "/", "--interval", "1ms", "-o", file}, nil, &stdout, &stderr)
 	if !errors.Is(err, syscall.ENOSPC) || frame.ExitStatus(err) != 1 {
 		t.Fatalf("error %v, want %v\n%s", err, syscall.ENOSPC, &stderr)
 	}
@@ -166,7 +166,7 @@ func TestSampleFullDisk(t *testing.T) {
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a.parquet")
 	stderr.Reset()
-	if err := run(t.Context(), "pinfold", []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr); err != nil {
+	if err := frame.Run(t.Context(), newRoot("pinfold"), []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr); err != nil {
 		t.Fatal(err)
 	}
 	rec, _, err := tracefile.Read(elsewhere, 0)

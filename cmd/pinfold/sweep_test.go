@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 )
 
 // TestSweepInterrupted: an interruption leaves nothing, and says so.
@@ -17,7 +17,7 @@ func TestSweepInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err := run(ctx, "pinfold", []string{"simulate", "sweep", "-o", filepath.Join(dir, "sweep"), "--periods", "1e12"}, strings.NewReader(""), io.Discard, io.Discard)
+	err := frame.Run(ctx, newRoot("pinfold"), []string{"simulate", "sweep", "-o", filepath.Join(dir, "sweep"), "--periods", "1e12"}, strings.NewReader(""), io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "interrupted: 0 of 216 combinations were done; ") || frame.ExitStatus(err) != 1 {
 		t.Errorf("error %v, exit status %d", err, frame.ExitStatus(err))
 	}
@@ -35,7 +35,7 @@ func TestDocsNumbers(t *testing.T) {
 	}
 	for _, which := range [][]string{{"exponential", "0.9", "10", "1"}, {"pareto", "0.8", "10", "inf"}} {
 		dir := filepath.Join(t.TempDir(), "sweep")
-		err := run(t.Context(), "pinfold", []string{"simulate", "sweep", "-o", dir, "--distribution", which[0], "--mean", which[1],
+		err := frame.Run(t.Context(), newRoot("pinfold"), []string{"simulate", "sweep", "-o", dir, "--distribution", which[0], "--mean", which[1],
 			"--cgroups", which[2], "--burst", strings.Replace(which[3], "1", "100%", 1)}, strings.NewReader(""), io.Discard, io.Discard)
 		if err != nil {
 			t.Fatal(err)

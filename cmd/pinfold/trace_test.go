@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -22,9 +23,9 @@ func TestInterruptedConversion(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer
-	err := run(ctx, "pinfold", []string{"trace", "convert", from, "-o", filepath.Join(dir, "a.parquet")}, nil, &stdout, &stderr)
-	if !errors.Is(err, frame.ErrInterrupted) || frame.ExitStatus(err) != 1 {
-		t.Errorf("error %v, want %v", err, frame.ErrInterrupted)
+	err := frame.Run(ctx, newRoot("pinfold"), []string{"trace", "convert", from, "-o", filepath.Join(dir, "a.parquet")}, nil, &stdout, &stderr)
+	if !errors.Is(err, files.ErrInterrupted) || frame.ExitStatus(err) != 1 {
+		t.Errorf("error %v, want %v", err, files.ErrInterrupted)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {

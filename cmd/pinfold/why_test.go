@@ -10,13 +10,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/cmd/internal/frame"
 )
 
 // runWhy runs "pinfold why", and skips the test if this machine cannot trace.
 func runWhy(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, messages bytes.Buffer
-	err = run(t.Context(), "pinfold", append([]string{"why"}, args...), nil, &out, &messages)
+	err = frame.Run(t.Context(), newRoot("pinfold"), append([]string{"why"}, args...), nil, &out, &messages)
 	if err != nil && strings.Contains(err.Error(), "cannot trace the scheduler") {
 		t.Skip(err)
 	}
@@ -31,7 +33,7 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{name + ": observed for 1.0", "limit 0.2 CPUs in periods of 50ms", "was throttled", "longest delays"} {
+	for _, want := range []string{name + ": observed for 1.", "limit 0.2 CPUs in periods of 50ms", "was throttled", "longest delays"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report has no %q:\n%s", want, text)
 		}

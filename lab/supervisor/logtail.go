@@ -28,7 +28,7 @@ func logTail(path string) string {
 		return fmt.Sprintf("; its log %s: %v", path, err)
 	}
 	dir := filepath.Dir(path)
-	if left := free(dir); left < leastFree || strings.Contains(text, unix.ENOSPC.Error()) {
+	if left := free(dir); left < minFree || strings.Contains(text, unix.ENOSPC.Error()) {
 		return fmt.Sprintf(": the disk of %s is full or too small (%d MiB are free): free some, or choose another directory; its log is %s",
 			dir, left>>20, path)
 	}
@@ -44,8 +44,8 @@ func logTail(path string) string {
 	return fmt.Sprintf(": %s; the end of its log %s:\n    %s", cause(lines), path, strings.Join(lines, "\n    "))
 }
 
-// leastFree is how much of a disk must be free for a log to be complete.
-const leastFree = 1 << 20
+// minFree is how much of a disk must be free for a log to be complete.
+const minFree = 1 << 20
 
 // free returns how many bytes this user can write to the disk of a directory.
 func free(dir string) uint64 {

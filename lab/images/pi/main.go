@@ -52,14 +52,14 @@ func run(getenv func(string) string, path string, out io.Writer) error {
 }
 
 // number returns the value of an environment variable, or absent if it is not set.
-func number(getenv func(string) string, name string, absent, most int) (int, error) {
+func number(getenv func(string) string, name string, absent, maxValue int) (int, error) {
 	text := getenv(name)
 	if text == "" {
 		return absent, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > most {
-		return 0, fmt.Errorf("%s=%q is not a number from 1 to %d", name, text, most)
+	if err != nil || n < 1 || n > maxValue {
+		return 0, fmt.Errorf("%s=%q is not a number from 1 to %d", name, text, maxValue)
 	}
 	return n, nil
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -94,14 +94,14 @@ type Target struct {
 	Name  string // NAMESPACE/POD/CONTAINER, "" if unknown
 }
 
-// Selection is how flags name containers of a machine.
-type Selection struct {
+// Options is how flags name containers of a machine.
+type Options struct {
 	Pods             []string
 	Root, CgroupRoot string
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
-func (s *Selection) AddFlags(f *pflag.FlagSet, verb string) {
+func (s *Options) AddFlags(f *pflag.FlagSet, verb string) {
 	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
@@ -109,7 +109,7 @@ func (s *Selection) AddFlags(f *pflag.FlagSet, verb string) {
 
 // Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod])
 // name, each once, and the names of the machine's containers.
-func (s *Selection) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
+func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
 	names := NewNames(s.Root)
 	naming, err := kubepods.Find(fs, s.CgroupRoot)
 	if err == nil { // otherwise there is no kubelet, and groups have no names
@@ -149,7 +149,7 @@ func (s *Selection) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]T
 func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	namespace, name, ok := strings.Cut(pod, "/")
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
-		return nil, usage.Errorf("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
+		return nil, frame.Usagef("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
 	}
 	uids, err := podUIDs(root, namespace, name)
 	if err != nil {

@@ -5,7 +5,7 @@ package groups
 import (
 	"fmt"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/schedtrace"
@@ -20,7 +20,7 @@ const MaxCost = 5
 // CheckCost returns an error if --max-cost is not a percentage.
 func CheckCost(percent float64) error {
 	if !(percent > 0 && percent <= 100) {
-		return usage.Errorf("--max-cost %v: give a percentage above 0, up to 100", percent)
+		return frame.Usagef("--max-cost %v: give a percentage above 0, up to 100", percent)
 	}
 	return nil
 }

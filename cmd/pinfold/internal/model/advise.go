@@ -15,9 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
@@ -48,25 +47,25 @@ load, and without a limit if you can.`,
 		Example: `  pinfold advise web.parquet
   pinfold advise web.parquet --node-cpus 16 --html advice.html
   pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces, ValidArgsFunction: completion.Files,
+		Args: someTraces, ValidArgsFunction: frame.CompleteFiles,
 	}
-	cmd.RunE = newConsultation(cmd).run
+	cmd.RunE = newAdviseOptions(cmd).run
 	return cmd
 }
 
 func someTraces(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage.Errorf("no recording given: make one with 'pinfold sample', and name it, as in '%s web.parquet'", cmd.CommandPath())
+		return frame.Usagef("no recording given: make one with 'pinfold sample', and name it, as in '%s web.parquet'", cmd.CommandPath())
 	case slices.Contains(args, ""):
-		return usage.Errorf("a recording has no name: name a file, as in '%s web.parquet'", cmd.CommandPath())
+		return frame.Usagef("a recording has no name: name a file, as in '%s web.parquet'", cmd.CommandPath())
 	}
 	return nil
 }
 
-// consultation is what the flags request.
-type consultation struct {
-	selection
+// adviseOptions is what the flags request.
+type adviseOptions struct {
+	selectionOptions
 	goal   advice.Goal
 	burst  report.Burst
 	node   ledger.MilliCPU // 0: not given
@@ -77,71 +76,71 @@ type consultation struct {
 	output frame.Format
 }
 
-func newConsultation(cmd *cobra.Command) *consultation {
-	q := &consultation{
-		selection: selection{interval: frame.IntervalFlag(cmd)},
-		goal:      advice.DefaultGoal(),
+func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
+	o := &adviseOptions{
+		selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)},
+		goal:             advice.DefaultGoal(),
 	}
-	q.burst = report.Burst(100 * q.goal.Burst)
+	o.burst = report.Burst(100 * o.goal.Burst)
 	flags := cmd.Flags()
-	flags.StringArrayVar(&q.groups, "group", nil, "only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER); may be repeated")
+	flags.StringArrayVar(&o.groups, "group", nil, "only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER); may be repeated")
 	shareVar := func(p *float64, name, help string) {
 		frame.Var(flags, (*quantity.Share)(p), name, "SHARE", help, func(text string) (quantity.Share, error) {
 			x, err := frame.ParseNumber(text)
 			return quantity.Share(x), err
 		})
 	}
-	shareVar(&q.goal.ThrottleRatio, "throttled", "the share of all periods that may be throttled")
-	shareVar(&q.goal.ProbabilityWCET1, "wcet1", "P(WCET = 1) on the node: the share of periods whose demand is served in time")
-	frame.Var(flags, &q.burst, "burst", "PERCENT", "the burst to calculate with, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
-	frame.Var(flags, &q.node, "node-cpus", "CPUS", "say how many such containers fit on a node with so many `CPUS`", frame.ParseAmount)
-	flags.DurationVar(&q.period, "period", 0, "the enforcement period of groups that were recorded without a limit is `TIME` (default as recorded, or 100ms)")
-	flags.Uint64Var(&q.seed, "seed", 1, "the random numbers have the seed `S`")
-	flags.StringVar(&q.html, "html", "", "also write a page with charts to `FILE`")
-	flags.BoolVar(&q.force, "force", false, "replace the page if it exists")
-	frame.OneOf(flags, &q.output, "output", "how to print the result; patch is for kubectl", frame.Text, frame.JSON, outputPatch)
-	return q
+	shareVar(&o.goal.ThrottleRatio, "throttled", "the share of all periods that may be throttled")
+	shareVar(&o.goal.ProbabilityWCET1, "wcet1", "P(WCET = 1) on the node: the share of periods whose demand is served in time")
+	frame.Var(flags, &o.burst, "burst", "PERCENT", "the burst to calculate with, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
+	frame.Var(flags, &o.node, "node-cpus", "CPUS", "say how many such containers fit on a node with so many `CPUS`", frame.ParseAmount)
+	flags.DurationVar(&o.period, "period", 0, "the enforcement period of groups that were recorded without a limit is `TIME` (default as recorded, or 100ms)")
+	flags.Uint64Var(&o.seed, "seed", 1, "the random numbers have the seed `S`")
+	flags.StringVar(&o.html, "html", "", "also write a page with charts to `FILE`")
+	flags.BoolVar(&o.force, "force", false, "replace the page if it exists")
+	frame.OneOf(flags, &o.output, "output", "how to print the result; patch is for kubectl", frame.Text, frame.JSON, outputPatch)
+	return o
 }
 
 // check rejects wrong flags before anything is read.
-func (q *consultation) check(cmd *cobra.Command) error {
-	q.goal.Burst = q.burst.Quotas()
-	if err := q.goal.Validate(); err != nil {
-		return usage.Errorf("%w, as in --throttled 1%%, --burst 100%% or --wcet1 99%%", err)
+func (o *adviseOptions) check(cmd *cobra.Command) error {
+	o.goal.Burst = o.burst.Quotas()
+	if err := o.goal.Validate(); err != nil {
+		return frame.Usagef("%w, as in --throttled 1%%, --burst 100%% or --wcet1 99%%", err)
 	}
 	flags := cmd.Flags()
 	switch {
-	case flags.Changed("period") && (q.period < bandwidth.MinPeriod || q.period > bandwidth.MaxPeriod):
-		return usage.Errorf("--period %v: enforcement periods are %v to %v", q.period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
-	case flags.Changed("wcet1") && q.node == 0:
-		return usage.Errorf("--wcet1 is about a node: say how large it is with --node-cpus")
-	case flags.Changed("html") && q.html == "":
-		return usage.Errorf("--html is empty: name a file")
-	case q.force && q.html == "":
-		return usage.Errorf("--force is for --html: name the page's file")
+	case flags.Changed("period") && (o.period < bandwidth.MinPeriod || o.period > bandwidth.MaxPeriod):
+		return frame.Usagef("--period %v: enforcement periods are %v to %v", o.period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+	case flags.Changed("wcet1") && o.node == 0:
+		return frame.Usagef("--wcet1 is about a node: say how large it is with --node-cpus")
+	case flags.Changed("html") && o.html == "":
+		return frame.Usagef("--html is empty: name a file")
+	case o.force && o.html == "":
+		return frame.Usagef("--force is for --html: name the page's file")
 	}
-	if err := q.selection.check(); err != nil {
+	if err := o.selectionOptions.check(); err != nil {
 		return err
 	}
-	return q.checkPage()
+	return o.checkPage()
 }
 
 // checkPage checks that the page can be written.
-func (q *consultation) checkPage() error {
-	if q.html == "" {
+func (o *adviseOptions) checkPage() error {
+	if o.html == "" {
 		return nil
 	}
-	info, err := os.Lstat(q.html)
+	info, err := os.Lstat(o.html)
 	switch {
 	case err == nil && info.IsDir():
-		return fmt.Errorf("--html %s is a folder: name a file in it", q.html)
-	case err == nil && !q.force:
-		return frame.SuggestForce(fmt.Errorf("%s: %w", q.html, fs.ErrExist))
-	case err == nil && slices.ContainsFunc(q.files, func(file string) bool { return isSameFile(file, q.html) }):
-		return fmt.Errorf("--html %s is a recording to advise on: choose another name", q.html)
+		return fmt.Errorf("--html %s is a folder: name a file in it", o.html)
+	case err == nil && !o.force:
+		return frame.SuggestForce(fmt.Errorf("%s: %w", o.html, fs.ErrExist))
+	case err == nil && slices.ContainsFunc(o.files, func(file string) bool { return isSameFile(file, o.html) }):
+		return fmt.Errorf("--html %s is a recording to advise on: choose another name", o.html)
 	}
-	if _, err := os.Stat(filepath.Dir(q.html)); err != nil {
-		return fmt.Errorf("--html %s: %w", q.html, err)
+	if _, err := os.Stat(filepath.Dir(o.html)); err != nil {
+		return fmt.Errorf("--html %s: %w", o.html, err)
 	}
 	return nil
 }
@@ -156,33 +155,33 @@ func isSameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-func (q *consultation) run(cmd *cobra.Command, args []string) error {
-	q.files = args
-	if err := q.check(cmd); err != nil {
+func (o *adviseOptions) run(cmd *cobra.Command, args []string) error {
+	o.files = args
+	if err := o.check(cmd); err != nil {
 		return err
 	}
-	found, err := q.consult(cmd.Context(), cmd.ErrOrStderr())
+	found, err := o.consult(cmd.Context(), cmd.ErrOrStderr())
 	if len(found.Containers) == 0 {
 		return err
 	}
 	if err != nil {
-		return errors.Join(err, q.print(cmd, found))
+		return errors.Join(err, o.print(cmd, found))
 	}
-	if err := q.writePage(found); err != nil {
+	if err := o.writePage(found); err != nil {
 		return err
 	}
-	return q.print(cmd, found)
+	return o.print(cmd, found)
 }
 
 // consult returns the advice for all groups. When it is interrupted, it returns the advice so far
 // with the error.
-func (q *consultation) consult(ctx context.Context, stderr io.Writer) (*show.Report, error) {
+func (o *adviseOptions) consult(ctx context.Context, stderr io.Writer) (*show.Report, error) {
 	ctx, stop := frame.Interruptible(ctx)
 	defer stop()
-	found := &show.Report{Goal: q.goal, Seed: q.seed}
-	groups, err := q.survey(ctx, stderr)
+	found := &show.Report{Goal: o.goal, Seed: o.seed}
+	groups, err := o.survey(ctx, stderr)
 	if err == nil {
-		err = q.checkPeriod(groups)
+		err = o.checkPeriod(groups)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -192,12 +191,12 @@ func (q *consultation) consult(ctx context.Context, stderr io.Writer) (*show.Rep
 	}
 	progress := frame.NewProgress(stderr)
 	defer progress.End()
-	err = q.eachSeries(ctx, groups, samplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
+	err = o.eachSeries(ctx, groups, samplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
 		progress.Draw(func() string {
 			n := len(found.Containers)
 			return fmt.Sprintf("%s  %v  group %d of %d  (ctrl-C ends)", frame.Bar(float64(n)/float64(len(groups))), progress.Elapsed(), n+1, len(groups))
 		})
-		c, err := q.advise(ctx, interval, s)
+		c, err := o.advise(ctx, interval, s)
 		if err != nil {
 			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
 		}
@@ -213,40 +212,40 @@ func (q *consultation) consult(ctx context.Context, stderr io.Writer) (*show.Rep
 }
 
 // advise returns the advice for one group.
-func (q *consultation) advise(ctx context.Context, interval time.Duration, s *trace.Series) (show.Container, error) {
-	options := advice.Options{Random: randomSources(q.seed), Workers: runtime.GOMAXPROCS(0)}
-	if q.period != 0 {
+func (o *adviseOptions) advise(ctx context.Context, interval time.Duration, s *trace.Series) (show.Container, error) {
+	options := advice.Options{Random: randomSources(o.seed), Workers: runtime.GOMAXPROCS(0)}
+	if o.period != 0 {
 		for i := range s.Samples { // of a group without a limit
-			s.Samples[i].Limits.Period = q.period
+			s.Samples[i].Limits.Period = o.period
 		}
 	}
-	c, err := advice.ForContainer(ctx, s, interval, q.goal, options)
+	c, err := advice.ForContainer(ctx, s, interval, o.goal, options)
 	out := show.Container{Container: c}
-	if err != nil || q.node == 0 {
+	if err != nil || o.node == 0 {
 		return out, err
 	}
 	limit := show.DecidedLimit(&c)
 	if limit == 0 {
-		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: q.node.CPUs(), BurstPercent: 100 * q.goal.Burst}
+		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: o.node.CPUs(), BurstPercent: 100 * o.goal.Burst}
 		return out, nil
 	}
-	node, err := advice.ForNode(ctx, s, interval, q.node.CPUs(), limit, q.goal, options)
+	node, err := advice.ForNode(ctx, s, interval, o.node.CPUs(), limit, o.goal, options)
 	out.Node = &node
 	return out, err
 }
 
 // checkPeriod rejects --period for groups that were recorded with a limit.
-func (q *consultation) checkPeriod(groups []group) error {
+func (o *adviseOptions) checkPeriod(groups []group) error {
 	for _, g := range groups {
-		if g.limited && q.period != 0 {
+		if g.limited && o.period != 0 {
 			return fmt.Errorf("%s: %s was recorded with a limit, whose period counts: leave out --period, or choose other groups with --group", g.File, g.Path)
 		}
 	}
 	return nil
 }
 
-func (q *consultation) print(cmd *cobra.Command, found *show.Report) error {
-	switch q.output {
+func (o *adviseOptions) print(cmd *cobra.Command, found *show.Report) error {
+	switch o.output {
 	case frame.JSON:
 		return frame.PrintJSON(cmd.OutOrStdout(), found.JSON())
 	case outputPatch:
@@ -272,13 +271,13 @@ func printPatches(stdout, stderr io.Writer, found *show.Report) error {
 }
 
 // writePage writes the page of --html, if given.
-func (q *consultation) writePage(found *show.Report) error {
-	if q.html == "" {
+func (o *adviseOptions) writePage(found *show.Report) error {
+	if o.html == "" {
 		return nil
 	}
 	var page bytes.Buffer
 	if err := found.HTML(&page); err != nil {
 		return err
 	}
-	return frame.SuggestForce(frame.WriteFile(q.html, page.Bytes(), q.force))
+	return frame.SuggestForce(frame.WriteFile(o.html, page.Bytes(), o.force))
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// distributionFlags describe the demand of a group in each period by a family of distributions. The
-// mean has a flag of its own.
-type distributionFlags struct {
+// distributionOptions describe the demand of a group in each period by a family of distributions.
+// The mean has a flag of its own.
+type distributionOptions struct {
 	flags    *pflag.FlagSet
 	names    string // one, for a sweep several with commas
 	shape    float64
@@ -33,7 +32,7 @@ type family struct {
 	name         string
 	parameters   []string // names of flags, besides the mean
 	defaultShape float64
-	make         func(*distributionFlags, float64) (demand.Process, error)
+	make         func(*distributionOptions, float64) (demand.Process, error)
 }
 
 // Pareto demand with this shape is that of the published tables for CPU burst. Gamma demand with
@@ -45,28 +44,28 @@ const (
 
 func families() []family {
 	return []family{
-		{"exponential", nil, 0, func(_ *distributionFlags, mean float64) (demand.Process, error) {
+		{"exponential", nil, 0, func(_ *distributionOptions, mean float64) (demand.Process, error) {
 			return independent(demand.NewExponential(mean))
 		}},
-		{"pareto", []string{"shape", "bound"}, paretoShape, func(f *distributionFlags, mean float64) (demand.Process, error) {
+		{"pareto", []string{"shape", "bound"}, paretoShape, func(f *distributionOptions, mean float64) (demand.Process, error) {
 			if f.flags.Changed("bound") {
 				return independent(demand.NewTruncatedPareto(f.shapeOr(paretoShape), mean, f.bound))
 			}
 			return independent(demand.NewPareto(f.shapeOr(paretoShape), mean))
 		}},
-		{"poisson", []string{"per-quota"}, 0, func(f *distributionFlags, mean float64) (demand.Process, error) {
+		{"poisson", []string{"per-quota"}, 0, func(f *distributionOptions, mean float64) (demand.Process, error) {
 			return independent(demand.NewPoisson(mean, f.perQuota))
 		}},
-		{"gamma", []string{"shape"}, gammaShape, func(f *distributionFlags, mean float64) (demand.Process, error) {
+		{"gamma", []string{"shape"}, gammaShape, func(f *distributionOptions, mean float64) (demand.Process, error) {
 			return independent(demand.NewGamma(f.shapeOr(gammaShape), mean))
 		}},
-		{"lognormal", []string{"sigma"}, 0, func(f *distributionFlags, mean float64) (demand.Process, error) {
+		{"lognormal", []string{"sigma"}, 0, func(f *distributionOptions, mean float64) (demand.Process, error) {
 			return independent(demand.NewLognormal(f.sigma, mean))
 		}},
-		{"constant", nil, 0, func(_ *distributionFlags, mean float64) (demand.Process, error) {
+		{"constant", nil, 0, func(_ *distributionOptions, mean float64) (demand.Process, error) {
 			return independent(demand.NewConstant(mean))
 		}},
-		{"onoff", []string{"on", "off", "clients"}, 0, func(f *distributionFlags, mean float64) (demand.Process, error) {
+		{"onoff", []string{"on", "off", "clients"}, 0, func(f *distributionOptions, mean float64) (demand.Process, error) {
 			return demand.NewOnOff(mean, f.on, f.off, f.clients)
 		}},
 	}
@@ -89,10 +88,10 @@ func familyText() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-func newDistributionFlags(cmd *cobra.Command) *distributionFlags {
-	f := &distributionFlags{flags: cmd.Flags()}
+func newDistributionOptions(cmd *cobra.Command) *distributionOptions {
+	f := &distributionOptions{flags: cmd.Flags()}
 	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyText())
-	completion.Flag(cmd, "distribution", func(context.Context) []string { return familyNames() })
+	frame.CompleteFlag(cmd, "distribution", func(context.Context) []string { return familyNames() })
 	f.flags.Float64Var(&f.shape, "shape", 0, "`SHAPE` of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
 	f.flags.Float64Var(&f.bound, "bound", 0, "cut a Pareto distribution off at `X` times the quota")
 	f.flags.Float64Var(&f.perQuota, "per-quota", 10, "a quota is enough for `N` requests of a Poisson distribution")
@@ -103,7 +102,7 @@ func newDistributionFlags(cmd *cobra.Command) *distributionFlags {
 	return f
 }
 
-func (f *distributionFlags) shapeOr(otherwise float64) float64 {
+func (f *distributionOptions) shapeOr(otherwise float64) float64 {
 	if f.flags.Changed("shape") {
 		return f.shape
 	}
@@ -111,20 +110,20 @@ func (f *distributionFlags) shapeOr(otherwise float64) float64 {
 }
 
 // families returns the families of some names. Parameters of other families are rejected.
-func (f *distributionFlags) families(names ...string) ([]family, error) {
+func (f *distributionOptions) families(names ...string) ([]family, error) {
 	all := families()
 	var chosen []family
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(known family) bool { return known.name == name })
 		if i < 0 {
-			return nil, usage.Errorf("--distribution %q is not known: take %s", name, familyText())
+			return nil, frame.Usagef("--distribution %q is not known: take %s", name, familyText())
 		}
 		chosen = append(chosen, all[i])
 	}
 	for _, other := range all {
 		for _, name := range other.parameters {
 			if f.flags.Changed(name) && !slices.ContainsFunc(chosen, func(c family) bool { return slices.Contains(c.parameters, name) }) {
-				return nil, usage.Errorf("--%s is for --distribution %s, and not for %s", name, other.name, f.names)
+				return nil, frame.Usagef("--%s is for --distribution %s, and not for %s", name, other.name, f.names)
 			}
 		}
 	}
@@ -132,7 +131,7 @@ func (f *distributionFlags) families(names ...string) ([]family, error) {
 }
 
 // given returns the first flag about distributions that was given, "" for none.
-func (f *distributionFlags) given() string {
+func (f *distributionOptions) given() string {
 	names := []string{"distribution", "mean"}
 	for _, known := range families() {
 		names = append(names, known.parameters...)
@@ -151,13 +150,13 @@ func firstGiven(flags *pflag.FlagSet, names ...string) string {
 }
 
 // process returns the demand of a family with the given mean, in multiples of the quota.
-func (f *distributionFlags) process(known family, mean float64) (demand.Process, error) {
+func (f *distributionOptions) process(known family, mean float64) (demand.Process, error) {
 	p, err := known.make(f, mean)
 	if err != nil {
-		return nil, usage.Errorf("--distribution %s --mean %v: %w", known.name, mean, err)
+		return nil, frame.Usagef("--distribution %s --mean %v: %w", known.name, mean, err)
 	}
 	if mean >= 1 {
-		return nil, usage.Errorf("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))
+		return nil, frame.Usagef("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))
 	}
 	return p, nil
 }
@@ -173,7 +172,7 @@ func unstable(mean float64, advice string) string {
 }
 
 // label describes the demand of a family with its parameters.
-func (f *distributionFlags) label(known family) string {
+func (f *distributionOptions) label(known family) string {
 	var parameters []string
 	for _, name := range known.parameters {
 		flag := f.flags.Lookup(name)

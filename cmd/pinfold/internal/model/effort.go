@@ -13,8 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report/simulation"
 )
@@ -24,16 +23,16 @@ const (
 	maxPeriods     = 100_000_000 // with --precision, if it is not reached
 )
 
-// effort determines how long a simulation runs, its rule for missed deadlines, and its seed.
-type effort struct {
+// effortOptions determines how long a simulation runs, its rule for missed deadlines, and its seed.
+type effortOptions struct {
 	periods   int64 // 0: not given
 	precision float64
 	rule      interference.Rule
 	seed      uint64
 }
 
-func effortFlags(cmd *cobra.Command) *effort {
-	e := &effort{rule: interference.Strict}
+func newEffortOptions(cmd *cobra.Command) *effortOptions {
+	e := &effortOptions{rule: interference.Strict}
 	frame.Var(cmd.Flags(), &e.periods, "periods", "N", "simulate `N` periods; with --precision, at most (default 1000000, or 100000000)", parsePeriods)
 	cmd.Flags().Float64Var(&e.precision, "precision", 0, "simulate until the standard errors of E[WCET] and P(WCET = 1) are `P`")
 	frame.Var(cmd.Flags(), &e.rule, "rule", "strict|published", "which periods miss their deadline: all that are late, or as in the published tables", interference.ParseRule)
@@ -53,16 +52,16 @@ func parsePeriods(text string) (int64, error) {
 	return n, nil
 }
 
-func (e *effort) check(cmd *cobra.Command) error {
+func (e *effortOptions) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("precision") && (!(e.precision > 0) || math.IsInf(e.precision, 1)) {
-		return usage.Errorf("--precision %v: must be a standard error above 0, such as 0.001", e.precision)
+		return frame.Usagef("--precision %v: must be a standard error above 0, such as 0.001", e.precision)
 	}
 	return nil
 }
 
 // config returns the simulator's input. All combinations use the same random numbers, so that
 // differences between them are more exact than each figure.
-func (e *effort) config(c *simulation.Combination) interference.Config {
+func (e *effortOptions) config(c *simulation.Combination) interference.Config {
 	n := e.periods
 	switch {
 	case n == 0 && e.precision > 0:
@@ -87,7 +86,7 @@ func randomSources(seed uint64) func(n uint64) *rand.Rand {
 }
 
 // checkAll rejects combinations that cannot be simulated, before the first simulation starts.
-func (e *effort) checkAll(all []simulation.Combination) error {
+func (e *effortOptions) checkAll(all []simulation.Combination) error {
 	for i := range all {
 		config := e.config(&all[i])
 		if err := config.Check(); err != nil {
@@ -99,7 +98,7 @@ func (e *effort) checkAll(all []simulation.Combination) error {
 
 // simulateAll simulates combinations one after the other, each on all cores. When it is
 // interrupted, it returns the finished ones with the error.
-func (e *effort) simulateAll(ctx context.Context, stderr io.Writer, all []simulation.Combination) ([]simulation.Outcome, error) {
+func (e *effortOptions) simulateAll(ctx context.Context, stderr io.Writer, all []simulation.Combination) ([]simulation.Outcome, error) {
 	ctx, stop := frame.Interruptible(ctx)
 	defer stop()
 	progress := frame.NewProgress(stderr)

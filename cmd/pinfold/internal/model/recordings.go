@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/quantity"
@@ -22,16 +22,16 @@ import (
 	"pinfold.dev/pinfold/report/simulation"
 )
 
-// recordings are the flags that take demand from recordings.
-type recordings struct {
-	selection
+// recordingOptions are the flags that take demand from recordings.
+type recordingOptions struct {
+	selectionOptions
 	flags  *pflag.FlagSet
 	period time.Duration
 	limit  ledger.MilliCPU // 0: not given
 }
 
-func recordingFlags(cmd *cobra.Command) *recordings {
-	r := &recordings{selection: selection{interval: frame.IntervalFlag(cmd)}, flags: cmd.Flags()}
+func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
+	r := &recordingOptions{selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
 	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`; further files may follow")
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
@@ -41,30 +41,30 @@ func recordingFlags(cmd *cobra.Command) *recordings {
 
 // checkSource requires that the flags select either recordings or a distribution with a mean. more
 // are further flags about recordings.
-func (r *recordings) checkSource(d *distributionFlags, means []float64, more ...string) error {
+func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, more ...string) error {
 	aboutTraces := firstGiven(r.flags, append([]string{"trace", "group", "interval", "period", "limit"}, more...)...)
 	switch {
 	case len(r.files) > 0 && d.given() != "":
-		return usage.Errorf("--trace and --%s both say what the demand is: use one of them", d.given())
+		return frame.Usagef("--trace and --%s both say what the demand is: use one of them", d.given())
 	case len(r.files) > 0:
 		return nil
 	case aboutTraces != "":
-		return usage.Errorf("--%s is about recordings: name one with --trace", aboutTraces)
+		return frame.Usagef("--%s is about recordings: name one with --trace", aboutTraces)
 	case d.names == "":
-		return usage.Errorf("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyText())
+		return frame.Usagef("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyText())
 	case len(means) == 0:
-		return usage.Errorf("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
+		return frame.Usagef("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
 	}
 	return nil
 }
 
 // choose returns the selected groups.
-func (r *recordings) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
+func (r *recordingOptions) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
 	if r.flags.Changed("period") && (r.period < time.Millisecond || r.period > time.Second) {
-		return nil, usage.Errorf("--period %v: enforcement periods are 1ms to 1s", r.period)
+		return nil, frame.Usagef("--period %v: enforcement periods are 1ms to 1s", r.period)
 	}
 	if slices.Contains(r.files, "") {
-		return nil, usage.Errorf("--trace is empty: name a recording")
+		return nil, frame.Usagef("--trace is empty: name a recording")
 	}
 	if err := r.check(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func checkNested(groups []group) error {
 }
 
 // demands reads the demand of groups.
-func (r *recordings) demands(ctx context.Context, groups []group) ([]simulation.Recorded, error) {
+func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simulation.Recorded, error) {
 	period, err := r.commonPeriod(groups)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func counted(s *trace.Series, interval time.Duration) string {
 }
 
 // commonPeriod returns --period, or the period of all groups with a limit.
-func (r *recordings) commonPeriod(groups []group) (time.Duration, error) {
+func (r *recordingOptions) commonPeriod(groups []group) (time.Duration, error) {
 	if r.period > 0 {
 		return r.period, nil
 	}

@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/core/ledger"
@@ -17,16 +16,16 @@ import (
 	"pinfold.dev/pinfold/report/simulation"
 )
 
-// replay is recorded demand on a machine.
-type replay struct {
-	*recordings
+// replayOptions is recorded demand on a machine.
+type replayOptions struct {
+	*recordingOptions
 	machine  ledger.MilliCPU // 0: not given
 	order    simulation.Order
 	recorded []simulation.Recorded
 }
 
-func replayFlags(cmd *cobra.Command) *replay {
-	r := &replay{recordings: recordingFlags(cmd)}
+func newReplayOptions(cmd *cobra.Command) *replayOptions {
+	r := &replayOptions{recordingOptions: newRecordingOptions(cmd)}
 	frame.Var(r.flags, &r.machine, "cpus", "CPUS", "CPUs of the machine; without --limit the quotas are equal parts of them (default the sum of the quotas)", frame.ParseAmount)
 	frame.OneOf(r.flags, &r.order, "order", "how periods are drawn from a recording: in pieces, from end to end, or each by itself",
 		simulation.Blocks, simulation.Replay, simulation.Independent)
@@ -34,7 +33,7 @@ func replayFlags(cmd *cobra.Command) *replay {
 }
 
 // report returns a report without outcomes.
-func (r *replay) report(seed uint64) *simulation.Report {
+func (r *replayOptions) report(seed uint64) *simulation.Report {
 	out := &simulation.Report{Seed: seed}
 	if len(r.recorded) == 0 {
 		return out
@@ -55,7 +54,7 @@ func (r *replay) report(seed uint64) *simulation.Report {
 
 // combinations reads the recordings and returns a combination for each number of groups and each
 // burst, in this order.
-func (r *replay) combinations(ctx context.Context, stderr io.Writer, cgroups []int, bursts []report.Burst) ([]simulation.Combination, error) {
+func (r *replayOptions) combinations(ctx context.Context, stderr io.Writer, cgroups []int, bursts []report.Burst) ([]simulation.Combination, error) {
 	groups, err := r.choose(ctx, stderr)
 	if err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func (r *replay) combinations(ctx context.Context, stderr io.Writer, cgroups []i
 	var all []simulation.Combination
 	for _, m := range cgroups {
 		if m%len(groups) != 0 {
-			return nil, usage.Errorf("--cgroups %d cannot be shared out evenly over %d recorded groups: take a multiple, or choose groups with --group", m, len(groups))
+			return nil, frame.Usagef("--cgroups %d cannot be shared out evenly over %d recorded groups: take a multiple, or choose groups with --group", m, len(groups))
 		}
 		c, err := r.combination(m)
 		if err != nil {
@@ -94,7 +93,7 @@ func (r *replay) combinations(ctx context.Context, stderr io.Writer, cgroups []i
 }
 
 // combination returns the combination for m groups, without a burst.
-func (r *replay) combination(m int) (simulation.Combination, error) {
+func (r *replayOptions) combination(m int) (simulation.Combination, error) {
 	c := simulation.Combination{Distribution: "trace", Cgroups: m}
 	quotas, wanted := 0.0, 0.0
 	for i := range r.recorded {
@@ -123,7 +122,7 @@ func (r *replay) combination(m int) (simulation.Combination, error) {
 }
 
 // quota returns the quota of one of m containers, in CPUs.
-func (r *replay) quota(k *simulation.Recorded, m int) (float64, error) {
+func (r *replayOptions) quota(k *simulation.Recorded, m int) (float64, error) {
 	switch {
 	case r.limit > 0:
 		return r.limit.CPUs(), nil
@@ -137,7 +136,7 @@ func (r *replay) quota(k *simulation.Recorded, m int) (float64, error) {
 }
 
 // process returns the demand in multiples of the quota.
-func (r *replay) process(k *simulation.Recorded, quota float64) (demand.Process, error) {
+func (r *replayOptions) process(k *simulation.Recorded, quota float64) (demand.Process, error) {
 	samples := k.InQuotas(quota)
 	switch r.order {
 	case simulation.Replay:

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/simulation"
@@ -20,8 +20,8 @@ import (
 // (measured with 100 groups of 72,000 samples each).
 const samplesAtOnce = 1 << 20
 
-// selection selects groups of recordings.
-type selection struct {
+// selectionOptions selects groups of recordings.
+type selectionOptions struct {
 	files    []string
 	groups   []string       // paths or names; none selects all
 	interval *time.Duration // of the samples of .npy files
@@ -38,20 +38,20 @@ type group struct {
 }
 
 // check rejects selections that are wrong for every recording.
-func (s *selection) check() error {
+func (s *selectionOptions) check() error {
 	for i, file := range s.files {
 		if slices.Contains(s.files[:i], file) {
-			return usage.Errorf("%s is named twice", file)
+			return frame.Usagef("%s is named twice", file)
 		}
 	}
 	if slices.Contains(s.groups, "") { // would match all groups without a name
-		return usage.Errorf("--group is empty: name a group, as 'pinfold trace info' shows them")
+		return frame.Usagef("--group is empty: name a group, as 'pinfold trace info' shows them")
 	}
 	return nil
 }
 
 // survey reads all recordings once and returns the selected groups.
-func (s *selection) survey(ctx context.Context, stderr io.Writer) ([]group, error) {
+func (s *selectionOptions) survey(ctx context.Context, stderr io.Writer) ([]group, error) {
 	var all []group
 	for _, file := range s.files {
 		groups, err := surveyFile(ctx, stderr, file, *s.interval)
@@ -72,12 +72,12 @@ func (s *selection) survey(ctx context.Context, stderr io.Writer) ([]group, erro
 func surveyFile(ctx context.Context, stderr io.Writer, file string, interval time.Duration) ([]group, error) {
 	f, err := tracefile.Open(file, interval)
 	if err != nil {
-		return nil, frame.SuggestInterval(err)
+		return nil, files.SuggestInterval(err)
 	}
 	defer f.Close()
 	var groups []group
 	index := map[string]int{}
-	for row, err := range frame.Until(ctx, f.Rows()) {
+	for row, err := range files.Until(ctx, f.Rows()) {
 		if err != nil {
 			return nil, err
 		}
@@ -102,18 +102,18 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("%s: %w", file, tracefile.ErrEmpty)
 	}
-	frame.NoteLost(stderr, file, f.Lost())
+	files.NoteLost(stderr, file, f.Lost())
 	slices.SortFunc(groups, func(a, b group) int { return strings.Compare(a.Path, b.Path) })
 	return groups, nil
 }
 
-// idleNamed is the number of idle groups that are named in messages. A recording may have
+// maxIdleNamed bounds the idle groups that are named in messages. A recording may have
 // thousands.
-const idleNamed = 10
+const maxIdleNamed = 10
 
 // choose returns the selected groups. Idle groups, such as the sandboxes of pods, are omitted with
 // a message; one that was selected by name is an error.
-func (s *selection) choose(stderr io.Writer, all []group) ([]group, error) {
+func (s *selectionOptions) choose(stderr io.Writer, all []group) ([]group, error) {
 	var chosen []group
 	idle := 0
 	for _, g := range all {
@@ -125,13 +125,13 @@ func (s *selection) choose(stderr io.Writer, all []group) ([]group, error) {
 		case wanted || len(all) == 1:
 			return nil, fmt.Errorf("%s: %s used no CPU time at all: record while it works", g.File, g.Path)
 		default:
-			if idle++; idle <= idleNamed {
+			if idle++; idle <= maxIdleNamed {
 				frame.Notef(stderr, "%s: %s used no CPU time at all, and is left out", g.File, g.Path)
 			}
 		}
 	}
-	if idle > idleNamed {
-		frame.Notef(stderr, "%d more groups used no CPU time at all, and are left out", idle-idleNamed)
+	if idle > maxIdleNamed {
+		frame.Notef(stderr, "%d more groups used no CPU time at all, and are left out", idle-maxIdleNamed)
 	}
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("%s: no group used any CPU time: record while they work", strings.Join(s.files, ", "))
@@ -141,7 +141,7 @@ func (s *selection) choose(stderr io.Writer, all []group) ([]group, error) {
 
 // eachSeries calls do with the samples of each group. It reads groups of one file together while
 // they have at most atOnce samples.
-func (s *selection) eachSeries(ctx context.Context, groups []group, atOnce int, do func(group, time.Duration, *trace.Series) error) error {
+func (s *selectionOptions) eachSeries(ctx context.Context, groups []group, atOnce int, do func(group, time.Duration, *trace.Series) error) error {
 	for len(groups) > 0 {
 		n := batchOf(groups, atOnce)
 		rec, err := readGroups(ctx, groups[:n], *s.interval)
@@ -161,9 +161,9 @@ func (s *selection) eachSeries(ctx context.Context, groups []group, atOnce int, 
 
 // batchOf returns how many of the first groups are of one file and have at most that many samples
 // together, at least 1.
-func batchOf(groups []group, most int) int {
+func batchOf(groups []group, maxSamples int) int {
 	n, samples := 1, groups[0].samples
-	for ; n < len(groups) && groups[n].File == groups[0].File && samples+groups[n].samples <= most; n++ {
+	for ; n < len(groups) && groups[n].File == groups[0].File && samples+groups[n].samples <= maxSamples; n++ {
 		samples += groups[n].samples
 	}
 	return n
@@ -173,14 +173,14 @@ func batchOf(groups []group, most int) int {
 func readGroups(ctx context.Context, groups []group, interval time.Duration) (*trace.Recording, error) {
 	f, err := tracefile.Open(groups[0].File, interval)
 	if err != nil {
-		return nil, frame.SuggestInterval(err)
+		return nil, files.SuggestInterval(err)
 	}
 	defer f.Close()
 	wanted := map[string]bool{}
 	for _, g := range groups {
 		wanted[g.Path] = true
 	}
-	rec, err := tracefile.Gather(f.Header(), tracefile.Only(frame.Until(ctx, f.Rows()), func(r *tracefile.Row) bool { return wanted[r.Group] }))
+	rec, err := tracefile.Gather(f.Header(), tracefile.Only(files.Until(ctx, f.Rows()), func(r *tracefile.Row) bool { return wanted[r.Group] }))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestEachSeries(t *testing.T) {
 		t.Fatal(err)
 	}
 	survey = append(survey[:2], survey[3:]...) // one was not chosen
-	selected := &selection{interval: new(time.Duration)}
+	selected := &selectionOptions{interval: new(time.Duration)}
 	for _, atOnce := range []int{1, 2 * samples, 100} {
 		var got []string
 		err := selected.eachSeries(t.Context(), survey, atOnce, func(_ group, interval time.Duration, s *trace.Series) error {

@@ -1,6 +1,6 @@
 // Package model implements the subcommands that predict: "simulate" ([NewSimulate]) and its
 // "sweep", "throttle" ([NewThrottle]) and "advise" ([NewAdvise]). Demand comes from recordings
-// (selection, recordings) or from distributions (distributionFlags).
+// (recordingOptions) or from distributions (distributionOptions).
 package model
 
 import (
@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
@@ -36,55 +35,55 @@ served: 1 when the machine serves it in the same period.`,
   pinfold simulate --distribution pareto --mean 0.7 --cgroups 20 --burst 200%,inf
   pinfold simulate --trace web.parquet --cgroups 10 --burst 200% --cpus 4`,
 	}
-	s := &scenario{
-		distribution: newDistributionFlags(cmd),
-		replay:       replayFlags(cmd),
+	o := &simulateOptions{
+		distribution: newDistributionOptions(cmd),
+		replay:       newReplayOptions(cmd),
 		means:        frame.NewList("U,U,...", "", frame.ParseNumber),
 		cgroups:      frame.NewList("M,M,...", "", frame.ParseCount),
 		bursts:       frame.NewList("B,B,...", "0,100%", frame.ParseBurst),
-		effort:       effortFlags(cmd),
+		effort:       newEffortOptions(cmd),
 		output:       frame.OutputFlag(cmd),
 	}
-	cmd.Flags().Var(s.means, "mean", "demand per period, on average, in multiples of the quota")
-	cmd.Flags().Var(s.cgroups, "cgroups", "how many containers share the machine (with --trace by default one of each recorded)")
-	cmd.Flags().Var(s.bursts, "burst", "unused quota that each may save, as a percentage of its quota such as 200%; inf is unlimited")
-	cmd.Args = s.moreFiles
-	cmd.RunE = s.run
+	cmd.Flags().Var(o.means, "mean", "demand per period, on average, in multiples of the quota")
+	cmd.Flags().Var(o.cgroups, "cgroups", "how many containers share the machine (with --trace by default one of each recorded)")
+	cmd.Flags().Var(o.bursts, "burst", "unused quota that each may save, as a percentage of its quota such as 200%; inf is unlimited")
+	cmd.Args = o.moreFiles
+	cmd.RunE = o.run
 	cmd.AddCommand(newSweep())
 	return cmd
 }
 
-// scenario is what the flags request.
-type scenario struct {
-	distribution *distributionFlags
-	replay       *replay
+// simulateOptions is what the flags request.
+type simulateOptions struct {
+	distribution *distributionOptions
+	replay       *replayOptions
 	means        *frame.List[float64]
 	cgroups      *frame.List[int]
 	bursts       *frame.List[report.Burst]
-	effort       *effort
+	effort       *effortOptions
 	output       *frame.Format
 }
 
 // moreFiles adds arguments to the files of --trace.
-func (s *scenario) moreFiles(cmd *cobra.Command, args []string) error {
-	if len(s.replay.files) == 0 {
+func (o *simulateOptions) moreFiles(cmd *cobra.Command, args []string) error {
+	if len(o.replay.files) == 0 {
 		return frame.NoArguments(cmd, args)
 	}
-	s.replay.files = append(s.replay.files, args...)
+	o.replay.files = append(o.replay.files, args...)
 	return nil
 }
 
-func (s *scenario) run(cmd *cobra.Command, _ []string) error {
-	all, err := s.combinations(cmd)
+func (o *simulateOptions) run(cmd *cobra.Command, _ []string) error {
+	all, err := o.combinations(cmd)
 	if err != nil {
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	found := s.replay.report(s.effort.seed)
+	found := o.replay.report(o.effort.seed)
 	for _, warning := range found.Warnings {
 		frame.Notef(stderr, "%s", warning)
 	}
-	found.Outcomes, err = s.effort.simulateAll(cmd.Context(), stderr, all)
+	found.Outcomes, err = o.effort.simulateAll(cmd.Context(), stderr, all)
 	for i := range found.Outcomes {
 		for _, warning := range found.Outcomes[i].Warnings {
 			frame.Notef(stderr, "%s: %s", &found.Outcomes[i].Combination, warning)
@@ -93,56 +92,56 @@ func (s *scenario) run(cmd *cobra.Command, _ []string) error {
 	switch {
 	case len(found.Outcomes) == 0:
 		return err
-	case *s.output == frame.JSON:
+	case *o.output == frame.JSON:
 		return errors.Join(err, frame.PrintJSON(stdout, found.JSON()))
 	}
 	return errors.Join(err, found.Text(stdout))
 }
 
 // combinations returns the combinations to simulate. All of them are valid.
-func (s *scenario) combinations(cmd *cobra.Command) ([]simulation.Combination, error) {
-	if err := s.effort.check(cmd); err != nil {
+func (o *simulateOptions) combinations(cmd *cobra.Command) ([]simulation.Combination, error) {
+	if err := o.effort.check(cmd); err != nil {
 		return nil, err
 	}
-	if err := s.replay.checkSource(s.distribution, s.means.Each, "cpus", "order"); err != nil {
+	if err := o.replay.checkSource(o.distribution, o.means.Each, "cpus", "order"); err != nil {
 		return nil, err
 	}
-	if len(s.replay.files) > 0 {
-		all, err := s.replay.combinations(cmd.Context(), cmd.ErrOrStderr(), s.cgroups.Each, s.bursts.Each)
+	if len(o.replay.files) > 0 {
+		all, err := o.replay.combinations(cmd.Context(), cmd.ErrOrStderr(), o.cgroups.Each, o.bursts.Each)
 		if err != nil {
 			return nil, err
 		}
-		return all, s.effort.checkAll(all)
+		return all, o.effort.checkAll(all)
 	}
-	if len(s.cgroups.Each) == 0 {
-		return nil, usage.Errorf("--cgroups is missing: say how many containers share the machine, as in --cgroups 10")
+	if len(o.cgroups.Each) == 0 {
+		return nil, frame.Usagef("--cgroups is missing: say how many containers share the machine, as in --cgroups 10")
 	}
-	families, err := s.distribution.families(s.distribution.names)
+	families, err := o.distribution.families(o.distribution.names)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.drawn(families[0])
+	all, err := o.drawn(families[0])
 	if err != nil {
 		return nil, err
 	}
-	if err := s.effort.checkAll(all); err != nil {
-		return nil, usage.Errorf("%w", err)
+	if err := o.effort.checkAll(all); err != nil {
+		return nil, frame.Usagef("%w", err)
 	}
 	return all, nil
 }
 
 // drawn returns a combination of random demand for each mean, number of groups and burst, in this
 // order.
-func (s *scenario) drawn(known family) ([]simulation.Combination, error) {
+func (o *simulateOptions) drawn(known family) ([]simulation.Combination, error) {
 	var all []simulation.Combination
-	for _, mean := range s.means.Each {
-		process, err := s.distribution.process(known, mean)
+	for _, mean := range o.means.Each {
+		process, err := o.distribution.process(known, mean)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range s.cgroups.Each {
+		for _, m := range o.cgroups.Each {
 			quota := 1 / float64(m)
-			for _, b := range s.bursts.Each {
+			for _, b := range o.bursts.Each {
 				all = append(all, simulation.Combination{
 					Distribution: known.name, Mean: mean, Cgroups: m, Burst: b, Quota: quota, Capacity: 1,
 					Kinds: []interference.Group{{Count: m, Quota: quota, Burst: b.Quotas(), Demand: process}},

@@ -9,9 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
 	"pinfold.dev/pinfold/report/sweep"
@@ -35,52 +33,52 @@ at all. --force replaces a DIR that an earlier sweep has made.`,
   pinfold simulate sweep -o many --distribution lognormal --cgroups 40,80`,
 		Args: frame.NoArguments,
 	}
-	q := &sweeping{
-		distributions: newDistributionFlags(cmd),
+	o := &sweepOptions{
+		distributions: newDistributionOptions(cmd),
 		means:         frame.NewList("U,U,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", frame.ParseNumber),
 		cgroups:       frame.NewList("M,M,...", "10,20,30", frame.ParseCount),
 		bursts:        frame.NewList("B,B,...", "100%,200%,inf", frame.ParseBurst),
-		effort:        effortFlags(cmd),
+		effort:        newEffortOptions(cmd),
 	}
 	flags := cmd.Flags()
 	named := flags.Lookup("distribution")
 	named.Usage = "of the demand in a period: `NAMES` of " + familyText()
-	named.DefValue, q.distributions.names = defaultDistributions, defaultDistributions
-	flags.Var(q.means, "mean", "demand per period, on average, in multiples of the quota")
-	flags.Var(q.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MaxCgroups))
-	flags.Var(q.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MaxBursts))
-	flags.StringVarP(&q.dir, "output", "o", "", "make the folder `DIR`, which must not exist yet")
-	flags.BoolVar(&q.force, "force", false, "replace the sweep that is in DIR")
-	cmd.RunE = q.run
+	named.DefValue, o.distributions.names = defaultDistributions, defaultDistributions
+	flags.Var(o.means, "mean", "demand per period, on average, in multiples of the quota")
+	flags.Var(o.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MaxCgroups))
+	flags.Var(o.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MaxBursts))
+	flags.StringVarP(&o.dir, "output", "o", "", "make the folder `DIR`, which must not exist yet")
+	flags.BoolVar(&o.force, "force", false, "replace the sweep that is in DIR")
+	cmd.RunE = o.run
 	return cmd
 }
 
 const defaultDistributions = "exponential,pareto"
 
-// sweeping is what the flags request.
-type sweeping struct {
-	distributions *distributionFlags
+// sweepOptions is what the flags request.
+type sweepOptions struct {
+	distributions *distributionOptions
 	means         *frame.List[float64]
 	cgroups       *frame.List[int]
 	bursts        *frame.List[report.Burst]
-	effort        *effort
+	effort        *effortOptions
 	dir           string
 	force         bool
 }
 
-func (q *sweeping) run(cmd *cobra.Command, _ []string) error {
-	s, all, err := q.plan(cmd)
+func (o *sweepOptions) run(cmd *cobra.Command, _ []string) error {
+	s, all, err := o.plan(cmd)
 	if err != nil {
 		return err
 	}
-	target, err := newFolder(q.dir, q.force, isSweepFile)
+	target, err := newFolder(o.dir, o.force, isSweepFile)
 	if err != nil {
 		return err
 	}
 	// An interruption leaves nothing behind until the end.
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
-	done, err := q.effort.simulateAll(ctx, cmd.ErrOrStderr(), all)
+	done, err := o.effort.simulateAll(ctx, cmd.ErrOrStderr(), all)
 	var files []sweep.File
 	if err == nil {
 		for _, d := range done {
@@ -93,7 +91,7 @@ func (q *sweeping) run(cmd *cobra.Command, _ []string) error {
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("interrupted: %d of %d combinations were done; %s was not written", len(done), len(all), q.dir)
+		return fmt.Errorf("interrupted: %d of %d combinations were done; %s was not written", len(done), len(all), o.dir)
 	case err != nil:
 		return err
 	}
@@ -101,7 +99,7 @@ func (q *sweeping) run(cmd *cobra.Command, _ []string) error {
 		frame.Notef(cmd.ErrOrStderr(), "%d of %d points are not certain: they are hollow in the charts, and the page says why; take more --periods", n, len(s.Points))
 	}
 	for _, f := range files {
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s/%s\n", strings.TrimRight(q.dir, "/"), f.Name); err != nil {
+		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s/%s\n", strings.TrimRight(o.dir, "/"), f.Name); err != nil {
 			return fmt.Errorf("print the result: %w", err)
 		}
 	}
@@ -109,31 +107,31 @@ func (q *sweeping) run(cmd *cobra.Command, _ []string) error {
 }
 
 // plan returns the sweep without points, and the combinations to simulate. All of them are valid.
-func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combination, error) {
-	q.means.Each, q.cgroups.Each, q.bursts.Each = distinct(q.means.Each), distinct(q.cgroups.Each), distinct(q.bursts.Each)
+func (o *sweepOptions) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combination, error) {
+	o.means.Each, o.cgroups.Each, o.bursts.Each = distinct(o.means.Each), distinct(o.cgroups.Each), distinct(o.bursts.Each)
 	switch {
-	case q.dir == "":
-		return nil, nil, usage.Errorf("-o is missing: name a folder for the page, the charts and the numbers, as in -o sweep")
-	case len(q.cgroups.Each) > sweep.MaxCgroups:
-		return nil, nil, usage.Errorf("--cgroups has %d numbers: a chart can tell %d of them apart", len(q.cgroups.Each), sweep.MaxCgroups)
-	case len(q.bursts.Each) > sweep.MaxBursts:
-		return nil, nil, usage.Errorf("--burst has %d numbers: a chart can tell %d of them apart", len(q.bursts.Each), sweep.MaxBursts)
+	case o.dir == "":
+		return nil, nil, frame.Usagef("-o is missing: name a folder for the page, the charts and the numbers, as in -o sweep")
+	case len(o.cgroups.Each) > sweep.MaxCgroups:
+		return nil, nil, frame.Usagef("--cgroups has %d numbers: a chart can tell %d of them apart", len(o.cgroups.Each), sweep.MaxCgroups)
+	case len(o.bursts.Each) > sweep.MaxBursts:
+		return nil, nil, frame.Usagef("--burst has %d numbers: a chart can tell %d of them apart", len(o.bursts.Each), sweep.MaxBursts)
 	}
-	if err := q.effort.check(cmd); err != nil {
+	if err := o.effort.check(cmd); err != nil {
 		return nil, nil, err
 	}
 	var names []string
-	for name := range strings.SplitSeq(q.distributions.names, ",") {
+	for name := range strings.SplitSeq(o.distributions.names, ",") {
 		if name = strings.TrimSpace(name); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	families, err := q.distributions.families(names...)
+	families, err := o.distributions.families(names...)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + version.This().Version, Rule: q.effort.rule, Seed: q.effort.seed}
-	drawer := &scenario{distribution: q.distributions, means: q.means, cgroups: q.cgroups, bursts: q.bursts}
+	s := &sweep.Sweep{Command: commandLine(cmd), Program: "pinfold " + frame.Version().Version, Rule: o.effort.rule, Seed: o.effort.seed}
+	drawer := &simulateOptions{distribution: o.distributions, means: o.means, cgroups: o.cgroups, bursts: o.bursts}
 	var all []simulation.Combination
 	for _, known := range families {
 		some, err := drawer.drawn(known)
@@ -141,10 +139,10 @@ func (q *sweeping) plan(cmd *cobra.Command) (*sweep.Sweep, []simulation.Combinat
 			return nil, nil, err
 		}
 		all = append(all, some...)
-		s.Distributions = append(s.Distributions, sweep.Distribution{Name: known.name, Label: q.distributions.label(known)})
+		s.Distributions = append(s.Distributions, sweep.Distribution{Name: known.name, Label: o.distributions.label(known)})
 	}
-	if err := q.effort.checkAll(all); err != nil {
-		return nil, nil, usage.Errorf("%w", err)
+	if err := o.effort.checkAll(all); err != nil {
+		return nil, nil, frame.Usagef("%w", err)
 	}
 	return s, all, nil
 }

@@ -8,8 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/quantity"
@@ -32,50 +31,50 @@ demand.`,
   pinfold throttle --trace web.parquet --limit 2 -o json`,
 		Args: frame.NoArguments,
 	}
-	t := &throttle{
-		distribution: newDistributionFlags(cmd),
-		recordings:   recordingFlags(cmd),
+	o := &throttleOptions{
+		distribution: newDistributionOptions(cmd),
+		recordings:   newRecordingOptions(cmd),
 		mean:         frame.NewList("U", "", frame.ParseNumber),
 		bursts:       frame.NewList("B,B,...", "0,100%", frame.ParseBurst),
 		output:       frame.OutputFlag(cmd),
 	}
-	cmd.Flags().Var(t.mean, "mean", "demand per period, on average, in multiples of the quota")
-	cmd.Flags().Var(t.bursts, "burst", "unused quota that may be saved, as a percentage of the quota such as 100%; inf is unlimited")
-	cmd.Flags().IntVar(&t.steps, "steps", lindley.DefaultSteps, "points in one quota, an even number `N`: more make the bounds narrower, and take longer")
-	cmd.RunE = t.run
+	cmd.Flags().Var(o.mean, "mean", "demand per period, on average, in multiples of the quota")
+	cmd.Flags().Var(o.bursts, "burst", "unused quota that may be saved, as a percentage of the quota such as 100%; inf is unlimited")
+	cmd.Flags().IntVar(&o.steps, "steps", lindley.DefaultSteps, "points in one quota, an even number `N`: more make the bounds narrower, and take longer")
+	cmd.RunE = o.run
 	return cmd
 }
 
-// throttle is what the flags request.
-type throttle struct {
-	distribution *distributionFlags
-	recordings   *recordings
+// throttleOptions is what the flags request.
+type throttleOptions struct {
+	distribution *distributionOptions
+	recordings   *recordingOptions
 	mean         *frame.List[float64]
 	bursts       *frame.List[report.Burst]
 	steps        int
 	output       *frame.Format
 }
 
-func (t *throttle) run(cmd *cobra.Command, _ []string) error {
-	about, d, err := t.demand(cmd.Context(), cmd.ErrOrStderr())
+func (o *throttleOptions) run(cmd *cobra.Command, _ []string) error {
+	about, d, err := o.demand(cmd.Context(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	if t.steps < 4 || t.steps > 1<<16 || t.steps%2 != 0 {
-		return usage.Errorf("--steps %d: must be an even number from 4 to %d", t.steps, 1<<16)
+	if o.steps < 4 || o.steps > 1<<16 || o.steps%2 != 0 {
+		return frame.Usagef("--steps %d: must be an even number from 4 to %d", o.steps, 1<<16)
 	}
-	solution, err := t.solve(d)
+	solution, err := o.solve(d)
 	switch {
 	case errors.Is(err, lindley.ErrUncertain):
 		return fmt.Errorf("%w; or ask 'pinfold simulate --cgroups 1', which estimates it", err)
 	case err != nil:
 		return err
 	}
-	answers := make([]simulation.Throttling, len(t.bursts.Each))
+	answers := make([]simulation.Throttling, len(o.bursts.Each))
 	for i, s := range solution.Throttling {
-		answers[i] = simulation.Throttling{Burst: t.bursts.Each[i], Throttling: s}
+		answers[i] = simulation.Throttling{Burst: o.bursts.Each[i], Throttling: s}
 	}
-	if *t.output == frame.JSON {
+	if *o.output == frame.JSON {
 		return frame.PrintJSON(cmd.OutOrStdout(), answers)
 	}
 	return simulation.PrintThrottling(cmd.OutOrStdout(), about, answers, solution)
@@ -83,60 +82,60 @@ func (t *throttle) run(cmd *cobra.Command, _ []string) error {
 
 // solve computes bounds and, if the demand has a density, an estimate. The estimate cannot handle
 // atoms; for them it is the midpoint of the bounds.
-func (t *throttle) solve(d demand.Distribution) (lindley.Solution, error) {
+func (o *throttleOptions) solve(d demand.Distribution) (lindley.Solution, error) {
 	var bursts []float64
-	for _, b := range t.bursts.Each {
+	for _, b := range o.bursts.Each {
 		bursts = append(bursts, b.Quotas())
 	}
 	if _, dense := d.(lindley.Unimodal); dense {
-		return lindley.Solve(d, bursts, t.steps)
+		return lindley.Solve(d, bursts, o.steps)
 	}
-	bounds, method, err := lindley.Bounds(d, bursts, t.steps)
+	bounds, method, err := lindley.Bounds(d, bursts, o.steps)
 	return lindley.Solution{Throttling: bounds, Bounds: method, Estimate: lindley.Method{Name: "midpoint of the bounds"}}, err
 }
 
 // demand returns the demand and its description.
-func (t *throttle) demand(ctx context.Context, stderr io.Writer) (string, demand.Distribution, error) {
-	if err := t.recordings.checkSource(t.distribution, t.mean.Each); err != nil {
+func (o *throttleOptions) demand(ctx context.Context, stderr io.Writer) (string, demand.Distribution, error) {
+	if err := o.recordings.checkSource(o.distribution, o.mean.Each); err != nil {
 		return "", nil, err
 	}
-	if len(t.recordings.files) > 0 {
-		return t.recorded(ctx, stderr)
+	if len(o.recordings.files) > 0 {
+		return o.recorded(ctx, stderr)
 	}
-	if len(t.mean.Each) > 1 {
-		return "", nil, usage.Errorf("--mean: one is enough")
+	if len(o.mean.Each) > 1 {
+		return "", nil, frame.Usagef("--mean: one is enough")
 	}
-	mean := t.mean.Each[0]
-	families, err := t.distribution.families(t.distribution.names)
+	mean := o.mean.Each[0]
+	families, err := o.distribution.families(o.distribution.names)
 	if err != nil {
 		return "", nil, err
 	}
-	process, err := t.distribution.process(families[0], mean)
+	process, err := o.distribution.process(families[0], mean)
 	if err != nil {
 		return "", nil, err
 	}
 	single, ok := process.(demand.Independent)
 	if !ok {
-		return "", nil, usage.Errorf("--distribution %s has dependent periods: use 'pinfold simulate --cgroups 1'", t.distribution.names)
+		return "", nil, frame.Usagef("--distribution %s has dependent periods: use 'pinfold simulate --cgroups 1'", o.distribution.names)
 	}
-	return fmt.Sprintf("%s, mean %s of the quota", t.distribution.names, quantity.Share(mean)), single.Distribution, nil
+	return fmt.Sprintf("%s, mean %s of the quota", o.distribution.names, quantity.Share(mean)), single.Distribution, nil
 }
 
 // recorded returns the demand of one recorded group, in independent periods.
-func (t *throttle) recorded(ctx context.Context, stderr io.Writer) (string, demand.Distribution, error) {
-	groups, err := t.recordings.choose(ctx, stderr)
+func (o *throttleOptions) recorded(ctx context.Context, stderr io.Writer) (string, demand.Distribution, error) {
+	groups, err := o.recordings.choose(ctx, stderr)
 	if err != nil {
 		return "", nil, err
 	}
 	if len(groups) > 1 {
 		return "", nil, fmt.Errorf("%d groups were recorded, such as %s: choose one with --group", len(groups), groups[0].Group)
 	}
-	all, err := t.recordings.demands(ctx, groups)
+	all, err := o.recordings.demands(ctx, groups)
 	if err != nil {
 		return "", nil, err
 	}
 	r := &all[0]
-	quota := t.recordings.limit.CPUs()
+	quota := o.recordings.limit.CPUs()
 	if quota == 0 {
 		quota = r.Limit
 	}

@@ -14,8 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/report"
@@ -30,14 +29,14 @@ var errTooLong = fmt.Errorf("the line is longer than %d MiB", maxLine>>20)
 func checkBatchFlags(flags *pflag.FlagSet) error {
 	for _, name := range []string{"machine", "sysfs", "cpus", "free", "policy", "full-cores"} {
 		if flags.Changed(name) {
-			return usage.Errorf("--%s cannot be used with --batch: every request says it for itself", name)
+			return frame.Usagef("--%s cannot be used with --batch: every request says it for itself", name)
 		}
 	}
 	if flags.Lookup("batch").Value.String() == "" {
-		return usage.Errorf("--batch is empty: name a file, or - for standard input")
+		return frame.Usagef("--batch is empty: name a file, or - for standard input")
 	}
 	if flags.Changed("output") && flags.Lookup("output").Value.String() != string(frame.JSON) {
-		return usage.Errorf("the answers of --batch are JSON: use -o json")
+		return frame.Usagef("the answers of --batch are JSON: use -o json")
 	}
 	return nil
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -48,20 +47,20 @@ answered becomes {"error":"line 3: ..."}.`,
   pinfold place --batch requests.jsonl -o json`,
 		Args: frame.NoArguments,
 	}
-	q := &question{from: sourceFlags(cmd, ""), output: frame.OutputFlag(cmd)}
+	o := &placeOptions{from: newSourceOptions(cmd, ""), output: frame.OutputFlag(cmd)}
 	flags := cmd.Flags()
-	frame.Var(flags, &q.CPUs, "cpus", "N", "how many CPUs, 1 or more", frame.ParseCount)
-	flags.StringVar(&q.free, "free", "", "the free CPUs as a `CPULIST` such as 0-15,32-47 (default all online CPUs)")
-	frame.OneOf(flags, &q.Policy, "policy", "what the CPUs are for", placement.Static, placement.StaticBurst)
-	frame.OneOf(flags, &q.FullCores, "full-cores", "whether whole cores are preferred or required; for static only",
+	frame.Var(flags, &o.CPUs, "cpus", "N", "how many CPUs, 1 or more", frame.ParseCount)
+	flags.StringVar(&o.free, "free", "", "the free CPUs as a `CPULIST` such as 0-15,32-47 (default all online CPUs)")
+	frame.OneOf(flags, &o.Policy, "policy", "what the CPUs are for", placement.Static, placement.StaticBurst)
+	frame.OneOf(flags, &o.FullCores, "full-cores", "whether whole cores are preferred or required; for static only",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
 	batch := flags.String("batch", "", "answer the requests in `FILE`, - for standard input")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !flags.Changed("batch") {
-			if err := q.check(flags); err != nil {
+			if err := o.check(flags); err != nil {
 				return err
 			}
-			return q.answer(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.answer(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		}
 		if err := checkBatchFlags(flags); err != nil {
 			return err
@@ -71,49 +70,49 @@ answered becomes {"error":"line 3: ..."}.`,
 	return cmd
 }
 
-// question is a placement as the flags request it.
-type question struct {
+// placeOptions is a placement as the flags request it.
+type placeOptions struct {
 	placement.Request
-	from      *source
+	from      *sourceOptions
 	free      string
 	freeGiven bool // an empty --free means that no CPU is free
 	output    *frame.Format
 }
 
 // check rejects questions that are wrong on every machine.
-func (q *question) check(flags *pflag.FlagSet) error {
-	q.freeGiven = flags.Changed("free")
-	if err := q.from.check(flags); err != nil {
+func (o *placeOptions) check(flags *pflag.FlagSet) error {
+	o.freeGiven = flags.Changed("free")
+	if err := o.from.check(flags); err != nil {
 		return err
 	}
-	if q.CPUs == 0 {
-		return usage.Errorf("--cpus is missing: say how many CPUs to place, 1 or more")
+	if o.CPUs == 0 {
+		return frame.Usagef("--cpus is missing: say how many CPUs to place, 1 or more")
 	}
-	if _, err := cpuset.ParseTyped(q.free, cpuset.Range(0, cpuset.MaxCPUs-1)); err != nil {
-		return usage.Errorf("--free: %w", err)
+	if _, err := cpuset.ParseTyped(o.free, cpuset.Range(0, cpuset.MaxCPUs-1)); err != nil {
+		return frame.Usagef("--free: %w", err)
 	}
 	return nil
 }
 
-func (q *question) answer(stdin io.Reader, stdout, stderr io.Writer) error {
-	m, err := q.from.read(stdin, stderr)
+func (o *placeOptions) answer(stdin io.Reader, stdout, stderr io.Writer) error {
+	m, err := o.from.read(stdin, stderr)
 	if err != nil {
 		return err
 	}
 	free := m.Online()
-	if q.freeGiven {
-		if free, err = freeCPUs(m, q.free); err != nil {
+	if o.freeGiven {
+		if free, err = freeCPUs(m, o.free); err != nil {
 			return fmt.Errorf("--free: %w", err)
 		}
 	}
-	result, err := placement.NewIndex(m).Place(free, q.Request)
+	result, err := placement.NewIndex(m).Place(free, o.Request)
 	if err != nil {
 		return fmt.Errorf("cannot place: %w", err)
 	}
-	if *q.output == frame.JSON {
+	if *o.output == frame.JSON {
 		return frame.PrintJSON(stdout, newAnswer(m, result))
 	}
-	return explain(stdout, m, free, q.Request, result)
+	return explain(stdout, m, free, o.Request, result)
 }
 
 // freeCPUs parses a list of online CPUs of the machine.

@@ -11,20 +11,19 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// source is where a machine is read from.
-type source struct {
+// sourceOptions are where a machine is read from.
+type sourceOptions struct {
 	sysfs, machine string
 }
 
-func sourceFlags(cmd *cobra.Command, sysfsDefault string) *source {
-	s := &source{}
+func newSourceOptions(cmd *cobra.Command, sysfsDefault string) *sourceOptions {
+	s := &sourceOptions{}
 	cmd.Flags().StringVar(&s.sysfs, "sysfs", sysfsDefault, "read the machine from `PATH`: /sys, a copy of one or a captured one")
 	cmd.Flags().StringVar(&s.machine, "machine", "", "read the machine from the JSON `FILE`, - for standard input")
 	return s
@@ -32,23 +31,23 @@ func sourceFlags(cmd *cobra.Command, sysfsDefault string) *source {
 
 // check rejects contradictory and empty flags. An empty value, such as that of an unset shell
 // variable, must not select another machine.
-func (s *source) check(flags *pflag.FlagSet) error {
+func (s *sourceOptions) check(flags *pflag.FlagSet) error {
 	machine, sysfs := flags.Changed("machine"), flags.Changed("sysfs")
 	switch {
 	case machine && sysfs:
-		return usage.Errorf("--machine and --sysfs both name a machine: give one of them")
+		return frame.Usagef("--machine and --sysfs both name a machine: give one of them")
 	case machine && s.machine == "":
-		return usage.Errorf("--machine is empty: name a file, or - for standard input")
+		return frame.Usagef("--machine is empty: name a file, or - for standard input")
 	case sysfs && s.sysfs == "":
-		return usage.Errorf("--sysfs is empty: name a folder such as /sys")
+		return frame.Usagef("--sysfs is empty: name a folder such as /sys")
 	case s.machine == "" && s.sysfs == "":
-		return usage.Errorf("no machine given: use --sysfs /sys for this machine, or --machine FILE")
+		return frame.Usagef("no machine given: use --sysfs /sys for this machine, or --machine FILE")
 	}
 	return nil
 }
 
 // read reads the machine. What is wrong with its /sys is told on stderr.
-func (s *source) read(stdin io.Reader, stderr io.Writer) (*topology.Machine, error) {
+func (s *sourceOptions) read(stdin io.Reader, stderr io.Writer) (*topology.Machine, error) {
 	switch s.machine {
 	case "":
 		m, notes, err := readSysfs(s.sysfs)

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/internal/version"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/report"
@@ -43,7 +41,7 @@ standard error.`,
   pinfold topology capture -o machine.txtar`,
 		Args: frame.NoArguments,
 	}
-	from := sourceFlags(cmd, sysfs.HostRoot)
+	from := newSourceOptions(cmd, sysfs.HostRoot)
 	output := frame.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := from.check(cmd.Flags()); err != nil {
@@ -82,9 +80,9 @@ accepts it in place of a folder.`,
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
 		case *dir == "":
-			return usage.Errorf("--sysfs is empty: name a folder such as /sys")
+			return frame.Usagef("--sysfs is empty: name a folder such as /sys")
 		case *file == "":
-			return usage.Errorf("--output is empty: name a file, or - for standard output")
+			return frame.Usagef("--output is empty: name a file, or - for standard output")
 		}
 		text, notes, invalid, err := capture(*dir, time.Now())
 		if err != nil {
@@ -139,7 +137,7 @@ func provenance(dir string, now time.Time) (string, error) {
 		}
 		kernel = fmt.Sprintf("%s %s %s", cString(u.Sysname[:]), cString(u.Release[:]), cString(u.Machine[:]))
 	}
-	b := version.This()
+	b := frame.Version()
 	by := "pinfold " + b.Version
 	if b.Revision != "" && !strings.Contains(b.Version, b.Revision[:min(12, len(b.Revision))]) {
 		by += " (" + b.Revision + ")"

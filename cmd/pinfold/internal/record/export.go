@@ -6,9 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/report/perfetto"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -22,7 +21,7 @@ was throttled, or waited for a CPU and behind what, and the CPU time that each
 quota had left at the edges of its periods. The recording must be an exact one
 ('pinfold sample --exact').`,
 		Example: `  pinfold trace export web.parquet --perfetto web.pftrace`,
-		Args:    oneFile, ValidArgsFunction: completion.Files,
+		Args:    oneFile, ValidArgsFunction: frame.CompleteFiles,
 	}
 	var output tracefile.Output
 	cmd.Flags().StringVar(&output.Name, "perfetto", "", "write to `FILE`, for the trace viewer https://ui.perfetto.dev")
@@ -33,19 +32,19 @@ quota had left at the edges of its periods. The recording must be an exact one
 
 func export(cmd *cobra.Command, from string, output tracefile.Output) error {
 	if output.Name == "" {
-		return usage.Errorf("--perfetto is missing: name the output")
+		return frame.Usagef("--perfetto is missing: name the output")
 	}
 	f, err := tracefile.Open(from, 0)
 	if err != nil {
-		return frame.SuggestInterval(err)
+		return files.SuggestInterval(err)
 	}
 	defer f.Close()
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
 	spans := 0
-	err = frame.WriteTo(output, func(file *os.File) error {
+	err = files.WriteTo(output, func(file *os.File) error {
 		out := perfetto.Trace{Writer: perfetto.New(file, perfetto.Clocks{Real: f.Header().Start})}
-		for s, err := range frame.Until(ctx, tracefile.Spans(from)) {
+		for s, err := range files.Until(ctx, tracefile.Spans(from)) {
 			if err != nil {
 				return err
 			}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -35,7 +35,7 @@ const maxWaiting = 1024
 // session is a recording in progress. The sampler's goroutine owns present and counts; the writer's
 // owns the other variables, except for those in exact.
 type session struct {
-	q        *sampling
+	options  *sampleOptions
 	names    map[string]string
 	present  map[string]bool
 	counts   map[string]int
@@ -50,20 +50,20 @@ type session struct {
 
 // record samples until the end and writes the output. With an error, it also returns what was
 // recorded.
-func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (*session, error) {
+func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (*session, error) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := sampler.New(fs, sampler.Options{Interval: q.interval})
+	s, err := sampler.New(fs, sampler.Options{Interval: o.interval})
 	if err != nil {
 		return nil, err
 	}
 	r := &session{
-		q: q, cmd: cmd, names: map[string]string{}, present: map[string]bool{}, counts: map[string]int{},
+		options: o, cmd: cmd, names: map[string]string{}, present: map[string]bool{}, counts: map[string]int{},
 		progress: frame.NewProgress(cmd.ErrOrStderr()),
-		memory:   newMemory(q.interval),
+		memory:   newMemory(o.interval),
 	}
 	var paths []string
 	for _, t := range targets {
@@ -71,8 +71,8 @@ func (q *sampling) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Ta
 		r.names[t.Group], r.present[t.Group] = t.Name, true
 	}
 	s.Set(paths)
-	if q.exact {
-		if r.exact, err = q.trace(fs, paths, names); err != nil {
+	if o.exact {
+		if r.exact, err = o.trace(fs, paths, names); err != nil {
 			return nil, err
 		}
 	}
@@ -132,12 +132,12 @@ func (r *session) summary(w io.Writer) error {
 // take passes a tick on, in the sampler's goroutine, and ends the sampling at the right time.
 func (r *session) take(t *sampler.Tick, ticks chan<- sampler.Tick) error {
 	ticks <- sampler.Tick{At: t.At, Samples: slices.Clone(t.Samples), Absent: slices.Clone(t.Absent)}
-	done := r.q.duration > 0 && t.At >= r.q.duration-r.q.interval/2
+	done := r.options.duration > 0 && t.At >= r.options.duration-r.options.interval/2
 	for i := range t.Samples {
 		group := t.Samples[i].Group
 		r.present[group] = true
 		r.counts[group]++
-		done = done || r.q.samples > 0 && r.counts[group] >= r.q.samples
+		done = done || r.options.samples > 0 && r.counts[group] >= r.options.samples
 	}
 	for _, a := range t.Absent {
 		delete(r.present, a.Group)
@@ -173,21 +173,21 @@ func (r *session) write(ticks <-chan sampler.Tick, s *sampler.Sampler) error {
 			r.memory.add(row)
 			r.noBursts = r.noBursts || sample.NoBursts
 		}
-		r.progress.DrawAt(t.At, func() string { return r.q.progressLine(t.At, r.memory) })
+		r.progress.DrawAt(t.At, func() string { return r.options.progressLine(t.At, r.memory) })
 	}
 	return nil
 }
 
 // progressLine describes the progress, with a bar if the end is known.
-func (q *sampling) progressLine(at time.Duration, m *memory) string {
+func (o *sampleOptions) progressLine(at time.Duration, m *memory) string {
 	counts := fmt.Sprintf("%d samples, %d late", m.samples, m.late)
 	elapsed := at.Round(100 * time.Millisecond)
 	var done float64
 	switch {
-	case q.duration > 0:
-		done = float64(at) / float64(q.duration)
-	case q.samples > 0:
-		done = float64(m.longest) / float64(q.samples)
+	case o.duration > 0:
+		done = float64(at) / float64(o.duration)
+	case o.samples > 0:
+		done = float64(m.longest) / float64(o.samples)
 	default:
 		return fmt.Sprintf("%v  %s  (ctrl-C ends)", elapsed, counts)
 	}
@@ -213,13 +213,13 @@ func absentLines(at time.Duration, absent []sampler.Absent) []string {
 // begin opens the output. The first tick tells when the sampling started.
 func (r *session) begin(start time.Time) (err error) {
 	r.memory.rec.Start = start
-	h := tracefile.Header{Start: start, Interval: r.q.interval}
-	switch r.q.output.Name {
+	h := tracefile.Header{Start: start, Interval: r.options.interval}
+	switch r.options.output.Name {
 	case "":
 	case tracefile.Stdout:
 		r.recorder, err = tracefile.RecordCSV(r.cmd.OutOrStdout(), h)
 	default:
-		r.recorder, err = tracefile.Record(r.q.output, h)
+		r.recorder, err = tracefile.Record(r.options.output, h)
 	}
 	if exists := (*tracefile.JournalExistsError)(nil); errors.As(err, &exists) {
 		return fmt.Errorf("%w: make a file of it with 'pinfold trace recover %s -o FILE', and remove it", err, exists.Journal)
@@ -239,8 +239,8 @@ func (r *session) finish() error {
 	if kept := (*tracefile.KeptError)(nil); errors.As(err, &kept) {
 		return fmt.Errorf("%w: make a file of it where there is room: pinfold trace recover %s -o FILE", err, kept.Journal)
 	}
-	if r.q.output.Name != tracefile.Stdout && c.Rows > 0 {
-		noteWritten(r.cmd.ErrOrStderr(), r.q.output.Name, c)
+	if r.options.output.Name != tracefile.Stdout && c.Rows > 0 {
+		noteWritten(r.cmd.ErrOrStderr(), r.options.output.Name, c)
 	}
 	return err
 }
@@ -255,12 +255,12 @@ type memory struct {
 	counts        []int          // of each series, in the whole recording
 	samples, late int            // of the whole recording
 	longest       int            // largest of counts
-	kept, most    int
+	kept, maxKept int
 	shortened     bool // older samples were dropped
 }
 
 func newMemory(interval time.Duration) *memory {
-	return &memory{rec: trace.Recording{Interval: interval}, index: map[string]int{}, most: maxKept}
+	return &memory{rec: trace.Recording{Interval: interval}, index: map[string]int{}, maxKept: maxKept}
 }
 
 func (m *memory) add(r *tracefile.Row) {
@@ -279,7 +279,7 @@ func (m *memory) add(r *tracefile.Row) {
 	if r.Late {
 		m.late++
 	}
-	if m.kept >= m.most {
+	if m.kept >= m.maxKept {
 		m.halve()
 	}
 }

@@ -17,13 +17,13 @@ import (
 // TestMemory adds too many samples: the newest are kept.
 func TestMemory(t *testing.T) {
 	m := newMemory(time.Second)
-	m.most = 100
+	m.maxKept = 100
 	for i := range 1000 {
 		for _, g := range []string{"/a", "/b"} {
 			at := time.Duration(i+1) * time.Second
 			m.add(&tracefile.Row{Group: g, Sample: trace.Sample{At: at, Interval: time.Second, Late: i%10 == 0}})
-			if m.kept > m.most {
-				t.Fatalf("%d samples are kept, want at most %d", m.kept, m.most)
+			if m.kept > m.maxKept {
+				t.Fatalf("%d samples are kept, want at most %d", m.kept, m.maxKept)
 			}
 		}
 	}
@@ -42,12 +42,12 @@ func TestMemory(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	m := &memory{samples: 30, late: 1, longest: 15}
-	for want, q := range map[string]*sampling{
+	for want, o := range map[string]*sampleOptions{
 		"[###############...............]  50%  1.5s  30 samples, 1 late": {duration: 3 * time.Second},
 		"[##############################] 100%  1.5s  30 samples, 1 late": {samples: 15},
 		"1.5s  30 samples, 1 late  (ctrl-C ends)":                         {},
 	} {
-		if got := q.progressLine(1500*time.Millisecond, m); got != want {
+		if got := o.progressLine(1500*time.Millisecond, m); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

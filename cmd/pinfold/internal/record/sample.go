@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -48,23 +47,23 @@ what 'pinfold why' needs.`,
   pinfold sample --pod default/web --duration 1m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,
 	}
-	q := &sampling{}
+	o := &sampleOptions{}
 	f := cmd.Flags()
-	q.AddFlags(f, "sample")
-	f.DurationVar(&q.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: the groups' shortest enforcement period)")
-	f.DurationVar(&q.duration, "duration", 0, "end after `TIME`")
-	frame.Var(f, &q.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
-	f.StringVarP(&q.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
-	f.BoolVar(&q.output.Replace, "force", false, "replace FILE if it exists")
-	f.BoolVar(&q.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
-	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "with --exact, trace no longer if it uses more than `PERCENT` of the machine's CPU time")
-	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
+	o.AddFlags(f, "sample")
+	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: the groups' shortest enforcement period)")
+	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`")
+	frame.Var(f, &o.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
+	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
+	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
+	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
+	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "with --exact, trace no longer if it uses more than `PERCENT` of the machine's CPU time")
+	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
 
-// sampling is what the flags request.
-type sampling struct {
-	groups.Selection
+// sampleOptions is what the flags request.
+type sampleOptions struct {
+	groups.Options
 	interval time.Duration
 	duration time.Duration
 	samples  int // 0: not given
@@ -74,77 +73,77 @@ type sampling struct {
 }
 
 // check rejects flags that are wrong on every machine.
-func (q *sampling) check(flags *pflag.FlagSet, args []string) error {
+func (o *sampleOptions) check(flags *pflag.FlagSet, args []string) error {
 	switch {
-	case len(args)+len(q.Pods) == 0:
-		return usage.Errorf("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
+	case len(args)+len(o.Pods) == 0:
+		return frame.Usagef("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
 	case slices.Contains(args, ""):
-		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
+		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case flags.Changed("duration") && flags.Changed("samples"):
-		return usage.Errorf("--duration and --samples both say when to end: give one of them")
-	case flags.Changed("duration") && q.duration <= 0:
-		return usage.Errorf("--duration %v: must be more than 0", q.duration)
-	case flags.Changed("output") && q.output.Name == "":
-		return usage.Errorf("--output is empty: name a file, or - for standard output")
-	case q.output.Replace && q.output.Name == "":
-		return usage.Errorf("--force is about the output: give -o, too")
+		return frame.Usagef("--duration and --samples both say when to end: give one of them")
+	case flags.Changed("duration") && o.duration <= 0:
+		return frame.Usagef("--duration %v: must be more than 0", o.duration)
+	case flags.Changed("output") && o.output.Name == "":
+		return frame.Usagef("--output is empty: name a file, or - for standard output")
+	case o.output.Replace && o.output.Name == "":
+		return frame.Usagef("--force is about the output: give -o, too")
 	}
 	if flags.Changed("interval") {
-		if err := sampler.CheckInterval(q.interval); err != nil {
-			return usage.Errorf("--interval: %w", err)
+		if err := sampler.CheckInterval(o.interval); err != nil {
+			return frame.Usagef("--interval: %w", err)
 		}
 	}
-	if q.output.Name != "" {
-		if _, err := tracefile.FormatOf(q.output.Name); err != nil {
-			return usage.Errorf("-o %w", err)
+	if o.output.Name != "" {
+		if _, err := tracefile.FormatOf(o.output.Name); err != nil {
+			return frame.Usagef("-o %w", err)
 		}
 	}
-	format, _ := tracefile.FormatOf(q.output.Name)
+	format, _ := tracefile.FormatOf(o.output.Name)
 	switch {
-	case q.exact && format != tracefile.Parquet:
-		return usage.Errorf("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
-	case !q.exact && flags.Changed("max-cost"):
-		return usage.Errorf("--max-cost is about --exact: give it, too")
-	case q.exact:
-		return groups.CheckCost(q.maxCost)
+	case o.exact && format != tracefile.Parquet:
+		return frame.Usagef("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
+	case !o.exact && flags.Changed("max-cost"):
+		return frame.Usagef("--max-cost is about --exact: give it, too")
+	case o.exact:
+		return groups.CheckCost(o.maxCost)
 	}
 	return nil
 }
 
-func (q *sampling) run(cmd *cobra.Command, args []string) error {
-	if err := q.check(cmd.Flags(), args); err != nil {
+func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
+	if err := o.check(cmd.Flags(), args); err != nil {
 		return err
 	}
-	if q.output.Name != "" {
-		if err := q.output.Check(); err != nil {
+	if o.output.Name != "" {
+		if err := o.output.Check(); err != nil {
 			return frame.SuggestForce(err)
 		}
 	}
-	fs, err := cgroup.OpenUsage(q.Root)
+	fs, err := cgroup.OpenUsage(o.Root)
 	if err != nil {
 		return err
 	}
-	targets, names, err := q.Targets(fs, args, cmd.ErrOrStderr())
+	targets, names, err := o.Targets(fs, args, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	if format, err := tracefile.FormatOf(q.output.Name); err == nil && format == tracefile.NPY && len(targets) > 1 {
-		return fmt.Errorf("-o %s: an .npy file holds one group, and there are %d: name one, or record to .parquet", q.output.Name, len(targets))
+	if format, err := tracefile.FormatOf(o.output.Name); err == nil && format == tracefile.NPY && len(targets) > 1 {
+		return fmt.Errorf("-o %s: an .npy file holds one group, and there are %d: name one, or record to .parquet", o.output.Name, len(targets))
 	}
-	if q.interval == 0 {
-		if q.interval, err = shortestPeriod(fs, targets); err != nil {
+	if o.interval == 0 {
+		if o.interval, err = shortestPeriod(fs, targets); err != nil {
 			return err
 		}
 	}
-	rec, err := q.record(cmd, fs, targets, names)
+	rec, err := o.record(cmd, fs, targets, names)
 	if rec == nil {
 		return err
 	}
 	if err == nil && rec.memory.samples == 0 {
-		return fmt.Errorf("nothing was recorded: it ended before the first sample, which comes after %v", q.interval)
+		return fmt.Errorf("nothing was recorded: it ended before the first sample, which comes after %v", o.interval)
 	}
 	summaryTo := cmd.OutOrStdout()
-	if q.output.Name == tracefile.Stdout {
+	if o.output.Name == tracefile.Stdout {
 		summaryTo = cmd.ErrOrStderr()
 	}
 	return errors.Join(err, rec.summary(summaryTo))

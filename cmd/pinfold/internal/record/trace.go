@@ -11,9 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/recording"
 	"pinfold.dev/pinfold/tracefile"
@@ -21,22 +20,13 @@ import (
 
 // NewTrace returns the subcommand "trace".
 func NewTrace() *cobra.Command {
-	cmd := &cobra.Command{
+	return frame.Group(&cobra.Command{
 		Use:   "trace",
 		Short: "Look at recordings, convert, recover and export them",
 		Long: `Look at recordings of 'pinfold sample', convert them, and recover those that
 were cut short. Every command reads Parquet, CSV, .npy and journals, and detects
 the format from the content.`,
-		Args: cobra.ArbitraryArgs,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return usage.Errorf("no command given: use info, convert, recover or export")
-		}
-		return frame.UnknownCommand(cmd, args[0])
-	}
-	cmd.AddCommand(newInfo(), newConvert(), newRecover(), newExport())
-	return cmd
+	}, newInfo(), newConvert(), newRecover(), newExport())
 }
 
 func newInfo() *cobra.Command {
@@ -49,16 +39,16 @@ windows of every length from one sample to a minute, the largest usage and the
 timescale.`,
 		Example: `  pinfold trace info web.parquet
   pinfold trace info demand.npy --interval 100ms`,
-		Args: oneFile, ValidArgsFunction: completion.Files,
+		Args: oneFile, ValidArgsFunction: frame.CompleteFiles,
 	}
-	interval := frame.IntervalFlag(cmd)
+	interval := files.IntervalFlag(cmd)
 	output := frame.OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		rec, lost, err := tracefile.Read(args[0], *interval)
 		if err != nil {
-			return frame.SuggestInterval(err)
+			return files.SuggestInterval(err)
 		}
-		frame.NoteLost(cmd.ErrOrStderr(), args[0], lost)
+		files.NoteLost(cmd.ErrOrStderr(), args[0], lost)
 		if *output == frame.JSON {
 			return frame.PrintJSON(cmd.OutOrStdout(), recording.NewInfo(rec))
 		}
@@ -75,11 +65,11 @@ func newConvert() *cobra.Command {
 .csv, .npy (usage of one group in nanoseconds), or - for CSV on standard output.`,
 		Example: `  pinfold trace convert web.parquet -o web.csv
   pinfold trace convert web.parquet --group /kubepods/podX/Y -o web.npy`,
-		Args: oneFile, ValidArgsFunction: completion.Files,
+		Args: oneFile, ValidArgsFunction: frame.CompleteFiles,
 	}
 	c := conversionFlags(cmd)
 	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP`")
-	c.interval = frame.IntervalFlag(cmd)
+	c.interval = files.IntervalFlag(cmd)
 	return cmd
 }
 
@@ -91,7 +81,7 @@ func newRecover() *cobra.Command {
 crash or kill -9. The journal is kept; remove it after you have checked the
 file.`,
 		Example: `  pinfold trace recover web.parquet.journal -o web.parquet`,
-		Args:    oneFile, ValidArgsFunction: completion.Files,
+		Args:    oneFile, ValidArgsFunction: frame.CompleteFiles,
 	}
 	conversionFlags(cmd).interval = new(time.Duration)
 	return cmd
@@ -100,9 +90,9 @@ file.`,
 func oneFile(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return usage.Errorf("no file given: name a recording, as in '%s web.parquet'", cmd.CommandPath())
+		return frame.Usagef("no file given: name a recording, as in '%s web.parquet'", cmd.CommandPath())
 	case len(args) > 1:
-		return usage.Errorf("%q is one argument too many: %s takes one file", args[1], cmd.CommandPath())
+		return frame.Usagef("%q is one argument too many: %s takes one file", args[1], cmd.CommandPath())
 	}
 	return nil
 }
@@ -124,17 +114,17 @@ func conversionFlags(cmd *cobra.Command) *conversion {
 
 func (c *conversion) run(cmd *cobra.Command, from string) error {
 	if c.output.Name == "" {
-		return usage.Errorf("-o is missing: name the output")
+		return frame.Usagef("-o is missing: name the output")
 	}
 	if _, err := tracefile.FormatOf(c.output.Name); err != nil {
-		return usage.Errorf("-o %w", err)
+		return frame.Usagef("-o %w", err)
 	}
 	if err := c.output.Check(); err != nil {
 		return frame.SuggestForce(err)
 	}
 	f, err := tracefile.Open(from, *c.interval)
 	if err != nil {
-		return frame.SuggestInterval(err)
+		return files.SuggestInterval(err)
 	}
 	defer f.Close()
 	rows, spans := f.Rows(), tracefile.Spans(from)
@@ -144,7 +134,7 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 	}
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
-	done, err := c.write(cmd.OutOrStdout(), f.Header(), frame.Until(ctx, rows), frame.Until(ctx, spans))
+	done, err := c.write(cmd.OutOrStdout(), f.Header(), files.Until(ctx, rows), files.Until(ctx, spans))
 	switch {
 	case errors.Is(err, tracefile.ErrEmpty) && c.group != "":
 		return fmt.Errorf("%s has no samples of group %s: 'pinfold trace info' says which groups it has", from, c.group)
@@ -153,7 +143,7 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 	case err != nil:
 		return err
 	}
-	frame.NoteLost(cmd.ErrOrStderr(), from, f.Lost())
+	files.NoteLost(cmd.ErrOrStderr(), from, f.Lost())
 	if c.output.Name != tracefile.Stdout {
 		noteWritten(cmd.ErrOrStderr(), c.output.Name, done)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // choose returns a function that chooses the command's CPUs, nil if it may use all.
-func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, error) {
-	if q.cpus == 0 && q.cpuset == "" {
+func (o *options) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, error) {
+	if o.cpus == 0 && o.cpuset == "" {
 		return nil
 	}
 	return func(room confine.Room) (cpuset.Set, error) {
@@ -24,14 +24,14 @@ func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, e
 		if err != nil {
 			return cpuset.Set{}, fmt.Errorf("read the machine from %s: %w", sysfs.HostRoot, err)
 		}
-		if q.cpus == 0 {
-			cpus, err := cpuset.ParseTyped(q.cpuset, m.Online())
+		if o.cpus == 0 {
+			cpus, err := cpuset.ParseTyped(o.cpuset, m.Online())
 			if err != nil {
 				return cpus, fmt.Errorf("--cpuset: %w", err)
 			}
 			return cpus, checkCPUs(m, room, cpus)
 		}
-		cpus, shared, err := q.place(m, room)
+		cpus, shared, err := o.place(m, room)
 		if err == nil && !shared.IsEmpty() {
 			fmt.Fprintf(stderr, "pinfold: too few CPUs are free of other runs: %s are shared with them\n", shared)
 		}
@@ -41,10 +41,10 @@ func (q *confinement) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, e
 
 // place chooses the CPUs for --cpus among those that this process may use and that are not
 // isolated. It shares CPUs with other runs only if there are too few without them.
-func (q *confinement) place(m *topology.Machine, room confine.Room) (cpus, shared cpuset.Set, err error) {
+func (o *options) place(m *topology.Machine, room confine.Room) (cpus, shared cpuset.Set, err error) {
 	usable := m.Online().Intersection(room.Parent).Intersection(room.Affinity).Difference(m.Isolated)
 	index := placement.NewIndex(m)
-	request := placement.Request{CPUs: q.cpus, FullCores: q.fullCores}
+	request := placement.Request{CPUs: o.cpus, FullCores: o.fullCores}
 	result, err := index.Place(usable.Difference(room.Taken), request)
 	if err != nil && usable.Intersects(room.Taken) {
 		result, err = index.Place(usable, request)

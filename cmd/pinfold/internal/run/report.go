@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/trace"
@@ -67,15 +67,15 @@ func summary(r *confine.Result) *trace.Summary {
 }
 
 // report prints the figures.
-func (q *confinement) report(w io.Writer, r *confine.Result) error {
-	if *q.output == frame.JSON {
+func (o *options) report(w io.Writer, r *confine.Result) error {
+	if *o.output == frame.JSON {
 		return frame.PrintJSON(w, newStats(r))
 	}
 	b := bufio.NewWriter(w)
-	if q.statsFile == "" {
+	if o.statsFile == "" {
 		fmt.Fprintln(b) // separates the figures from the command's output
 	}
-	q.print(lines{b}, r)
+	o.print(lines{b}, r)
 	return report.Flush(b, "print the figures")
 }
 
@@ -86,7 +86,7 @@ func (l lines) print(name, format string, args ...any) {
 	fmt.Fprintf(l.w, "%-12s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-func (q *confinement) print(l lines, r *confine.Result) {
+func (o *options) print(l lines, r *confine.Result) {
 	if r.Signal != 0 {
 		l.print("exit status", "%d: ended by %s", r.ExitStatus, unix.SignalName(r.Signal))
 	} else {
@@ -96,7 +96,7 @@ func (q *confinement) print(l lines, r *confine.Result) {
 	if r.Uncounted {
 		l.print("CPU time", "not known: the control group could not be read")
 	} else {
-		q.printCounted(l, r)
+		o.printCounted(l, r)
 	}
 	l.print("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
 	processes := "1 process"
@@ -104,7 +104,7 @@ func (q *confinement) print(l lines, r *confine.Result) {
 		processes = fmt.Sprintf("%d processes", r.LeftBehind)
 	}
 	switch {
-	case r.LeftBehind > 0 && q.wait:
+	case r.LeftBehind > 0 && o.wait:
 		l.print("left behind", "%s, waited for", processes)
 	case r.LeftBehind > 0:
 		l.print("left behind", "%s, killed (--wait waits)", processes)
@@ -112,7 +112,7 @@ func (q *confinement) print(l lines, r *confine.Result) {
 }
 
 // printCounted prints what the kernel counted in the cgroup.
-func (q *confinement) printCounted(l lines, r *confine.Result) {
+func (o *options) printCounted(l lines, r *confine.Result) {
 	s, c := r.Settings, r.Stat
 	parts := ""
 	if r.User+r.System > 0 {
@@ -135,7 +135,7 @@ func (q *confinement) printCounted(l lines, r *confine.Result) {
 			l.print("bursts", "%d periods, %v beyond the quota", c.Bursts, recording.Rounded(c.BurstTime))
 		}
 	}
-	if changed(q.settings(), s) {
+	if changed(o.settings(), s) {
 		l.print("note", "another program changed the limit meanwhile: this is what it was at the end")
 	}
 }

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -26,7 +24,7 @@ import (
 	"pinfold.dev/pinfold/report"
 )
 
-// New returns the subcommand "run". Pass its errors to [ExitStatus].
+// New returns the subcommand "run".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
@@ -47,22 +45,23 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
   pinfold run --cpus 4 --full-cores required -- make -j4
   pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch`,
 	}
-	cmd.ValidArgsFunction = completion.Files
-	q := &confinement{output: frame.OutputFlag(cmd)}
+	cmd.ValidArgsFunction = frame.CompleteFiles
+	o := &options{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
-	frame.Var(f, &q.cpus, "cpus", "N", "run it on N CPUs, the best ones that no other run was given", frame.ParseCount)
-	frame.Var(f, &q.cpuset, "cpuset", "LIST", "run it on these CPUs, a list such as 0-3,8", parseCPUs)
-	frame.OneOf(f, &q.fullCores, "full-cores", "whether whole cores are preferred or required; for --cpus",
+	frame.Var(f, &o.cpus, "cpus", "N", "run it on N CPUs, the best ones that no other run was given", frame.ParseCount)
+	frame.Var(f, &o.cpuset, "cpuset", "LIST", "run it on these CPUs, a list such as 0-3,8", parseCPUs)
+	frame.OneOf(f, &o.fullCores, "full-cores", "whether whole cores are preferred or required; for --cpus",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
-	frame.Var(f, &q.limit, "limit", "CPUS", "CPU time per time, such as 0.5, 500m or 4", frame.ParseAmount)
-	frame.Var(f, &q.burst, "burst", "PERCENT", "unused quota to save and use later, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
-	f.DurationVar(&q.period, "period", 100*time.Millisecond, "enforce the limit in each `TIME`, 1ms to 1s")
-	f.BoolVar(&q.idle, "idle", false, "use only CPU time that nothing else here wants")
-	f.StringVar(&q.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
-	f.BoolVar(&q.wait, "wait", false, "wait for processes that the command leaves behind")
-	f.StringVar(&q.statsFile, "stats-file", "", "write the figures to `FILE`")
-	cmd.RunE = q.run
+	frame.Var(f, &o.limit, "limit", "CPUS", "CPU time per time, such as 0.5, 500m or 4", frame.ParseAmount)
+	frame.Var(f, &o.burst, "burst", "PERCENT", "unused quota to save and use later, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
+	f.DurationVar(&o.period, "period", 100*time.Millisecond, "enforce the limit in each `TIME`, 1ms to 1s")
+	f.BoolVar(&o.idle, "idle", false, "use only CPU time that nothing else here wants")
+	f.StringVar(&o.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
+	f.BoolVar(&o.wait, "wait", false, "wait for processes that the command leaves behind")
+	f.StringVar(&o.statsFile, "stats-file", "", "write the figures to `FILE`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withStatus(o.run(cmd, args)) }
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withStatus(cmd.Parent().FlagErrorFunc()(cmd, err)) })
 	return cmd
 }
 
@@ -83,23 +82,23 @@ const (
 	statusMissing = 127 // the command does not exist
 )
 
-// ExitStatus gives an error of "run" its exit status.
-func ExitStatus(err error) error {
-	var own *frame.Exit
+// withStatus gives an error its exit status.
+func withStatus(err error) error {
+	var own *frame.ExitError
 	var start *confine.StartError
 	switch {
 	case err == nil, errors.As(err, &own):
 		return err
 	case !errors.As(err, &start):
-		return &frame.Exit{Status: statusFailed, Err: err}
+		return &frame.ExitError{Status: statusFailed, Err: err}
 	case start.Missing:
-		return &frame.Exit{Status: statusMissing, Err: err}
+		return &frame.ExitError{Status: statusMissing, Err: err}
 	}
-	return &frame.Exit{Status: statusNotRun, Err: err}
+	return &frame.ExitError{Status: statusNotRun, Err: err}
 }
 
-// confinement is what the flags request.
-type confinement struct {
+// options is what the flags request.
+type options struct {
 	cpus      int    // 0: not given
 	cpuset    string // a list of CPUs; "": not given
 	fullCores placement.FullCores
@@ -114,60 +113,60 @@ type confinement struct {
 }
 
 // check rejects flags that are wrong on every machine.
-func (q *confinement) check(flags *pflag.FlagSet, args []string) error {
+func (o *options) check(flags *pflag.FlagSet, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage.Errorf("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
+		return frame.Usagef("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
 	case flags.Changed("cpus") && flags.Changed("cpuset"):
-		return usage.Errorf("--cpus chooses CPUs and --cpuset names them: give one of them")
+		return frame.Usagef("--cpus chooses CPUs and --cpuset names them: give one of them")
 	case flags.Changed("full-cores") && !flags.Changed("cpus"):
-		return usage.Errorf("--full-cores is about how --cpus chooses: give that, too")
+		return frame.Usagef("--full-cores is about how --cpus chooses: give that, too")
 	case flags.Changed("burst") && !flags.Changed("limit"):
-		return usage.Errorf("--burst is a part of the limit: give --limit, too")
-	case q.burst > 100:
-		return usage.Errorf("--burst %v: at most 100%%: the kernel refuses a burst above the quota", q.burst)
+		return frame.Usagef("--burst is a part of the limit: give --limit, too")
+	case o.burst > 100:
+		return frame.Usagef("--burst %v: at most 100%%: the kernel refuses a burst above the quota", o.burst)
 	case flags.Changed("period") && !flags.Changed("limit"):
-		return usage.Errorf("--period is what the limit is enforced in: give --limit, too")
-	case flags.Changed("stats-file") && q.statsFile == "":
-		return usage.Errorf("--stats-file is empty: name a file")
+		return frame.Usagef("--period is what the limit is enforced in: give --limit, too")
+	case flags.Changed("stats-file") && o.statsFile == "":
+		return frame.Usagef("--stats-file is empty: name a file")
 	}
 	if flags.Changed("name") {
-		if err := confine.CheckName(q.name); err != nil {
-			return usage.Errorf("--name: %w", err)
+		if err := confine.CheckName(o.name); err != nil {
+			return frame.Usagef("--name: %w", err)
 		}
 	}
-	if q.limit == 0 {
+	if o.limit == 0 {
 		return nil
 	}
-	if q.period < time.Millisecond || q.period > time.Second || q.period%time.Microsecond != 0 {
-		return usage.Errorf("--period %v: the kernel takes 1ms to 1s, in whole microseconds", q.period)
+	if o.period < time.Millisecond || o.period > time.Second || o.period%time.Microsecond != 0 {
+		return frame.Usagef("--period %v: the kernel takes 1ms to 1s, in whole microseconds", o.period)
 	}
-	if quota := frame.Quota(q.limit, q.period); quota < time.Millisecond {
-		return usage.Errorf("--limit %s is %v in a period of %v, and the kernel takes 1ms or more: raise the limit to %s or more, or the period",
-			q.limit, quota, q.period, frame.MinLimit(q.period))
+	if quota := frame.Quota(o.limit, o.period); quota < time.Millisecond {
+		return frame.Usagef("--limit %s is %v in a period of %v, and the kernel takes 1ms or more: raise the limit to %s or more, or the period",
+			o.limit, quota, o.period, frame.MinLimit(o.period))
 	}
 	return nil
 }
 
 // settings returns the cgroup's settings.
-func (q *confinement) settings() cgroup.Wanted {
+func (o *options) settings() cgroup.Wanted {
 	var w cgroup.Wanted
-	if q.limit != 0 {
-		quota := frame.Quota(q.limit, q.period)
-		w.Quota, w.Period = &quota, &q.period
+	if o.limit != 0 {
+		quota := frame.Quota(o.limit, o.period)
+		w.Quota, w.Period = &quota, &o.period
 	}
-	if q.burst != 0 {
-		w.Burst = new(time.Duration(float64(*w.Quota) * float64(q.burst) / 100).Truncate(time.Microsecond))
+	if o.burst != 0 {
+		w.Burst = new(time.Duration(float64(*w.Quota) * float64(o.burst) / 100).Truncate(time.Microsecond))
 	}
-	if q.idle {
-		w.Idle = &q.idle
+	if o.idle {
+		w.Idle = &o.idle
 	}
 	return w
 }
 
 // run runs the command and prints the figures.
-func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
-	if err := q.check(cmd.Flags(), args); err != nil {
+func (o *options) run(cmd *cobra.Command, args []string) (err error) {
+	if err := o.check(cmd.Flags(), args); err != nil {
 		return err
 	}
 	path, err := confine.Look(args[0])
@@ -176,8 +175,8 @@ func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	stderr := cmd.ErrOrStderr()
 	stats := stderr
-	if q.statsFile != "" { // before anything is started
-		f, openErr := os.Create(q.statsFile)
+	if o.statsFile != "" { // before anything is started
+		f, openErr := os.Create(o.statsFile)
 		if openErr != nil {
 			return fmt.Errorf("--stats-file: %w", openErr)
 		}
@@ -185,18 +184,18 @@ func (q *confinement) run(cmd *cobra.Command, args []string) (err error) {
 		stats = f
 	}
 	result, err := confine.Run(cmd.Context(), confine.Spec{
-		Name: q.name, Path: path, Args: args, Settings: q.settings(), CPUs: q.choose(stderr), Wait: q.wait,
+		Name: o.name, Path: path, Args: args, Settings: o.settings(), CPUs: o.choose(stderr), Wait: o.wait,
 		Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: stderr,
 		Notify: func(message string) { frame.Notef(stderr, "%s", message) },
 	})
 	if result != nil {
-		err = errors.Join(err, q.report(stats, result))
+		err = errors.Join(err, o.report(stats, result))
 	}
 	if err != nil {
 		return nameFlag(err)
 	}
 	if result.ExitStatus != 0 {
-		return &frame.Exit{Status: result.ExitStatus}
+		return &frame.ExitError{Status: result.ExitStatus}
 	}
 	return nil
 }

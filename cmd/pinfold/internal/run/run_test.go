@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -58,7 +58,7 @@ func chosen(t *testing.T, fields []string) string {
 	m.NUMANodes[1].LocalCPUs.Remove(7)
 	m.Offline, m.Isolated = cpuset.Of(7), list(fields[5])
 	room := confine.Room{Parent: list(fields[2]), Affinity: list(fields[3]), Taken: list(fields[4])}
-	q := &confinement{fullCores: placement.FullCoresPreferred}
+	o := &options{fullCores: placement.FullCoresPreferred}
 	if fields[0] == "--cpuset" {
 		if err := checkCPUs(m, room, list(fields[1])); err != nil {
 			return strings.ReplaceAll(err.Error(), "\n", " / ")
@@ -66,13 +66,13 @@ func chosen(t *testing.T, fields []string) string {
 		return fields[1]
 	}
 	number, required := strings.CutSuffix(fields[1], "full")
-	if q.cpus, err = frame.ParseCount(number); err != nil {
+	if o.cpus, err = frame.ParseCount(number); err != nil {
 		t.Fatal(err)
 	}
 	if required {
-		q.fullCores = placement.FullCoresRequired
+		o.fullCores = placement.FullCoresRequired
 	}
-	cpus, shared, err := q.place(m, room)
+	cpus, shared, err := o.place(m, room)
 	switch {
 	case err != nil:
 		return err.Error()
@@ -108,8 +108,8 @@ func TestReport(t *testing.T) {
 	} {
 		for _, output := range []frame.Format{frame.Text, frame.JSON} {
 			var b strings.Builder
-			q := &confinement{output: &output, wait: c.wait, statsFile: "given", limit: c.limit, period: 100 * time.Millisecond}
-			if err := q.report(&b, &c.result); err != nil {
+			o := &options{output: &output, wait: c.wait, statsFile: "given", limit: c.limit, period: 100 * time.Millisecond}
+			if err := o.report(&b, &c.result); err != nil {
 				t.Fatal(err)
 			}
 			got.Files = append(got.Files, txtar.File{Name: c.name + "." + string(output), Data: []byte(b.String())})

@@ -14,24 +14,23 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/survey"
 )
 
-// connection is how the cluster is reached. The rules are kubectl's: --kubeconfig, else the files
-// in the variable KUBECONFIG, else ~/.kube/config, else the service account of the pod.
-type connection struct {
+// connectionOptions say how the cluster is reached. The rules are kubectl's: --kubeconfig, else the
+// files in the variable KUBECONFIG, else ~/.kube/config, else the service account of the pod.
+type connectionOptions struct {
 	kubeconfig, context, leaseNamespace string
 	timeout                             time.Duration
 }
 
-func (c *connection) add(cmd *cobra.Command) {
+func (c *connectionOptions) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "read the connection to the cluster from `FILE`, as kubectl does")
 	flags.StringVar(&c.context, "context", "", "use the kubeconfig's context `NAME` (default its current one)")
 	flags.DurationVar(&c.timeout, "request-timeout", 30*time.Second, "give up a request after `TIME`; 0 for never")
-	completion.Flag(cmd, "context", func(context.Context) []string {
+	frame.CompleteFlag(cmd, "context", func(context.Context) []string {
 		config, err := c.rules().Load()
 		if err != nil {
 			return nil
@@ -40,16 +39,16 @@ func (c *connection) add(cmd *cobra.Command) {
 	})
 }
 
-func (c *connection) rules() *clientcmd.ClientConfigLoadingRules {
+func (c *connectionOptions) rules() *clientcmd.ClientConfigLoadingRules {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
 	return rules
 }
 
 // connect returns a client, and the address of the API server.
-func (c *connection) connect() (*survey.Client, string, error) {
+func (c *connectionOptions) connect() (*survey.Client, string, error) {
 	if c.timeout < 0 {
-		return nil, "", usage.Errorf("--request-timeout is %v: it must be 0 or more", c.timeout)
+		return nil, "", frame.Usagef("--request-timeout is %v: it must be 0 or more", c.timeout)
 	}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context, Timeout: c.timeout.String()}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules(), overrides).ClientConfig()
@@ -59,7 +58,7 @@ func (c *connection) connect() (*survey.Client, string, error) {
 	case err != nil && c.context != "" && strings.Contains(err.Error(), "context"):
 		return nil, "", fmt.Errorf("%w: 'kubectl config get-contexts' lists the contexts", err)
 	case err != nil:
-		return nil, "", usage.KubeconfigError(err)
+		return nil, "", frame.KubeconfigError(err)
 	}
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.WarningHandler = rest.NoWarnings{}

@@ -15,7 +15,7 @@ import (
 )
 
 // explain adds to an error of the API server what to do.
-func (q *query) explain(ctx context.Context, client *survey.Client, server string, err error) error {
+func (o *options) explain(ctx context.Context, client *survey.Client, server string, err error) error {
 	var network *url.Error
 	switch {
 	case ctx.Err() != nil:
@@ -27,7 +27,7 @@ func (q *query) explain(ctx context.Context, client *survey.Client, server strin
 		if listErr != nil {
 			return err
 		}
-		return fmt.Errorf("%w: %s", err, suggestNodes(names, q.node))
+		return fmt.Errorf("%w: %s", err, suggestNodes(names, o.node))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("the API server %s rejects the credentials (%w): log in again, or name another --context", server, err)
 	case errors.As(err, &network):

@@ -145,26 +145,26 @@ func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
 
 // print prints what "pinfold status" prints for some arguments.
 func (f *fixture) print(t *testing.T, out *strings.Builder, args []string) {
-	q := &query{}
+	o := &options{}
 	options := text.Options{Map: report.MapOptions{}}
 	for _, arg := range args {
 		switch arg {
 		case "status", "-o":
 		case "json":
-			q.output = "json"
+			o.output = "json"
 		case "wide":
-			q.output, options.Wide = wide, true
+			o.output, options.Wide = wide, true
 		case "--check":
-			q.check = true
+			o.check = true
 		default:
-			q.node = arg
+			o.node = arg
 		}
 	}
-	r := f.objects(t, q.node).Report(nil)
-	if err := q.print(out, r); err != nil {
+	r := f.objects(t, o.node).Report(nil)
+	if err := o.print(out, r); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkProblems(r); q.check && err != nil {
+	if err := checkProblems(r); o.check && err != nil {
 		fmt.Fprintln(out, err)
 	}
 }

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"pinfold.dev/pinfold/cmd/internal/completion"
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
@@ -27,9 +25,9 @@ import (
 	text "pinfold.dev/pinfold/report/status"
 )
 
-// query is what the flags request.
-type query struct {
-	connection
+// options is what the flags request.
+type options struct {
+	connectionOptions
 	node, keys string
 	check      bool
 	output     frame.Format
@@ -40,7 +38,7 @@ const wide frame.Format = "wide"
 
 // New returns the subcommand "status".
 func New() *cobra.Command {
-	q := &query{}
+	o := &options{}
 	cmd := &cobra.Command{
 		Use: `status [NODE] [--check] [-o text|wide|json] [--context NAME]
                  [--kubeconfig FILE]`,
@@ -59,61 +57,61 @@ list is named, and the rest is shown. It changes nothing.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return usage.Errorf("%d nodes are named: give one, or none for the whole cluster", len(args))
+				return frame.Usagef("%d nodes are named: give one, or none for the whole cluster", len(args))
 			case len(args) == 1 && args[0] == "":
-				return usage.Errorf("the NODE is empty: name one, or leave it out for the whole cluster")
+				return frame.Usagef("the NODE is empty: name one, or leave it out for the whole cluster")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.node = strings.Join(args, "")
-			return q.run(cmd.Context(), cmd.OutOrStdout())
+			o.node = strings.Join(args, "")
+			return o.run(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
-	q.add(cmd)
-	flags.StringVar(&q.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
-	flags.StringVar(&q.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
-	flags.BoolVar(&q.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read")
-	frame.OneOf(flags, &q.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
-	cmd.ValidArgsFunction = completion.First(q.nodeNames)
+	o.add(cmd)
+	flags.StringVar(&o.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
+	flags.StringVar(&o.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
+	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read")
+	frame.OneOf(flags, &o.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
+	cmd.ValidArgsFunction = frame.CompleteFirst(o.nodeNames)
 	return cmd
 }
 
-func (q *query) run(ctx context.Context, stdout io.Writer) error {
+func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	// client-go logs what the errors of this command say as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	keys, err := readKeys(q.keys)
+	keys, err := readKeys(o.keys)
 	if err != nil {
 		return err
 	}
 	ctx, stop := frame.Interruptible(ctx)
 	defer stop()
-	client, server, err := q.connect()
+	client, server, err := o.connect()
 	if err != nil {
 		return err
 	}
-	objects, err := client.Read(ctx, q.node)
+	objects, err := client.Read(ctx, o.node)
 	if err != nil {
-		return q.explain(ctx, client, server, err)
+		return o.explain(ctx, client, server, err)
 	}
 	report := objects.Report(keys)
-	if err := q.print(stdout, report); err != nil {
+	if err := o.print(stdout, report); err != nil {
 		return err
 	}
-	if q.check {
+	if o.check {
 		return checkProblems(report)
 	}
 	return nil
 }
 
-func (q *query) print(w io.Writer, report *status.Report) error {
-	options := text.Options{Wide: q.output == wide, Map: terminal.MapOptions(w, os.Getenv)}
+func (o *options) print(w io.Writer, report *status.Report) error {
+	options := text.Options{Wide: o.output == wide, Map: terminal.MapOptions(w, os.Getenv)}
 	switch {
-	case q.output == frame.JSON:
+	case o.output == frame.JSON:
 		return frame.PrintJSON(w, report)
-	case q.node != "" && len(report.Nodes) == 1:
+	case o.node != "" && len(report.Nodes) == 1:
 		return text.WriteNode(w, report, options)
 	}
 	return text.Write(w, report, options)
@@ -154,10 +152,10 @@ func readKeys(file string) (*api.Keys, error) {
 const completionTimeout = 3 * time.Second
 
 // nodeNames returns the names of the cluster's nodes, for completion.
-func (q *query) nodeNames(ctx context.Context) []string {
+func (o *options) nodeNames(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	client, _, err := q.connect()
+	client, _, err := o.connect()
 	if err != nil {
 		return nil
 	}

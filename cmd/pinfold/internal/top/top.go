@@ -16,8 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
@@ -54,23 +53,29 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
   pinfold top /user.slice '/system.slice/*.service'
   pinfold top --once > table.txt`,
 	}
-	t := &watch{}
-	cmd.Flags().DurationVar(&t.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
-	frame.OneOf(cmd.Flags(), &t.order, "sort", "what comes first: the largest value, or the first name", top.Orders()...)
-	cmd.Flags().BoolVar(&t.all, "all", false, "also show groups without limit that never used any CPU time")
-	cmd.Flags().BoolVar(&t.once, "once", false, "print one table and end")
-	cmd.Flags().StringVar(&t.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
-	cmd.Flags().StringVar(&t.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`")
-	cmd.RunE, cmd.ValidArgsFunction = t.run, groups.Complete
+	o := options{}
+	cmd.Flags().DurationVar(&o.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
+	frame.OneOf(cmd.Flags(), &o.order, "sort", "what comes first: the largest value, or the first name", top.Orders()...)
+	cmd.Flags().BoolVar(&o.all, "all", false, "also show groups without limit that never used any CPU time")
+	cmd.Flags().BoolVar(&o.once, "once", false, "print one table and end")
+	cmd.Flags().StringVar(&o.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
+	cmd.Flags().StringVar(&o.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return (&watch{options: o}).run(cmd, args) }
+	cmd.ValidArgsFunction = groups.Complete
 	return cmd
 }
 
-// watch is what the flags request, and what is watched.
-type watch struct {
+// options is what the flags request.
+type options struct {
 	interval         time.Duration
 	order            top.Order
 	all, once        bool
 	root, cgroupRoot string
+}
+
+// watch is what is watched.
+type watch struct {
+	options
 
 	fs     *cgroup.FS
 	names  *groups.Names
@@ -79,20 +84,20 @@ type watch struct {
 	listed bool     // there were containers or runs before
 }
 
-// longestInterval is the shorter window of the table's figures.
-const longestInterval = time.Second
+// maxInterval is the shorter window of the table's figures.
+const maxInterval = time.Second
 
-func (t *watch) check(cmd *cobra.Command, args []string) error {
+func (t *options) check(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("interval") {
 		if err := sampler.CheckInterval(t.interval); err != nil {
-			return usage.Errorf("--interval: %w", err)
+			return frame.Usagef("--interval: %w", err)
 		}
-		if t.interval > longestInterval {
-			return usage.Errorf("--interval: %v is too long: the longest is %v", t.interval, longestInterval)
+		if t.interval > maxInterval {
+			return frame.Usagef("--interval: %v is too long: the longest is %v", t.interval, maxInterval)
 		}
 	}
 	if slices.Contains(args, "") {
-		return usage.Errorf("a GROUP is empty: name one such as /system.slice")
+		return frame.Usagef("a GROUP is empty: name one such as /system.slice")
 	}
 	return nil
 }
@@ -193,7 +198,7 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 		for _, a := range tick.Absent {
 			fmt.Fprintln(stderr, report.Printable(fmt.Sprintf("%s: %v", t.name(a.Group), a.Err)))
 		}
-		if tick.At >= longestInterval {
+		if tick.At >= maxInterval {
 			return io.EOF
 		}
 		return nil

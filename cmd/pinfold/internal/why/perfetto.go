@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report/perfetto"
@@ -14,11 +14,11 @@ import (
 
 // observed calls observe, and writes what it observes to the file for a trace viewer, if one was
 // named.
-func (q *question) observed(request *schedtrace.Request, names *groups.Names, observe func() error) error {
-	if q.perfetto.Name == "" {
+func (o *options) observed(request *schedtrace.Request, names *groups.Names, observe func() error) error {
+	if o.perfetto.Name == "" {
 		return observe()
 	}
-	return frame.WriteTo(q.perfetto, func(f *os.File) error {
+	return files.WriteTo(o.perfetto, func(f *os.File) error {
 		out := perfetto.Trace{Writer: perfetto.New(f, perfetto.Clocks{Monotonic: schedtrace.Now(), Real: time.Now()})}
 		groups.Observe(request, names, out.Add)
 		if err := observe(); err != nil {

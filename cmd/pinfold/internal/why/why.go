@@ -13,8 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/usage"
-	"pinfold.dev/pinfold/cmd/pinfold/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/internal/tabular"
@@ -48,21 +47,21 @@ time.`,
   pinfold why /system.slice/nginx.service --duration 30s
   pinfold why '/kubepods/*/pod*/*' -o json`,
 	}
-	q := &question{output: frame.OutputFlag(cmd)}
+	o := &options{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
-	q.AddFlags(f, "trace")
-	f.DurationVar(&q.duration, "duration", 10*time.Second, "end after `TIME`")
-	f.StringVar(&q.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
-	f.StringVar(&q.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
-	f.BoolVar(&q.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
-	f.Float64Var(&q.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
-	cmd.RunE, cmd.ValidArgsFunction = q.run, groups.Complete
+	o.AddFlags(f, "trace")
+	f.DurationVar(&o.duration, "duration", 10*time.Second, "end after `TIME`")
+	f.StringVar(&o.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
+	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
+	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
+	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
+	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
 
-// question is what the flags request.
-type question struct {
-	groups.Selection
+// options is what the flags request.
+type options struct {
+	groups.Options
 	duration time.Duration
 	maxCost  float64 // percent
 	requests string  // file
@@ -70,47 +69,47 @@ type question struct {
 	output   *frame.Format
 }
 
-func (q *question) check(args []string) error {
+func (o *options) check(args []string) error {
 	switch {
-	case len(args)+len(q.Pods) == 0:
-		return usage.Errorf("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
+	case len(args)+len(o.Pods) == 0:
+		return frame.Usagef("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
 	case slices.Contains(args, ""):
-		return usage.Errorf("a control group's name is empty: / is the root of the hierarchy")
-	case q.perfetto.Replace && q.perfetto.Name == "":
-		return usage.Errorf("--force is about the file of --perfetto: give it, too")
-	case q.duration <= 0:
-		return usage.Errorf("--duration %v: must be more than 0", q.duration)
+		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
+	case o.perfetto.Replace && o.perfetto.Name == "":
+		return frame.Usagef("--force is about the file of --perfetto: give it, too")
+	case o.duration <= 0:
+		return frame.Usagef("--duration %v: must be more than 0", o.duration)
 	}
-	return groups.CheckCost(q.maxCost)
+	return groups.CheckCost(o.maxCost)
 }
 
-// longestDelays is how many delays of a container are shown.
-const longestDelays = 5
+// maxDelays is the number of delays of a container that are shown, the longest.
+const maxDelays = 5
 
-func (q *question) run(cmd *cobra.Command, args []string) error {
-	if err := q.check(args); err != nil {
+func (o *options) run(cmd *cobra.Command, args []string) error {
+	if err := o.check(args); err != nil {
 		return err
 	}
-	if err := tracefile.Taken(q.perfetto.Name, q.perfetto.Replace); q.perfetto.Name != "" && err != nil {
+	if err := tracefile.Taken(o.perfetto.Name, o.perfetto.Replace); o.perfetto.Name != "" && err != nil {
 		return frame.SuggestForce(err)
 	}
-	fs, err := cgroup.OpenUsage(q.Root)
+	fs, err := cgroup.OpenUsage(o.Root)
 	if err != nil {
 		return err
 	}
-	targets, names, err := q.Targets(fs, args, cmd.ErrOrStderr())
+	targets, names, err := o.Targets(fs, args, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	// Of a pod, the sandbox has no name, and does nothing.
 	targets = slices.DeleteFunc(targets, func(t groups.Target) bool { return t.Name != "" && names.Known(t.Group) == "" })
-	request := schedtrace.Request{Duration: q.duration, Longest: longestDelays}
+	request := schedtrace.Request{Duration: o.duration, Longest: maxDelays}
 	for _, t := range targets {
 		request.Groups = append(request.Groups, t.Group)
 	}
-	if q.requests != "" {
+	if o.requests != "" {
 		if len(targets) != 1 {
-			return usage.Errorf("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
+			return frame.Usagef("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
 		}
 		request.MaxSpans = maxSpans
 	}
@@ -118,8 +117,8 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 	defer stop()
 	var seen *schedtrace.Observation
 	var expensive *schedtrace.CostError
-	fileErr := q.observed(&request, names, func() error {
-		if seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: q.maxCost / 100}); errors.As(err, &expensive) {
+	fileErr := o.observed(&request, names, func() error {
+		if seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: o.maxCost / 100}); errors.As(err, &expensive) {
 			err = nil
 		}
 		return err
@@ -151,12 +150,12 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 			c.Limits, _ = r.Limits()
 			r.Close()
 		}
-		if q.requests != "" {
-			c.Requests, logErr = q.slowest(seen, c.Group)
+		if o.requests != "" {
+			c.Requests, logErr = o.slowest(seen, c.Group)
 		}
 		result.Containers = append(result.Containers, c)
 	}
-	if *q.output == frame.JSON {
+	if *o.output == frame.JSON {
 		return errors.Join(frame.PrintJSON(cmd.OutOrStdout(), result.JSON()), logErr, fileErr)
 	}
 	return errors.Join(result.Text(cmd.OutOrStdout()), logErr, fileErr)
@@ -166,12 +165,12 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 const maxSpans = 5_000_000
 
 // slowest reads the log of requests and splits the times of the slowest.
-func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {
+func (o *options) slowest(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {
 	timeline := seen.Timelines[group]
 	if timeline.Cut {
 		return nil, fmt.Errorf("--requests: the threads switched too often to record all of it: give a shorter --duration")
 	}
-	f, err := os.Open(q.requests)
+	f, err := os.Open(o.requests)
 	if err != nil {
 		return nil, fmt.Errorf("--requests: %w", err)
 	}
@@ -182,11 +181,11 @@ func (q *question) slowest(seen *schedtrace.Observation, group blame.Group) (*wh
 	}
 	in, _, err := tabular.Decompress(f, info.Size())
 	if err != nil {
-		return nil, fmt.Errorf("--requests %s: %w", q.requests, err)
+		return nil, fmt.Errorf("--requests %s: %w", o.requests, err)
 	}
 	log, err := readRequests(in)
 	if err != nil {
-		return nil, fmt.Errorf("--requests %s: %w", q.requests, err)
+		return nil, fmt.Errorf("--requests %s: %w", o.requests, err)
 	}
 	offset := schedtrace.Now() - time.Duration(time.Now().UnixNano())
 	return why.Slowest(log, timeline, seen.From, seen.To, offset), nil

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/workload"
+)
+
+// newWorkload returns the commands that experiments start as processes of their own. Each prints a
+// line when it is ready.
+func newWorkload() *cobra.Command {
+	var (
+		threads, digits int
+		workers         int // of the web server
+		compute, rest   time.Duration
+		listen          string
+		seed            uint64
+		server          = workload.Server{Size: 615}
+	)
+	computes := func(command *cobra.Command, start func(*cobra.Command)) *cobra.Command {
+		command.Flags().IntVar(&threads, "threads", 1, "`NUMBER` of threads")
+		command.Args = frame.NoArguments
+		command.RunE = func(command *cobra.Command, _ []string) error {
+			if threads < 1 || digits < 1 || compute <= 0 || rest < 0 {
+				return frame.Usagef("--threads and --digits must be 1 or more, and times not negative")
+			}
+			fmt.Fprintln(command.OutOrStdout(), "computing on", threads)
+			start(command)
+			return nil
+		}
+		return command
+	}
+	web := &cobra.Command{Use: "web", Short: "Serve web pages", Args: frame.NoArguments, RunE: func(command *cobra.Command, _ []string) error {
+		if workers < 1 {
+			return frame.Usagef("--threads must be 1 or more")
+		}
+		runtime.GOMAXPROCS(workers)
+		return server.Serve(command.Context(), listen, command.OutOrStdout())
+	}}
+	web.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve on")
+	web.Flags().StringVar(&server.Next, "next", "", "`URL` to call before each answer")
+	web.Flags().IntVar(&server.Size, "size", server.Size, "`BYTES` of the page")
+	web.Flags().IntVar(&workers, "threads", runtime.NumCPU(), "`NUMBER` of threads that compute at the same time")
+	batch := computes(&cobra.Command{Use: "batch", Short: "Compute on several threads"}, func(command *cobra.Command) {
+		workload.Batch(command.Context(), threads, command.OutOrStdout())
+	})
+	cycles := computes(&cobra.Command{Use: "cycles", Short: "Compute on several threads, and sleep, in turns"}, func(command *cobra.Command) {
+		workload.Cycles(command.Context(), threads, compute, rest, command.OutOrStdout())
+	})
+	cycles.Flags().DurationVar(&compute, "compute", 200*time.Millisecond, "`TIME` to compute")
+	cycles.Flags().DurationVar(&rest, "sleep", 2*time.Second, "`TIME` to sleep")
+	demand := computes(&cobra.Command{Use: "demand", Short: "Compute for a random time in each period of 100 ms"}, func(command *cobra.Command) {
+		workload.Demand(command.Context(), threads, compute, trace.DefaultPeriod, rand.New(rand.NewPCG(seed, 0)), command.OutOrStdout())
+	})
+	demand.Flags().DurationVar(&compute, "compute", 10*time.Millisecond, "mean `TIME` to compute, all threads together")
+	demand.Flags().Uint64Var(&seed, "seed", 0, "`SEED` of the amounts")
+	pi := computes(&cobra.Command{Use: "pi", Short: "Compute digits of pi"}, func(command *cobra.Command) {
+		workload.TimePi(command.Context(), digits, threads, command.OutOrStdout())
+	})
+	pi.Flags().IntVar(&digits, "digits", 1000, "`NUMBER` of digits")
+	command := &cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true}
+	command.AddCommand(web, batch, cycles, demand, pi, newRequests())
+	return command
+}
+
+// newRequests returns the command that sends requests to a server, as experiments do, and logs
+// them.
+func newRequests() *cobra.Command {
+	var cpu time.Duration
+	var plan load.Plan
+	command := &cobra.Command{Use: "requests URL", Short: "Send requests, and print the start and the end of each as CSV, for 'pinfold why --requests'",
+		RunE: func(command *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return frame.Usagef("%s needs the URL of a server", command.CommandPath())
+			}
+			if cpu < 0 {
+				return frame.Usagef("a CPU time of %v: it must be 0 or more", cpu)
+			}
+			if err := plan.Check(); err != nil {
+				return frame.Usagef("%w", err)
+			}
+			return sendRequests(command, args[0], cpu, plan)
+		}}
+	flags := command.Flags()
+	flags.IntVar(&plan.Batch, "batch", 4, "`NUMBER` of requests sent at once")
+	flags.DurationVar(&plan.Every, "every", 503*time.Millisecond, "`TIME` from one batch to the next")
+	flags.DurationVar(&plan.Duration, "duration", 20*time.Second, "`TIME` in which batches are sent")
+	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "`TIME` that a request may take")
+	flags.DurationVar(&cpu, "cpu", 0, "CPU `TIME` that each request asks for with ?cpu=")
+	return command
+}
+
+// sendRequests sends requests to a URL, to which it adds the CPU time of each, and prints them.
+func sendRequests(command *cobra.Command, to string, cpu time.Duration, plan load.Plan) error {
+	address, err := url.Parse(to)
+	if err != nil {
+		return frame.Usagef("%w", err)
+	}
+	if cpu > 0 {
+		query := address.Query()
+		query.Set("cpu", cpu.String())
+		address.RawQuery = query.Encode()
+	}
+	sender, err := load.NewHTTP(address.String())
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	result, err := load.Run(command.Context(), plan, sender.Send)
+	messages := command.ErrOrStderr()
+	fmt.Fprintf(messages, "%d requests, %d failed, mean latency %v\n", result.Sent, result.Failed(), result.Mean().Round(time.Microsecond))
+	for _, failure := range slices.Sorted(maps.Keys(result.Failures)) {
+		fmt.Fprintf(messages, "%d times: %s\n", result.Failures[failure], failure)
+	}
+	if err == nil && len(result.Answered) == 0 {
+		err = fmt.Errorf("%s answered no request successfully", to)
+	}
+	return errors.Join(result.WriteRequests(command.OutOrStdout()), err)
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/cmd/pinfold-local/internal/component"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/report/terminal/terminaltest"
+)
+
+func runHere(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	var out, messages bytes.Buffer
+	err = frame.Run(t.Context(), newRoot(), args, strings.NewReader(""), &out, &messages)
+	return out.String(), messages.String(), err
+}
+
+// If up gets further than a test expects, the components and the supervisor that it starts are this
+// test program, which exits at once.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == component.Word || os.Args[1] == "up") {
+		os.Exit(1)
+	}
+	frametest.Main(m, "pinfold-local", main)
+}
+
+func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
+
+func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
+
+func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
+
+func TestMistakesAreExplained(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("odd.json", []byte(`{"cpus":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args   string
+		want   string
+		status int
+	}{
+		{"fly", `unknown command "fly"`, 2},
+		{"up now", `"now" is one argument too many`, 2},
+		{"up --wings", "unknown flag: --wings\nsee 'pinfold-local up --help'", 2},
+		{"up --nodes zx-81", `"zx-81" is neither a name (amd-256, intel-104)`, 2},
+		{"up --nodes intel-104=many", "the count is not a number", 2},
+		{"up --machine odd.json=-1", "the count is not a number", 2},
+		{"up --kubernetes 1.33", "--kubernetes: version 1.33 of Kubernetes is not supported: 1.34, 1.35, 1.36, 1.37 are", 2},
+		{"up --kubernetes latest", `"latest" is not a minor version of Kubernetes: use one of 1.34, 1.35, 1.36, 1.37`, 2},
+		{"up --detach --kubernetes 1.34.2", `"1.34.2" is not a minor version of Kubernetes`, 2},
+		{"up --node --kubernetes 1.36", "the kubelet of a real node is 1.37 and must not be newer", 2},
+		{"up --machine absent.json", "absent.json: no such file", 1},
+		{"up --machine odd.json", "odd.json", 1},
+		{"up --scheduler-config absent.yaml", "absent.yaml: no such file", 1},
+		{"up --detach --nodes bogus", `"bogus" is neither a name (amd-256, intel-104)`, 2},
+		{"up --detach --machine absent.json", "absent.json: no such file", 1},
+		{"up --detach --scheduler-config absent.yaml", "absent.yaml: no such file", 1},
+		{"status", "no local cluster is running in .pinfold", 1},
+		{"status -o xml", "must be text or json", 2},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			_, _, err := runHere(t, strings.Fields(test.args)...)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+			if status := frame.ExitStatus(err); status != test.status {
+				t.Errorf("exit status %d, want %d", status, test.status)
+			}
+			if _, err := os.Stat(defaultDir); !os.IsNotExist(err) {
+				t.Errorf("a data directory was left behind: %v", err)
+			}
+		})
+	}
+}
+
+func TestDownWithoutCluster(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cluster")
+	_, stderr, err := runHere(t, "down", "--data-dir", dir)
+	if err != nil || !strings.Contains(stderr, "no local cluster is running in "+dir) {
+		t.Errorf("down: %v, %q", err, stderr)
+	}
+}
+
+// TestForeignDirectoryIsNotChanged checks that up rejects a directory with other files.
+func TestForeignDirectoryIsNotChanged(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--detach"}} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := runHere(t, append([]string{"up", "--data-dir", dir}, flags...)...)
+		if err == nil || !strings.Contains(err.Error(), `contains "thesis.txt" and was not made by pinfold-local`) {
+			t.Errorf("up %q: error %v", flags, err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) != 1 {
+			t.Errorf("up %q: the directory contains %v (%v), want one file", flags, entries, err)
+		}
+	}
+}
+
+// TestDemoFitsTheTerminal checks width and colour of the demo's maps.
+func TestDemoFitsTheTerminal(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	for name, colour := range map[string]bool{"dumb": false, "xterm": true} {
+		t.Setenv("TERM", name)
+		tty := terminaltest.Open(t, 120)
+		if got := demoOutput(tty, frame.NewProgress(tty)).Map; got.Width != 120 || got.Colour != colour {
+			t.Errorf("TERM=%s: maps with %+v, want 120 columns, colour %t", name, got, colour)
+		}
+	}
+	if got := demoOutput(&bytes.Buffer{}, frame.NewProgress(io.Discard)).Map; got.Width != 0 || got.Colour {
+		t.Errorf("a pipe: maps with %+v, want no width and no colour", got)
+	}
+}
+
+func TestHelpListsTheCommands(t *testing.T) {
+	stdout, _, err := runHere(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"up", "down", "status", "demo"} {
+		if !strings.Contains(stdout, "\n  "+command+" ") {
+			t.Errorf("help does not list %s:\n%s", command, stdout)
+		}
+	}
+}
+
+func TestNodeGroups(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "My Machine_2.json")
+	text, err := topology.Shape{CoresPerLLC: 3}.MustBuild().MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	groups, err := nodeGroups([]string{"amd-256=2", "cores:2,threads:2", "amd-256"}, []string{file + "=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, node := range simnode.Nodes(groups) {
+		got = append(got, node.Name)
+	}
+	want := "amd-256-0 amd-256-1 p1n1l1c2t2-0 amd-256-2 my-machine-2-0"
+	if strings.Join(got, " ") != want {
+		t.Errorf("nodes %v, want %s", got, want)
+	}
+	if cpus := len(groups[3].Machine.CPUs); cpus != 3 {
+		t.Errorf("the machine of the file has %d CPUs, want 3", cpus)
+	}
+}
+
+func TestNodeNames(t *testing.T) {
+	for path, want := range map[string]string{
+		"x.json":                           "x",
+		"/a/b/Epyc 7H12 (NPS4).json":       "epyc-7h12-nps4",
+		"...json":                          "machine",
+		strings.Repeat("long-", 20) + ".x": strings.TrimSuffix(strings.Repeat("long-", 10), "-"),
+	} {
+		if got := nodeName(path); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestContradictions checks that up rejects flags that do not go together.
+func TestContradictions(t *testing.T) {
+	for flags, says := range map[string]string{
+		"--agent-flag=--burst-policy=auto":        "--agent-flag is for the agent of a real node: add --node",
+		"--images=bin/images":                     "--images is for the containers of a real node: add --node",
+		"--stock --nodes=intel-104":               "which --stock leaves out: use --node",
+		"--stock --scheduler-config=c.yaml":       "configure Pinfold, which --stock leaves out",
+		"--stock --node --agent-flag=--period=1s": "configure Pinfold, which --stock leaves out",
+	} {
+		_, _, err := runHere(t, append([]string{"up", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("up %s: %v, want %q", flags, err, says)
+		}
+	}
+}
+
+func TestDetachedSupervisorGetsAllFlags(t *testing.T) {
+	given := newUp()
+	err := given.ParseFlags([]string{"--data-dir=d", "--kubeconfig=k", "--scheduler-config=s", "--keep-data", "--nodes=host", "--nodes=amd-256=2",
+		"--machine=m.json=3", "--detach", "--node", "--node-binaries=b", "--agent-flag=--burst-policy=auto", "--agent-flag=-v=2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err := supervisorCommand(given.Flags(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := newUp()
+	if err := up.ParseFlags(command.Args[2:]); err != nil || command.Args[1] != "up" {
+		t.Fatalf("%v: %v", command.Args, err)
+	}
+	for flag, want := range map[string]string{
+		"data-dir": "d", "kubeconfig": "k", "scheduler-config": "s", "keep-data": "true",
+		"nodes": "[host,amd-256=2]", "machine": "[m.json=3]", "detach": "false",
+		"node": "true", "node-binaries": "b", "agent-flag": "[--burst-policy=auto,-v=2]",
+	} {
+		if got := up.Flag(flag).Value.String(); got != want {
+			t.Errorf("--%s is %q, want %q", flag, got, want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/lab/localcluster"
+)
+
+func newStatus() *cobra.Command {
+	var dir string
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show the components of a running cluster",
+		Args:  frame.NoArguments,
+	}
+	addDirFlag(command, &dir)
+	output := frame.OutputFlag(command)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		state, err := localcluster.ReadState(dir)
+		switch {
+		case err != nil:
+			return err
+		case *output == frame.JSON:
+			return frame.PrintJSON(command.OutOrStdout(), state)
+		}
+		return writeText(command.OutOrStdout(), state)
+	}
+	return command
+}
+
+func writeText(out io.Writer, state localcluster.State) error {
+	condition := "ready"
+	if !state.Ready {
+		condition = "starting: " + state.Step
+	}
+	fmt.Fprintf(out, "server      %s (%s)\nkubernetes  %s\nkubeconfig  %s\nsupervisor  process %d\n\n",
+		state.Server, condition, state.Kubernetes, state.Kubeconfig, state.Supervisor)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tRESTARTS\tUP")
+	for _, c := range state.Components {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%v\n", c.Name, c.State, c.PID, c.Restarts,
+			time.Since(c.Started).Round(time.Second))
+	}
+	return table.Flush()
+}
