@@ -291,9 +291,8 @@ func (e *engine) decide() {
 	}
 	e.dedup.Clear("hold")
 	e.logForeign(decision.Foreign)
-	_ = e.kernel.tellSystemd(nil, decision.Raised) // what it could not be told before
-	result := decision.Execute(writer{e.kernel, decision.Raised})
-	e.dedup.WarnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", e.kernel.systemdErr)
+	e.kernel.units.setRaised(decision.Raised)
+	result := decision.Execute(e.kernel)
 	e.logResult(result)
 	e.status = e.control.Applied(result)
 	if groups := e.meters.set(e.status.Limited()); e.sampler != nil {

@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -18,7 +17,6 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
-	"pinfold.dev/pinfold/linux/systemd"
 )
 
 // kernel is the kernel's interface on this machine.
@@ -27,11 +25,7 @@ type kernel struct {
 	groups *cgroup.FS
 	naming kubepods.Naming // zero until findNaming succeeds
 	online string          // what the machine was read with: online CPUs and NUMA nodes
-
-	systemd       *systemd.Units           // nil while there is no connection
-	untold        map[string]cgroup.Wanted // settings that systemd does not know yet, by group
-	systemdErr    error                    // of the last attempt to tell it
-	systemdFailed time.Time                // when that attempt failed
+	units  *units
 }
 
 func openKernel(root string) (*kernel, error) {
@@ -40,7 +34,7 @@ func openKernel(root string) (*kernel, error) {
 		return nil, err
 	}
 	groups.KeepOpen() // every round reads the same files
-	return &kernel{root: root, groups: groups}, nil
+	return &kernel{root: root, groups: groups, units: newUnits(root, groups)}, nil
 }
 
 // machine returns the machine's topology and notes about damage, or nil if its CPUs and NUMA nodes

@@ -70,6 +70,7 @@ func Run(ctx context.Context, o Options) error {
 		{"ticks", o.SampleInterval > 0 || o.Batch.Threshold > 0, e.tickLoop},
 		{"load", true, e.sampleLoad},
 		{"runtime", true, e.serveRuntime},
+		{"systemd", true, func(ctx context.Context) { k.units.run(ctx, e.dedup, e.requestRound) }},
 		{"new pods", true, e.watchGroups},
 		{"weight", true, e.keepWeight},
 		{"batch scheduler", true, e.batchScheduler.Run},
@@ -92,6 +93,8 @@ func Run(ctx context.Context, o Options) error {
 //	load             while it reads the CPU time of containers with core sets
 //	runtime, new pods  while they read one pod's cgroups, decide and write: a container waits for it
 //	weight           while it reads and writes the weight of the agent's own pod
+//	systemd          never. It has a lock of its own, not held during calls; those who write a group
+//	                 wait for the end of a call about it, for at most callLimit
 //	batch scheduler, publishing  to copy values
 //
 // The meters, the delays and the batch scheduler have locks of their own, which are taken after

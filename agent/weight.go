@@ -61,7 +61,7 @@ func (k *kernel) raiseWeight(own string) error {
 	pod, least := path.Dir(own), kubepods.PodWeight(version, ownShares)
 	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true, Idle: true})
 	if err == nil && s.Weight < least && !s.Idle {
-		err = writer{kernel: k}.Apply(map[string]cgroup.Wanted{pod: {Weight: &least}}).Err()
+		err = k.Apply(map[string]cgroup.Wanted{pod: {Weight: &least}}).Err()
 	}
 	if err != nil {
 		return err
