@@ -19,13 +19,13 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// kernel is the kernel's interface on this machine.
+// kernel is the kernel's interface on this machine. naming and online are used under engine.mu.
 type kernel struct {
 	root   string
 	groups *cgroup.FS
 	naming kubepods.Naming // zero until findNaming succeeds
 	online string          // what the machine was read with: online CPUs and NUMA nodes
-	units  *units
+	units  *units          // has its own lock
 }
 
 func openKernel(root string) (*kernel, error) {
@@ -143,4 +143,16 @@ func (k *kernel) locate(cgroupsPath string) (group string, where kubepods.Place,
 	}
 	where, ok = k.naming.Parse(group)
 	return group, where, ok && where.PodUID != ""
+}
+
+// bandwidth reads the bandwidth of cgroups.
+func (k *kernel) bandwidth(groups []string) map[string]cgroup.Settings {
+	present := make(map[string]cgroup.Settings, len(groups))
+	for _, group := range groups {
+		s, err := k.groups.ReadParts(group, cgroup.Parts{Bandwidth: true})
+		if err == nil { // else it has ended, or the next round reports the error
+			present[group] = s
+		}
+	}
+	return present
 }
