@@ -160,12 +160,12 @@ func TestGroupIdentity(t *testing.T) {
 // the container is throttled, its waiting does not count.
 func TestObjective(t *testing.T) {
 	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond})
-	online := n.pods()[0].DeepCopy()
+	online := n.pods.list()[0].DeepCopy()
 	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
-	n.pods = func() []*corev1.Pod { return []*corev1.Pod{online} }
+	n.pods.list = func() []*corev1.Pod { return []*corev1.Pod{online} }
 	n.round()
 	var waited, used time.Duration
-	n.pressure = func(group string) (cgroup.Pressure, error) {
+	n.usage.Pressure = func(group string) (cgroup.Pressure, error) {
 		if group != n.group {
 			return cgroup.Pressure{}, cgroup.ErrGone
 		}
@@ -202,7 +202,7 @@ func TestStarved(t *testing.T) {
 	w.t, w.config = t, n.Config
 	p := &publisher{Options: w.options().withDefaults(), engine: n.engine}
 	batch := newBatchPod("first", "100")
-	online := n.pods()
+	online := n.pods.list()
 	var used, usedByBatch time.Duration
 	status := func(cpus, batchCPUs float64, d time.Duration) corev1.NodeCondition {
 		t.Helper()
@@ -242,14 +242,14 @@ func TestStarved(t *testing.T) {
 		{"it is gone", "", "", 7, 0, time.Minute, "True"}, // so that it is not placed here again
 		{"there is CPU time", "", "", 1, 0, 11 * time.Second, "False"},
 	} {
-		n.pods = func() []*corev1.Pod { return online }
+		n.pods.list = func() []*corev1.Pod { return online }
 		if step.phase != "" {
 			pod := batch.DeepCopy()
 			run(pod, containerID('b'))
 			pod.Status.Phase = step.phase
 			other := online[2].DeepCopy()
 			other.Status.QOSClass = step.other
-			n.pods = func() []*corev1.Pod { return []*corev1.Pod{online[0], pod, other} }
+			n.pods.list = func() []*corev1.Pod { return []*corev1.Pod{online[0], pod, other} }
 		}
 		n.round()
 		if got := status(step.cpus, step.batch, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" {

@@ -21,7 +21,7 @@ import (
 
 // fullNode returns an engine on this machine's cgroups after a round with count pods, each with two
 // containers and a sandbox.
-func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*engine, []*corev1.Pod) {
+func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*agent, []*corev1.Pod) {
 	b.Helper()
 	var pods []*corev1.Pod
 	for i := range count {
@@ -47,8 +47,8 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*eng
 	b.Cleanup(k.groups.Close)
 	config.NodeName = nodeName
 	o := Options{Config: config, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
-	e := newEngine(o, k)
-	e.pods = func() []*corev1.Pod { return pods }
+	e := newAgent(o, k)
+	e.pods.list = func() []*corev1.Pod { return pods }
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: h.root})
 	e.round()
 	return e, pods
@@ -78,7 +78,7 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 	h.make(h.podGroup(arriving))
 	h.make(h.podGroup(arriving) + "/" + id)
 	round := func(pods []*corev1.Pod) {
-		e.pods = func() []*corev1.Pod { return pods }
+		e.pods.list = func() []*corev1.Pod { return pods }
 		e.round()
 	}
 	last := h.podGroup(others[len(others)-1]) + "/" + fmt.Sprintf("%064x", 3*len(others)-2)
@@ -148,6 +148,6 @@ func BenchmarkBatchTick(b *testing.B) {
 		b.Fatalf("%d online containers", online)
 	}
 	for b.Loop() {
-		e.control.Tick(control.Tick{Colocation: e.batchUsage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
+		e.control.Tick(control.Tick{Colocation: e.usage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
 	}
 }

@@ -79,12 +79,12 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		return result, err
 	}
 	c.Observe(v)
-	result = c.Restore().Execute(writer{kernel: k})
+	result = c.Restore().Execute(k)
 	var paths []string
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)
 	}
-	return result, errors.Join(errStatic, partial, k.systemdErr, result.Err(), (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
+	return result, errors.Join(errStatic, partial, k.units.flush(ctx), result.Err(), (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))
 }
 

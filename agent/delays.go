@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/schedtrace"
@@ -96,11 +98,11 @@ func (d *delays) replace(containers []node.Limited) []string {
 }
 
 // traced returns what the threads of a container have waited so far, if that is traced.
-func (e *engine) traced(group string) (waited schedtrace.Waited, known bool) {
-	if e.delays == nil {
+func (d *delays) traced(group string) (waited schedtrace.Waited, known bool) {
+	if d == nil {
 		return waited, false
 	}
-	return e.delays.monitor.Waited(group)
+	return d.monitor.Waited(group)
 }
 
 // collect sends what tracing costs.
@@ -116,18 +118,18 @@ func (d *delays) collect(out chan<- prometheus.Metric) {
 // traceAgainAfter is how long nothing is traced after it cost too much, or failed.
 const traceAgainAfter = 10 * time.Minute
 
-// traceDelays traces the delays of containers until the context ends.
-func (e *engine) traceDelays(ctx context.Context) {
+// run traces the delays of containers until the context ends.
+func (d *delays) run(ctx context.Context, log *slog.Logger, dedup *logdedup.Log) {
 	for ctx.Err() == nil {
-		err := e.delays.monitor.Run(ctx)
+		err := d.monitor.Run(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if errors.Is(err, errors.ErrUnsupported) {
-			e.Log.Warn("the delays of containers are not traced", "error", err)
+			log.Warn("the delays of containers are not traced", "error", err)
 			return
 		}
-		e.dedup.Warn("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
+		dedup.Warn("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
 		sleep.For(ctx, traceAgainAfter)
 	}
 }

@@ -40,7 +40,7 @@ func TestCoresOnThisMachine(t *testing.T) {
 	run(online, containerID('b'))
 	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
 	pods := []*corev1.Pod{batch, online}
-	begin := func(priority string) *engine {
+	begin := func(priority string) *agent {
 		t.Helper()
 		return tree.engine(priority, Options{RunDir: runDir}, func() []*corev1.Pod { return pods })
 	}
@@ -86,11 +86,11 @@ func TestCoresOnThisMachine(t *testing.T) {
 		t.Errorf("the next agent gives the cookie %x, want %x", now, first)
 	}
 	e = begin("idle")
-	known := e.pods
-	e.pods = func() []*corev1.Pod { return nil }
+	known := e.pods.list
+	e.pods.list = func() []*corev1.Pod { return nil }
 	e.round()
 	check("while the pods are not known", true, true, true)
-	e.pods = known
+	e.pods.list = known
 	e.round()
 	check("without core scheduling", false, false, false)
 	begin("core-scheduling").round()
@@ -135,7 +135,7 @@ func newGroupTree(t *testing.T) *groupTree {
 
 // engine returns an agent for the pods in these cgroups, which puts batch pods behind others by the
 // mechanisms.
-func (g *groupTree) engine(mechanisms string, o Options, pods func() []*corev1.Pod) *engine {
+func (g *groupTree) engine(mechanisms string, o Options, pods func() []*corev1.Pod) *agent {
 	g.t.Helper()
 	o.Config, o.Log = control.Config{NodeName: nodeName}, slog.New(slog.NewTextHandler(g.t.Output(), nil))
 	var err error
@@ -146,8 +146,8 @@ func (g *groupTree) engine(mechanisms string, o Options, pods func() []*corev1.P
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	e := newEngine(o.withDefaults(), k)
-	e.pods = pods
+	e := newAgent(o.withDefaults(), k)
+	e.pods.list = pods
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: g.root})
 	return e
 }

@@ -36,7 +36,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
 	pods := []*corev1.Pod{batch, online}
 
-	var e *engine
+	var e *agent
 	var stop func()
 	begin := func(priority string) {
 		t.Helper()
@@ -93,7 +93,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	await("of a process that joined", true, false, true)
 	stop()
 	begin("sched_ext")
-	gap := func() time.Duration { return e.batchScheduler.Status().Gap }
+	gap := func() time.Duration { return e.scheduler.Status().Gap }
 	for deadline := time.Now().Add(20 * time.Second); gap() == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 	}
 	await("with the next agent", true, false, true)
@@ -117,7 +117,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin("sched_ext")
-	for deadline := time.Now().Add(10 * time.Second); e.batchScheduler.Status().Lacking == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); e.scheduler.Status().Lacking == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 	}
 	e.round()
 	if c := e.status.Batch.Mechanisms; !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
@@ -160,8 +160,8 @@ func TestRescueOnThisMachine(t *testing.T) {
 	e := tree.engine("sched_ext", Options{RunDir: t.TempDir(), BatchMaxWait: 100 * time.Millisecond},
 		func() []*corev1.Pod { return []*corev1.Pod{batch, online} })
 	defer schedule(t, e)()
-	s := e.batchScheduler.Status()
-	for deadline := time.Now().Add(2 * time.Minute); s.Rescued < 2 && time.Now().Before(deadline); s = e.batchScheduler.Status() {
+	s := e.scheduler.Status()
+	for deadline := time.Now().Add(2 * time.Minute); s.Rescued < 2 && time.Now().Before(deadline); s = e.scheduler.Status() {
 		time.Sleep(100 * time.Millisecond)
 	}
 	stat, err := tree.fs.Stat(tree.pod(batch))
@@ -172,10 +172,10 @@ func TestRescueOnThisMachine(t *testing.T) {
 }
 
 // schedule runs the scheduler of an agent after a round, until stop is called.
-func schedule(t *testing.T, e *engine) (stop func()) {
+func schedule(t *testing.T, e *agent) (stop func()) {
 	e.round()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool)
-	go func() { e.batchScheduler.Run(ctx); close(ended) }()
+	go func() { e.scheduler.Run(ctx); close(ended) }()
 	return func() { cancel(); <-ended }
 }

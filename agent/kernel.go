@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -18,20 +17,15 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
-	"pinfold.dev/pinfold/linux/systemd"
 )
 
-// kernel is the kernel's interface on this machine.
+// kernel is the kernel's interface on this machine. naming and online are used under engine.mu.
 type kernel struct {
 	root   string
 	groups *cgroup.FS
 	naming kubepods.Naming // zero until findNaming succeeds
 	online string          // what the machine was read with: online CPUs and NUMA nodes
-
-	systemd       *systemd.Units           // nil while there is no connection
-	untold        map[string]cgroup.Wanted // settings that systemd does not know yet, by group
-	systemdErr    error                    // of the last attempt to tell it
-	systemdFailed time.Time                // when that attempt failed
+	units  *units          // has its own lock
 }
 
 func openKernel(root string) (*kernel, error) {
@@ -40,7 +34,7 @@ func openKernel(root string) (*kernel, error) {
 		return nil, err
 	}
 	groups.KeepOpen() // every round reads the same files
-	return &kernel{root: root, groups: groups}, nil
+	return &kernel{root: root, groups: groups, units: newUnits(root, groups)}, nil
 }
 
 // machine returns the machine's topology and notes about damage, or nil if its CPUs and NUMA nodes
@@ -149,4 +143,16 @@ func (k *kernel) locate(cgroupsPath string) (group string, where kubepods.Place,
 	}
 	where, ok = k.naming.Parse(group)
 	return group, where, ok && where.PodUID != ""
+}
+
+// bandwidth reads the bandwidth of cgroups.
+func (k *kernel) bandwidth(groups []string) map[string]cgroup.Settings {
+	present := make(map[string]cgroup.Settings, len(groups))
+	for _, group := range groups {
+		s, err := k.groups.ReadParts(group, cgroup.Parts{Bandwidth: true})
+		if err == nil { // else it has ended, or the next round reports the error
+			present[group] = s
+		}
+	}
+	return present
 }

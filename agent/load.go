@@ -17,55 +17,56 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 )
 
-// sampleLoad passes the load of the CPUs to the state machine, until the context ends.
-func (e *engine) sampleLoad(ctx context.Context) {
-	every(ctx, e.SampleEvery, func() {
-		e.with(func(c *control.Control) {
-			if e.sample(c) {
-				e.requestRound()
-			}
-		})
-	})
+// coreSetLoad reads the load that core sets follow. Only its task uses its fields.
+type coreSetLoad struct {
+	engine *engine
+	load   map[cpuset.CPU]cpuTimes // at the last sample
+	used   map[string]groupTime    // at the last sample, by path
 }
 
-// sample reads the load, and reports whether it has changed the input for core sets.
-func (e *engine) sample(c *control.Control) bool {
-	groups := e.status.CoreSets
+// run passes the load of the CPUs to the state machine, until the context ends.
+func (l *coreSetLoad) run(ctx context.Context) {
+	every(ctx, l.engine.SampleEvery, l.sample)
+}
+
+// sample reads the load, without the engine's lock.
+func (l *coreSetLoad) sample() {
+	e := l.engine
+	var groups map[nodeplan.Ref]string
+	e.with(func(*control.Control) { groups = e.status.CoreSets })
 	if len(groups) == 0 {
-		e.load = nil
-		return false
+		l.load = nil
+		return
 	}
 	load, err := readStat(e.kernel.root)
-	e.dedup.WarnOrClear("load", "core sets do not follow the load", err)
+	e.reports.dedup.WarnOrClear("load", "core sets do not follow the load", err)
 	if err != nil {
-		return false
+		return
 	}
-	before := e.load
-	e.load = load
-	used := e.usedSince(groups)
-	if before == nil {
-		return false
+	before := l.load
+	l.load = load
+	if used := l.usedSince(groups); before != nil {
+		e.with(func(c *control.Control) { c.SetUsage(busyBetween(before, load), used) })
+		e.requestRound()
 	}
-	c.SetUsage(busyBetween(before, load), used)
-	return true
 }
 
 // usedSince returns what containers have used since the last sample.
-func (e *engine) usedSince(groups map[nodeplan.Ref]string) map[nodeplan.Ref]ledger.MilliCPU {
+func (l *coreSetLoad) usedSince(groups map[nodeplan.Ref]string) map[nodeplan.Ref]ledger.MilliCPU {
 	used := map[nodeplan.Ref]ledger.MilliCPU{}
 	times := map[string]groupTime{}
 	for ref, path := range groups {
-		stat, err := e.kernel.groups.Stat(path)
+		stat, err := l.engine.kernel.groups.Stat(path)
 		if err != nil {
 			continue // it has ended, or the next round reports the error
 		}
-		now := groupTime{stat.Usage, e.Now()}
-		if before, ok := e.used[path]; ok {
+		now := groupTime{stat.Usage, l.engine.Now()}
+		if before, ok := l.used[path]; ok {
 			used[ref] = before.until(now)
 		}
 		times[path] = now
 	}
-	e.used = times
+	l.used = times
 	return used
 }
 

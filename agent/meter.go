@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +13,9 @@ import (
 	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/internal/logdedup"
+	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -19,6 +24,7 @@ import (
 type meters struct {
 	mu      sync.Mutex
 	byGroup map[string]*meter
+	sampler *sampler.Sampler // nil until containers are sampled
 }
 
 // meter accumulates the samples of one container since its cgroup was created or the agent started.
@@ -46,12 +52,39 @@ type change struct {
 // utilizationBounds are the bounds of the histogram, as multiples of the limit.
 var utilizationBounds = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5}
 
-// set sets the containers that exist, and returns their paths.
-func (m *meters) set(limited []node.Limited) []string {
+// sampleSpacing bounds what sampling the containers of one pod costs, some 1.5% of a CPU: those of
+// a pod with more than a hundred are sampled less often than once in their period.
+const sampleSpacing = time.Millisecond
+
+// run samples until the context ends. It tries again after errors.
+func (m *meters) run(ctx context.Context, groups *cgroup.FS, o *Options, log *logdedup.Log) {
+	for ctx.Err() == nil {
+		if err := m.sample(ctx, groups, o.SampleInterval); ctx.Err() == nil {
+			log.Warn("sampler", "containers are not sampled: no quota is raised, and metrics are not updated", err)
+			sleep.For(ctx, o.RetryAfter)
+		}
+	}
+}
+
+// sample samples the usage and throttling of containers until the context ends. shortest is the
+// least time between two samples of a container.
+func (m *meters) sample(ctx context.Context, groups *cgroup.FS, shortest time.Duration) error {
+	s, err := sampler.New(groups, sampler.Options{Shortest: shortest, Spacing: sampleSpacing})
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.sampler = s
+	s.Set(slices.Sorted(maps.Keys(m.byGroup)))
+	m.mu.Unlock()
+	return s.Run(ctx, func(t *sampler.Tick) error { m.add(t.Samples); return nil })
+}
+
+// set sets the containers that exist.
+func (m *meters) set(limited []control.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := make(map[string]*meter, len(limited))
-	groups := make([]string, 0, len(limited))
 	for i := range limited {
 		group := limited[i].Path
 		one := m.byGroup[group]
@@ -60,11 +93,11 @@ func (m *meters) set(limited []node.Limited) []string {
 		}
 		one.limit = limited[i].Base
 		now[group] = one
-		groups = append(groups, group)
 	}
 	m.byGroup = now
-	slices.Sort(groups)
-	return groups
+	if m.sampler != nil {
+		m.sampler.Set(slices.Sorted(maps.Keys(now)))
+	}
 }
 
 // add adds samples. Samples of unknown containers are ignored.
@@ -133,10 +166,14 @@ func (m *meters) count(c quota.Change) {
 	}
 }
 
-// collect sends the metrics of containers that have been sampled.
-func (m *meters) collect(out chan<- prometheus.Metric, limited []node.Limited) {
+// collect sends the metrics of containers that have been sampled, and the cost of sampling.
+func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.sampler == nil {
+		return
+	}
+	collectSampler(out, m.sampler.Cost())
 	labels := containerLabels()
 	utilization := prometheus.NewDesc("pinfold_container_cpu_utilization_ratio",
 		"CPU time used in a sample, by default of one period, as a part of the limit.", labels, nil)

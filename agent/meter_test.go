@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,8 +24,9 @@ func TestMeters(t *testing.T) {
 	limit := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	present := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	var m meters
-	web := node.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
-	if d := cmp.Diff([]string{"/a", "/web"}, m.set([]node.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})); d != "" {
+	web := control.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
+	m.set([]control.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})
+	if d := cmp.Diff([]string{"/a", "/web"}, slices.Sorted(maps.Keys(m.byGroup))); d != "" {
 		t.Error(d)
 	}
 	sample := func(group string, usage time.Duration, s trace.Sample) []sampler.Sample {

@@ -15,47 +15,44 @@ import (
 
 // newRegistry returns a registry with the agent's metrics, and the observer of the rounds'
 // duration.
-func newRegistry(e *engine) (*prometheus.Registry, prometheus.Observer) {
+func newRegistry(a *agent) (*prometheus.Registry, prometheus.Observer) {
 	registry := prometheus.NewRegistry()
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_reconcile_duration_seconds",
 		Help: "Duration of a round, which checks all control groups.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)})
-	registry.MustRegister(collector{e}, duration)
-	if e.Batch.Objective > 0 {
-		registry.MustRegister(e.onlineWait)
+	registry.MustRegister(collector{a}, duration)
+	if a.Batch.Objective > 0 {
+		registry.MustRegister(a.onlineWait)
 	}
-	if e.delays != nil {
-		registry.MustRegister(e.delays.waited, e.delays.throttled)
+	if a.delays != nil {
+		registry.MustRegister(a.delays.waited, a.delays.throttled)
 	}
 	return registry, duration
 }
 
-// collector collects the metrics of an engine. Those of a container disappear when it ends.
-type collector struct{ engine *engine }
+// collector collects the metrics of an agent. Those of a container disappear when it ends.
+type collector struct{ agent *agent }
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(out chan<- prometheus.Metric) {
-	e := c.engine
-	e.mu.Lock()
-	limited, containers, s := e.status.Limited(), e.status.Containers, e.sampler
-	collectNode(out, e)
-	collectMechanisms(out, e.status.Batch.Mechanisms)
-	collectBatch(out, e)
-	e.mu.Unlock()
+	a := c.agent
+	var status control.Status
+	a.with(func(*control.Control) { status = a.status })
+	limited := status.Limited()
+	collectNode(out, a.reports.get(), a.kernel.groups)
+	collectMechanisms(out, status.Batch.Mechanisms)
+	collectBatch(out, &status.Batch, a.kernel.groups)
 	collectLimits(out, limited)
-	collectPressure(out, e.pressure, containers)
-	if e.Priority.Wants(colocation.SchedExt) {
-		collectScheduler(out, e.batchScheduler.Status())
+	collectPressure(out, a.usage.Pressure, status.Containers)
+	if a.Priority.Wants(colocation.SchedExt) {
+		collectScheduler(out, a.scheduler.Status())
 	}
-	if e.delays != nil {
-		e.delays.collect(out)
+	if a.delays != nil {
+		a.delays.collect(out)
 	}
-	if s != nil {
-		e.meters.collect(out, limited)
-		collectSampler(out, s.Cost())
-	}
+	a.meters.collect(out, limited)
 }
 
 // family sends one metric of a family, with the values of its labels.
@@ -77,8 +74,8 @@ func counter(out chan<- prometheus.Metric, name, help string, labels ...string) 
 }
 
 // collectNode sends the metrics of the node and the agent.
-func collectNode(out chan<- prometheus.Metric, e *engine) {
-	stats, s := &e.stats, &e.stats.summary
+func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
+	s := &stats.summary
 	cpus := gauge(out, "cpus", "Online CPUs that are exclusive to one pod each, and that are shared.", "kind")
 	cpus(float64(s.Exclusive.Len()), "exclusive")
 	cpus(float64(s.Shared.Len()), "shared")
@@ -127,7 +124,7 @@ func collectNode(out chan<- prometheus.Metric, e *engine) {
 		left(float64(stats.left[field]), string(field))
 	}
 	writes := counter(out, "cgroup_writes_total", "Writes to files of control groups.", "file", "result")
-	for file, n := range e.kernel.groups.Writes() {
+	for file, n := range groups.Writes() {
 		writes(float64(n.Done), string(file), "done")
 		writes(float64(n.Refused), string(file), "refused")
 	}
@@ -142,8 +139,8 @@ func collectMechanisms(out chan<- prometheus.Metric, chosen colocation.Choice) {
 }
 
 // collectBatch sends the metrics of batch pods, if they are bounded.
-func collectBatch(out chan<- prometheus.Metric, e *engine) {
-	decision := e.status.Batch.Decision
+func collectBatch(out chan<- prometheus.Metric, b *control.Batch, groups *cgroup.FS) {
+	decision := b.Decision
 	if decision.Budget == 0 {
 		return
 	}
@@ -151,7 +148,7 @@ func collectBatch(out chan<- prometheus.Metric, e *engine) {
 	gauge(out, "batch_capacity_cpus", "What the node offers to requests of batch pods, in CPUs.")(float64(decision.Capacity))
 	gauge(out, "batch_threshold_ratio", "Share of the shared CPUs that all work together should use: less than --batch-percent while "+
 		"online pods wait too long for CPUs.")(float64(decision.Threshold))
-	if stat, err := e.kernel.groups.Stat(e.status.Batch.Tier); err == nil { // else the next round reports the error
+	if stat, err := groups.Stat(b.Tier); err == nil { // else the next round reports the error
 		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
 	}
 }

@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 	n.raiseAndLower()
 	n.raise() // so that the metrics of past and present raises exist
 	// The node of this test has version 1, which measures no pressure.
-	n.pressure = func(group string) (cgroup.Pressure, error) {
+	n.usage.Pressure = func(group string) (cgroup.Pressure, error) {
 		if group == n.group {
 			return cgroup.Pressure{Total: 2500 * time.Millisecond, Recent: 0.25}, nil
 		}
@@ -42,18 +42,18 @@ func TestMetrics(t *testing.T) {
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
-	n.stats.summary.Problems = []node.Notice{{Reason: control.CannotWrite}}
-	registry, duration := newRegistry(n.engine)
+	n.reports.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
+	registry, duration := newRegistry(n.agent)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	golden.Compare(t, "testdata/metrics.prom", page.Body.String())
 }
 
-// quietNode is an engine on ordinary files and with a clock of its own. It has one container whose
+// quietNode is an agent on ordinary files and with a clock of its own. It has one container whose
 // quota may be raised, and two that were allocated the same CPU.
 type quietNode struct {
-	*engine
+	*agent
 	tree  *tree
 	group string
 	at    time.Time
@@ -83,10 +83,10 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	}
 	o := Options{Config: control.Config{NodeName: nodeName, Batch: batch}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Now: func() time.Time { return n.at }}.withDefaults()
-	n.engine = newEngine(o, k)
-	n.pods = func() []*corev1.Pod { return pods }
+	n.agent = newAgent(o, k)
+	n.pods.list = func() []*corev1.Pod { return pods }
 	n.setKubelet(control.Kubelet{CPUManagerPolicy: "none"})
-	if n.sampler, err = sampler.New(k.groups, sampler.Options{Shortest: 10 * time.Millisecond}); err != nil {
+	if n.meters.sampler, err = sampler.New(k.groups, sampler.Options{Shortest: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	n.round()

@@ -14,19 +14,22 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// watchGroups narrows the cgroup of each new pod as soon as the kubelet has made it, until the
+// newPods notices the cgroups of new pods.
+type newPods struct{ *engine }
+
+// watch narrows the cgroup of each new pod as soon as the kubelet has made it, until the
 // context ends. The sandbox is created some 100 ms later, without asking, and inherits the CPUs of
 // the pod's cgroup. Rounds alone would narrow it too late.
-func (e *engine) watchGroups(ctx context.Context) {
+func (n newPods) watch(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := e.watchTiers(ctx); ctx.Err() == nil {
-			e.dedup.Warn("watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
-			sleep.For(ctx, e.Period)
+		if err := n.watchTiers(ctx); ctx.Err() == nil {
+			n.reports.dedup.Warn("watch", "new pods are noticed a little later: the groups of pods cannot be watched", err)
+			sleep.For(ctx, n.Period)
 		}
 	}
 }
 
-func (e *engine) watchTiers(ctx context.Context) error {
+func (n newPods) watchTiers(ctx context.Context) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("make a watcher of files: %w", err)
@@ -42,32 +45,32 @@ func (e *engine) watchTiers(ctx context.Context) error {
 			return fmt.Errorf("watch the groups of pods: %w", err)
 		case event := <-watcher.Events:
 			if event.Has(fsnotify.Create) {
-				e.awaitNewPod(ctx, event.Name)
+				n.awaitNewPod(ctx, event.Name)
 			}
 		case <-again.C: // the tiers may be created or replaced later
-			tiers := e.tierDirs()
+			tiers := n.tierDirs()
 			for _, dir := range tiers {
 				if err := watcher.Add(dir); err != nil {
 					return fmt.Errorf("watch the groups of pods: %w", err)
 				}
 			}
-			if again.Reset(e.Period); len(tiers) == 0 {
-				again.Reset(e.RetryAfter)
+			if again.Reset(n.Period); len(tiers) == 0 {
+				again.Reset(n.RetryAfter)
 			}
 		}
 	}
 }
 
 // tierDirs returns the directories that contain the pods' cgroups, or nothing until they are known.
-func (e *engine) tierDirs() (dirs []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.kernel.naming.Driver == 0 {
+func (n newPods) tierDirs() (dirs []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.kernel.naming.Driver == 0 {
 		return nil
 	}
 	for _, t := range nodeplan.Tiers() {
-		if tier := e.kernel.naming.Tier(t); e.kernel.groups.Exists(tier) {
-			dirs = append(dirs, e.kernel.groups.Dir(cgroup.CPUSet, tier))
+		if tier := n.kernel.naming.Tier(t); n.kernel.groups.Exists(tier) {
+			dirs = append(dirs, n.kernel.groups.Dir(cgroup.CPUSet, tier))
 		}
 	}
 	return dirs
@@ -77,25 +80,25 @@ func (e *engine) tierDirs() (dirs []string) {
 const maxHierarchyDelay = 200 * time.Millisecond
 
 // awaitNewPod narrows a new pod's cgroup once it exists in all hierarchies.
-func (e *engine) awaitNewPod(ctx context.Context, dir string) {
-	group := e.kernel.groups.GroupAt(dir)
+func (n newPods) awaitNewPod(ctx context.Context, dir string) {
+	group := n.kernel.groups.GroupAt(dir)
 	// If it cannot be read in time, the next round narrows it.
 	_ = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, maxHierarchyDelay, true, func(context.Context) (bool, error) {
-		return e.narrowNewPod(group), nil
+		return n.narrowNewPod(group), nil
 	})
 }
 
 // narrowNewPod narrows the cgroup of a new pod. It returns false if the cgroup cannot be read yet.
-func (e *engine) narrowNewPod(group string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if where, ok := e.kernel.naming.Parse(path.Clean(group)); !ok || where.PodUID == "" || where.Container != "" {
+func (n newPods) narrowNewPod(group string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if where, ok := n.kernel.naming.Parse(path.Clean(group)); !ok || where.PodUID == "" || where.Container != "" {
 		return true // not a pod's
 	}
-	if !e.addGroup(group) {
+	if !n.addGroup(group) {
 		return false
 	}
-	e.changes++
-	e.decide()
+	n.changes++
+	n.decide()
 	return true
 }

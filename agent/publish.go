@@ -20,7 +20,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
@@ -176,9 +175,9 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 // topology returns the node's object, or nil while too little is known.
 func (p *publisher) topology() (*v1alpha2.NodeResourceTopology, error) {
 	var state nodetopology.State
-	var machine *topology.Machine
+	machine, health := p.engine.node.get()
+	state.AgentHealth = health
 	p.engine.with(func(c *control.Control) {
-		machine, state.AgentHealth = p.engine.topology, p.engine.health
 		if k := c.Kubelet(); k != nil {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs
 		}

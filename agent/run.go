@@ -11,18 +11,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/internal/logdedup"
-	"pinfold.dev/pinfold/kube/api"
 )
+
+// agent are the values that work on a node; see task for who runs what.
+type agent struct {
+	*engine
+	*rounds
+	*ticks
+}
+
+func newAgent(o Options, k *kernel) *agent {
+	e := newEngine(o, k)
+	return &agent{e, newRounds(e), newTicks(e)}
+}
 
 // Run runs the agent until the context ends. It returns an error if the agent cannot start.
 func Run(ctx context.Context, o Options) error {
@@ -37,45 +44,45 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("find the control groups: %w", err)
 	}
 	defer k.groups.Close()
-	e := newEngine(o, k)
+	a := newAgent(o, k)
 	if o.Partitioned() {
 		if err := k.groups.CheckPartitions(); err != nil {
 			return fmt.Errorf("containers cannot be cpuset partitions (--partition=%s): %w; or run the agent with --partition=none", o.Partition, err)
 		}
 	}
 	if o.Batch.Objective > 0 {
-		if err := e.batchUsage.CheckWaiting(e.delays != nil); err != nil {
+		if err := a.usage.CheckWaiting(a.delays != nil); err != nil {
 			return fmt.Errorf("the waiting of online pods cannot be measured (--batch-objective): %w", err)
 		}
 	}
-	srv, err := newServer(e)
+	srv, err := newServer(a)
 	if err != nil {
 		return err
 	}
 	if last := savedKubelet(o.RunDir); last != nil {
-		e.setKubelet(*last)
+		a.setKubelet(*last)
 	}
-	stopEvents := e.recordEvents()
+	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
-	p := &publisher{Options: o, engine: e, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
-	e.report = func(r control.Report) { p.setCondition(r.Condition) }
-	e.askKubelet, e.publishSoon = p.refresh, p.refresh
-	if err := e.watchPods(ctx); err != nil {
+	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
+	a.reports.condition, a.publishSoon, a.pods.askKubelet = p.setCondition, p.refresh, p.refresh
+	if err := watchPods(ctx, a.engine); err != nil {
 		return err
 	}
 	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address)
 
-	h := &heartbeat{Options: o, node: &p.uid, lastRound: &e.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
+	h := &heartbeat{Options: o, node: &p.uid, lastRound: &a.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
 	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{
-		{"rounds", true, func(ctx context.Context) { e.loop(ctx, srv.observe) }},
-		{"ticks", o.SampleInterval > 0 || o.Batch.Threshold > 0, e.tickLoop},
-		{"load", true, e.sampleLoad},
-		{"runtime", true, e.serveRuntime},
-		{"new pods", true, e.watchGroups},
-		{"weight", true, e.keepWeight},
-		{"batch scheduler", true, e.batchScheduler.Run},
-		{"samples", o.SampleInterval > 0, e.sampleContainers},
-		{"delays", e.delays != nil, e.traceDelays},
+		{"rounds", true, func(ctx context.Context) { a.rounds.loop(ctx, srv.observe) }},
+		{"ticks", o.SampleInterval > 0 || o.Batch.Threshold > 0, a.ticks.loop},
+		{"load", true, (&coreSetLoad{engine: a.engine}).run},
+		{"runtime", true, runtimeHandler{a.engine}.serve},
+		{"systemd", true, func(ctx context.Context) { k.units.run(ctx, a.reports.dedup, a.requestRound) }},
+		{"new pods", true, newPods{a.engine}.watch},
+		{"weight", true, func(ctx context.Context) { keepWeight(ctx, a.engine) }},
+		{"batch scheduler", true, a.scheduler.Run},
+		{"samples", o.SampleInterval > 0, func(ctx context.Context) { a.meters.run(ctx, k.groups, &o, a.reports.dedup) }},
+		{"delays", a.delays != nil, func(ctx context.Context) { a.delays.run(ctx, o.Log, a.reports.dedup) }},
 		{"publishing", true, p.loop},
 		{"heartbeat", o.LeaseNamespace != "", h.loop},
 	})
@@ -93,6 +100,8 @@ func Run(ctx context.Context, o Options) error {
 //	load             while it reads the CPU time of containers with core sets
 //	runtime, new pods  while they read one pod's cgroups, decide and write: a container waits for it
 //	weight           while it reads and writes the weight of the agent's own pod
+//	systemd          never. It has a lock of its own, not held during calls; those who write a group
+//	                 wait for the end of a call about it, for at most callLimit
 //	batch scheduler, publishing  to copy values
 //
 // The meters, the delays and the batch scheduler have locks of their own, which are taken after
@@ -118,7 +127,7 @@ func runTasks(ctx context.Context, serve func(context.Context) error, tasks []ta
 
 // watchPods watches the pods of the node. It does not wait for the first list, because the API
 // server may be down.
-func (e *engine) watchPods(ctx context.Context) error {
+func watchPods(ctx context.Context, e *engine) error {
 	factory := informers.NewSharedInformerFactoryWithOptions(e.Client, 0,
 		informers.WithTransform(trimPod),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = onNode(e.NodeName) }))
@@ -137,11 +146,11 @@ func (e *engine) watchPods(ctx context.Context) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-		e.dedup.Warn("pods", "the pods of this node cannot be watched; using the last known ones", err)
+		e.reports.dedup.Warn("pods", "the pods of this node cannot be watched; using the last known ones", err)
 	}); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
-	e.with(func(*control.Control) { e.pods = func() []*corev1.Pod { return listPods(informer) } })
+	e.with(func(*control.Control) { e.pods.list = func() []*corev1.Pod { return listPods(informer) } })
 	factory.Start(ctx.Done())
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
@@ -181,27 +190,4 @@ func trimPod(object any) (any, error) {
 		pod.Spec.Volumes = nil
 	}
 	return object, nil
-}
-
-// maxEvent is the length after which the message of an event is cut, in bytes. A message may name
-// every container of a pod.
-const maxEvent = 1024
-
-// recordEvents lets the engine create events on the pods and the node that notices are about.
-func (e *engine) recordEvents() (stop func()) {
-	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: e.Client.CoreV1().Events("")})
-	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "pinfold-agent", Host: e.NodeName})
-	// kubectl finds the events of a node by its name in place of the UID, as the kubelet writes
-	// them.
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.NodeName, UID: types.UID(e.NodeName)}
-	e.events = func(n node.Notice) {
-		message := api.Shorten(n.Message, maxEvent)
-		if n.Pod != nil {
-			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, message)
-		} else {
-			recorder.Event(about, corev1.EventTypeWarning, n.Reason, message)
-		}
-	}
-	return broadcaster.Shutdown
 }

@@ -12,7 +12,6 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nri"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // runtimeHandler answers the container runtime's NRI requests. It never rejects a container:
@@ -66,8 +65,8 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 		h.addGroup(c.CgroupsPath)
 		h.decide()
 		h.separate() // what the container starts inherits the cookie
-		if !h.stats.holding {
-			h.batchScheduler.TurnOverStarting(h.status.Batch.Pods)
+		if h.status.Hold == "" {
+			h.scheduler.TurnOverStarting(h.status.Batch.Pods)
 		}
 		h.requestRound()
 	})
@@ -97,14 +96,6 @@ func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container)
 	})
 }
 
-// update calls f under the lock, and makes a round that is reading cgroups meanwhile start again.
-func (e *engine) update(f func()) {
-	e.with(func(*control.Control) {
-		e.changes++
-		f()
-	})
-}
-
 // awaitPod waits for a short time until the pod is known.
 func (h runtimeHandler) awaitPod(ctx context.Context, pod nri.Pod) {
 	h.with(func(c *control.Control) {
@@ -120,60 +111,43 @@ func (h runtimeHandler) awaitPod(ctx context.Context, pod nri.Pod) {
 func (h runtimeHandler) knows(id ledger.PodID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	pods := h.pods()
+	pods := h.pods.list()
 	if pods != nil {
 		h.control.SetPods(pods)
 	}
 	return pods == nil || h.control.Pods.Of(id) != nil
 }
 
-// addGroup reads a new cgroup of a pod or container and passes it to the state machine. It reports
-// whether the cgroup could be read. mu must be locked.
-func (e *engine) addGroup(cgroupsPath string) bool {
-	group, where, ok := e.kernel.locate(cgroupsPath)
-	if !ok {
-		return false
-	}
-	settings, err := e.kernel.groups.ReadParts(group, cgroup.Parts{CPUs: true, Bandwidth: true,
-		Idle: where.Container == "", Partition: e.Partitioned()})
-	if err != nil {
-		return false // the next round reads it or reports the error
-	}
-	e.control.AddGroup(group, where, settings)
-	return true
-}
-
 // withoutNRI is the warning while the container runtime is not connected.
 const withoutNRI = "the container runtime is not connected by NRI, the reconcile loop alone enforces: " +
 	"containers get their CPUs a little after they start"
 
-// serveRuntime answers the container runtime until the context ends.
-func (e *engine) serveRuntime(ctx context.Context) {
-	if e.Socket == "" {
-		e.Log.Warn(withoutNRI + ", because no socket is named")
+// serve answers the container runtime until the context ends.
+func (h runtimeHandler) serve(ctx context.Context) {
+	if h.Socket == "" {
+		h.Log.Warn(withoutNRI + ", because no socket is named")
 		return
 	}
-	e.Runtime(ctx, nri.Options{Socket: e.Socket, Logger: e.Log, OnState: e.setRuntimeState, OnConflict: e.reportConflict}, runtimeHandler{e})
+	h.Runtime(ctx, nri.Options{Socket: h.Socket, Logger: h.Log, OnState: h.setState, OnConflict: h.reportConflict}, h)
 }
 
-// setRuntimeState records whether the runtime is connected.
-func (e *engine) setRuntimeState(s nri.State) {
-	if s.Connected {
-		e.dedup.Clear("runtime")
-	} else if s.Err != nil {
-		e.dedup.Warn("runtime", withoutNRI, s.Err)
+// setState records whether the runtime is connected.
+func (h runtimeHandler) setState(state nri.State) {
+	if state.Connected {
+		h.reports.dedup.Clear("runtime")
+	} else if state.Err != nil {
+		h.reports.dedup.Warn("runtime", withoutNRI, state.Err)
 	}
-	e.with(func(*control.Control) { e.stats.connected = s.Connected })
+	h.reports.update(func(s *stats) { s.connected = state.Connected })
 }
 
 // reportConflict reports that another NRI plugin sets a container too. It does not wait for the
 // lock, which the handler of the same request may hold.
-func (e *engine) reportConflict(conflict nri.Conflict) {
-	go e.with(func(c *control.Control) {
-		e.stats.nriConflicts++
-		if n := c.Pods.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); e.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
-			e.Log.Warn(n.Message, "reason", n.Reason)
-			e.events(n)
+func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
+	h.reports.update(func(s *stats) { s.nriConflicts++ })
+	go h.with(func(c *control.Control) {
+		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
+			h.reports.warn(n)
 		}
 	})
 }

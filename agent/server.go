@@ -21,8 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
-
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // server serves metrics and health checks.
@@ -36,36 +34,36 @@ type server struct {
 	reload func(context.Context)
 }
 
-// newServer listens at the address in the engine's options, if any.
-func newServer(e *engine) (*server, error) {
-	registry, duration := newRegistry(e)
+// newServer listens at the address in the agent's options, if any.
+func newServer(a *agent) (*server, error) {
+	registry, duration := newRegistry(a)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}, address: "not served"}
-	if e.Listen == "" {
+	if a.Listen == "" {
 		return s, nil
 	}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	s.http = &http.Server{ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug)}
-	if e.Secure != nil {
+	s.http = &http.Server{ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug)}
+	if a.Secure != nil {
 		var err error
-		if metrics, err = e.Secure.authorized(metrics); err != nil {
+		if metrics, err = a.Secure.authorized(metrics); err != nil {
 			return nil, err
 		}
-		if s.http.TLSConfig, s.reload, err = e.Secure.tlsConfig(); err != nil {
+		if s.http.TLSConfig, s.reload, err = a.Secure.tlsConfig(); err != nil {
 			return nil, err
 		}
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, e.alive()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, e.ready()) })
-	listener, err := net.Listen("tcp", e.Listen)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.alive()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.reports.ready()) })
+	listener, err := net.Listen("tcp", a.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w; --listen names another address", err)
 	}
 	s.http.Handler, s.listener, s.address = mux, listener, listener.Addr().String()
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && e.Secure == nil && !at.IP.IsLoopback() {
-		e.Log.Warn("everybody who reaches this node can read the metrics, which name its pods: serve them with --metrics-secure", "listen", e.Listen)
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && a.Secure == nil && !at.IP.IsLoopback() {
+		a.Log.Warn("everybody who reaches this node can read the metrics, which name its pods: serve them with --metrics-secure", "listen", a.Listen)
 	}
 	return s, nil
 }
@@ -94,28 +92,6 @@ func writeHealth(w http.ResponseWriter, err error) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
-}
-
-// alive returns an error if no round has ended for several periods. Rounds that fail count, because
-// restarting the agent would not help.
-func (e *engine) alive() error {
-	if since := e.Now().Sub(time.Unix(0, e.lastLoop.Load())); since > 3*e.Period+time.Minute {
-		return fmt.Errorf("the last round ended %v ago", since.Round(time.Second))
-	}
-	return nil
-}
-
-// ready returns an error while decisions are not enforced.
-func (e *engine) ready() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.stats.rounds == 0:
-		return errors.New("no round has been done yet")
-	case e.stats.holding:
-		return errors.New("nothing is changed for now: see the log or the node's condition " + string(nodetopology.BindingCondition))
-	}
-	return nil
 }
 
 // Secure serves metrics over TLS, to clients that the API server allows the verb get on the path

@@ -3,102 +3,313 @@ package agent
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/systemd"
 )
 
-// Decisions wait no longer than systemdTimeout for systemd, which answers nothing while it reloads.
-// After an error they do not wait for it until systemdPause has passed.
+// callLimit is how long a decision about a group waits for a call about its unit to end, from the
+// begin of the call. After as long the call is reported; systemd answers nothing while it reloads.
+const callLimit = 500 * time.Millisecond
+
+// Calls that have failed are repeated after minPause, then after twice as long, up to maxPause.
 const (
-	systemdTimeout = 500 * time.Millisecond
-	systemdPause   = 2 * time.Second
+	minPause = time.Second
+	maxPause = 30 * time.Second
 )
 
-// writer writes settings after it has told systemd of them. It is a [control.Kernel].
-type writer struct {
-	*kernel
-	raised []string // the groups that have a raised quota
-}
+// flushLimit is how long [Cleanup] waits for systemd.
+const flushLimit = 10 * time.Second
 
-// Apply implements [control.Kernel]. The error of telling systemd is in systemdErr.
-func (w writer) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
-	_ = w.tellSystemd(wanted, w.raised)
-	return w.groups.Apply(wanted)
+// Apply implements [control.Kernel]: it writes settings, after which systemd is told of them. It
+// waits for systemd only if a call about one of the groups is unanswered.
+func (k *kernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
+	if k.naming.Driver != kubepods.Systemd {
+		return k.groups.Apply(wanted)
+	}
+	k.units.hold(wanted)
+	defer k.units.release(wanted)
+	return k.groups.Apply(wanted)
 }
 
 // Effective implements [control.Kernel].
-func (w writer) Effective(group string) (cpuset.Set, error) { return w.groups.Effective(group) }
+func (k *kernel) Effective(group string) (cpuset.Set, error) { return k.groups.Effective(group) }
 
-// tellSystemd makes systemd set what is about to be written, if it manages the groups: otherwise it
-// would undo that when it is reloaded. Raised quotas last for less than a second and are left out.
-// What could not be told is told later. The error is that of the last attempt.
-func (k *kernel) tellSystemd(wanted map[string]cgroup.Wanted, raised []string) error {
-	if k.naming.Driver != kubepods.Systemd {
-		return nil
+// units tells systemd the settings of the groups that it manages: it would undo them when a unit
+// starts after it was reloaded. The files are written first; the task [units.run] then tells
+// systemd, unit by unit, the last settings that were written.
+//
+// When systemd accepts a call it writes the files itself, with the values in the call. So a call
+// that is late could undo a newer decision, and give a CPU to two pods. Therefore
+//
+//   - at most one call is unanswered at any time, and it is never abandoned while the connection
+//     lives: systemd would still carry it out, perhaps after a later call by another connection;
+//   - a decision waits for the call about a group before it changes this group, at most callLimit,
+//     and no call about the group begins until its files are written;
+//   - if the call lasts longer, the next one has the same unit's new settings, and a round checks
+//     the files.
+//
+// So old settings are in force, after a reload, until the task has told systemd the last ones: for
+// some milliseconds, unless systemd hangs or fails. After a call that lasts longer than callLimit
+// they are for one more call. What could not be told when the agent ends is restored by a round
+// when systemd has undone it.
+type units struct {
+	root   string
+	groups *cgroup.FS
+	wake   chan struct{}
+	// connection belongs to the task. It is nil while there is none.
+	connection *systemd.Units
+	connecting attempts
+
+	mu      sync.Mutex
+	untold  map[string]*untold       // by group
+	writing map[string]cgroup.Wanted // no call about these groups begins
+	raised  []string                 // nor about these, whose quota is raised: systemd would lower it
+	call    *call                    // nil if none is unanswered
+	last    string                   // the group of the last call
+}
+
+// untold are the settings of a unit that systemd has not accepted yet.
+type untold struct {
+	cgroup.Wanted
+	changed bool // since the present call began
+	attempts
+}
+
+// call is a call about the unit of a group.
+type call struct {
+	group string
+	until time.Time // when decisions stop waiting for it
+	ended chan struct{}
+}
+
+// attempts are the failed attempts to do something.
+type attempts struct {
+	err   error // of the last one
+	pause time.Duration
+	next  time.Time
+}
+
+func (a *attempts) fail(err error) {
+	a.err, a.pause = err, min(max(2*a.pause, minPause), maxPause)
+	a.next = time.Now().Add(a.pause)
+}
+
+func newUnits(root string, groups *cgroup.FS) *units {
+	return &units{root: root, groups: groups, wake: make(chan struct{}, 1), untold: map[string]*untold{}}
+}
+
+// hold waits for a call about one of the groups, whose files are about to be written, and lets none
+// begin until release.
+func (u *units) hold(wanted map[string]cgroup.Wanted) {
+	u.mu.Lock()
+	u.writing = wanted
+	c := u.call
+	u.mu.Unlock()
+	if c == nil {
+		return
 	}
+	if _, changes := wanted[c.group]; changes {
+		select {
+		case <-c.ended:
+		case <-time.After(time.Until(c.until)):
+		}
+	}
+}
+
+// setRaised sets the groups whose quota is raised. That lasts for less than a second, so systemd is
+// not told of it.
+func (u *units) setRaised(groups []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.raised = groups
+}
+
+// release adds settings that were written to what systemd must be told.
+func (u *units) release(wanted map[string]cgroup.Wanted) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.writing = nil
 	for group, w := range wanted {
-		if slices.Contains(raised, group) {
+		if slices.Contains(u.raised, group) {
 			w.Quota, w.Period = nil, nil
 		}
-		k.addUntold(group, w)
+		u.add(group, w)
 	}
-	maps.DeleteFunc(k.untold, func(group string, _ cgroup.Wanted) bool { return !k.groups.Exists(group) })
-	switch {
-	case len(k.untold) == 0:
-		k.systemdErr = nil
-	case k.systemdErr == nil || time.Since(k.systemdFailed) > systemdPause:
-		if k.systemdErr = k.setUnits(); k.systemdErr != nil {
-			k.systemdFailed = time.Now()
-		} else {
-			k.untold = nil
-		}
-	}
-	return k.systemdErr
+	maps.DeleteFunc(u.untold, func(group string, _ *untold) bool { return !u.groups.Exists(group) })
+	signal(u.wake)
 }
 
-// setUnits tells systemd what it has not been told.
-func (k *kernel) setUnits() (err error) {
-	if k.systemd != nil && !k.systemd.Connected() { // it has executed itself again
-		k.systemd.Close()
-		k.systemd = nil
-	}
-	if k.systemd == nil {
-		if k.systemd, err = systemd.Connect(context.Background(), k.root); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
-	defer cancel()
-	return k.systemd.Set(ctx, k.untold)
-}
-
-// addUntold adds settings that systemd must be told of. systemd needs quota and period together,
-// and weights in the unit of version 2 (cgroup_cpu_weight_to_shares in src/core/cgroup.c of systemd
+// add adds settings that systemd must be told of. systemd needs quota and period together, and
+// weights in the unit of version 2 (cgroup_cpu_weight_to_shares in src/core/cgroup.c of systemd
 // 257).
-func (k *kernel) addUntold(group string, w cgroup.Wanted) {
+func (u *units) add(group string, w cgroup.Wanted) {
 	if w.CPUs == nil && w.Quota == nil && w.Period == nil && w.Weight == nil && w.Idle == nil {
 		return
 	}
-	if w.Weight != nil && k.groups.Layout().CPU == cgroup.V1 {
+	if w.Weight != nil && u.groups.Layout().CPU == cgroup.V1 {
 		weight := max(*w.Weight*100/1024, 1)
 		w.Weight = &weight
 	}
-	all := k.untold[group]
+	all := u.untold[group]
+	if all == nil {
+		all = &untold{}
+		u.untold[group] = all
+	}
+	all.changed = true
 	all.CPUs, all.Quota, all.Period = cmp.Or(w.CPUs, all.CPUs), cmp.Or(w.Quota, all.Quota), cmp.Or(w.Period, all.Period)
 	all.Weight, all.Idle = cmp.Or(w.Weight, all.Weight), cmp.Or(w.Idle, all.Idle)
 	if (all.Quota == nil) != (all.Period == nil) {
-		if s, err := k.groups.ReadParts(group, cgroup.Parts{Bandwidth: true}); err == nil { // else it has ended
+		if s, err := u.groups.ReadParts(group, cgroup.Parts{Bandwidth: true}); err == nil { // else it has ended
 			all.Quota, all.Period = cmp.Or(all.Quota, &s.Quota), cmp.Or(all.Period, &s.Period)
 		}
 	}
-	if k.untold == nil {
-		k.untold = map[string]cgroup.Wanted{}
+}
+
+// run tells systemd what it must be told until the context ends, and then once more. late is called
+// after a call for which decisions may have stopped to wait.
+func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(callLimit, cancel) })()
+	warn := func(err error) {
+		log.WarnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", err)
 	}
-	k.untold[group] = all
+	for {
+		wait := u.tell(calls, func() { warn(errors.New("systemd has not answered in time")) }, late)
+		warn(u.failed())
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-u.wake:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tell tells systemd the settings of all units whose turn it is. It returns when to call it again,
+// if no settings are written until then. slow is called while a call lasts longer than callLimit,
+// and late when it has ended.
+func (u *units) tell(ctx context.Context, slow, late func()) (wait time.Duration) {
+	for {
+		group, wait := u.next()
+		if group == "" {
+			return wait
+		}
+		if wait = time.Until(u.connecting.next); wait > 0 {
+			return wait
+		}
+		timer := time.AfterFunc(callLimit, slow)
+		if err := u.connect(ctx); err != nil {
+			u.connecting.fail(err)
+		} else if c, wanted := u.begin(group); c != nil {
+			u.end(c, u.connection.Set(ctx, group, wanted))
+		}
+		if !timer.Stop() {
+			late()
+		}
+	}
+}
+
+// next returns the group whose unit is told next, or "" and the time until then. It is that of the
+// last call if its settings have changed meanwhile.
+func (u *units) next() (group string, wait time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	wait = maxPause
+	for _, group := range append([]string{u.last}, slices.Sorted(maps.Keys(u.untold))...) {
+		unit := u.untold[group]
+		if unit == nil || u.isHeld(group) {
+			continue
+		}
+		after := time.Until(unit.next)
+		if after <= 0 {
+			return group, 0
+		}
+		wait = min(wait, after)
+	}
+	return "", wait
+}
+
+func (u *units) isHeld(group string) bool {
+	_, written := u.writing[group]
+	return written || slices.Contains(u.raised, group)
+}
+
+// begin begins a call, unless the files of the group are being written.
+func (u *units) begin(group string) (*call, cgroup.Wanted) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	unit := u.untold[group]
+	if unit == nil || u.isHeld(group) {
+		return nil, cgroup.Wanted{}
+	}
+	unit.changed, u.last = false, group
+	u.call = &call{group: group, until: time.Now().Add(callLimit), ended: make(chan struct{})}
+	return u.call, unit.Wanted
+}
+
+// end ends a call. What systemd has accepted is not told again.
+func (u *units) end(c *call, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch unit := u.untold[c.group]; {
+	case unit == nil: // it has ended
+	case err != nil:
+		unit.fail(err)
+	case !unit.changed:
+		delete(u.untold, c.group)
+	default:
+		unit.attempts = attempts{}
+	}
+	u.call = nil
+	close(c.ended)
+}
+
+// connect connects to systemd, if there is no connection. systemd ends it when it executes itself
+// again.
+func (u *units) connect(ctx context.Context) (err error) {
+	if u.connection != nil && u.connection.Connected() {
+		return nil
+	}
+	if u.connection != nil {
+		u.connection.Close()
+		u.connection = nil
+	}
+	if u.connection, err = systemd.Connect(ctx, u.root); err == nil {
+		u.connecting = attempts{}
+	}
+	return err
+}
+
+// failed returns why systemd could not be told settings.
+func (u *units) failed() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.untold) == 0 {
+		return nil
+	}
+	errs := []error{u.connecting.err}
+	for _, group := range slices.Sorted(maps.Keys(u.untold)) {
+		errs = append(errs, u.untold[group].err)
+	}
+	return errors.Join(errs...)
+}
+
+// flush tells systemd all settings, once, for a program that ends.
+func (u *units) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, flushLimit)
+	defer cancel()
+	u.tell(ctx, func() {}, func() {})
+	return u.failed()
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +12,8 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// TestTellSystemd checks what is remembered for a systemd that cannot be reached, for groups of a
-// fixture without one.
-func TestTellSystemd(t *testing.T) {
+// TestUntold checks what is remembered for systemd until it can be told.
+func TestUntold(t *testing.T) {
 	tree := newTree(t)
 	group := tree.podOf("1", containerID('a'))
 	k, err := openKernel(tree.root)
@@ -21,32 +21,44 @@ func TestTellSystemd(t *testing.T) {
 		t.Fatal(err)
 	}
 	const ms = time.Millisecond
-	cpus, none, quota, period, burst := cpuset.Of(1), bandwidth.Unlimited, 50*ms, 20*ms, ms
-	if err := k.tellSystemd(map[string]cgroup.Wanted{group: {CPUs: &cpus}}, nil); err != nil || len(k.untold) != 0 {
-		t.Errorf("with the driver cgroupfs: %v, %v", err, k.untold)
+	cpus, unlimited, quota, period, burst := cpuset.Of(1), bandwidth.Unlimited, 50*ms, 20*ms, ms
+	if outcome := k.Apply(map[string]cgroup.Wanted{group: {CPUs: &cpus}}); outcome.Err() != nil || len(k.units.untold) != 0 {
+		t.Errorf("with the driver cgroupfs: %v, %v", outcome.Err(), k.units.untold)
 	}
 	k.naming = kubepods.Naming{Driver: kubepods.Systemd}
-	tell := func(w cgroup.Wanted, raised ...string) cgroup.Wanted {
+	apply := func(w cgroup.Wanted, raised ...string) cgroup.Wanted {
 		t.Helper()
-		if err := k.tellSystemd(map[string]cgroup.Wanted{group: w}, raised); err == nil && w != (cgroup.Wanted{Burst: &burst}) {
-			t.Errorf("%+v: no error", w)
+		k.units.setRaised(raised)
+		if err := k.Apply(map[string]cgroup.Wanted{group: w}).Err(); err != nil {
+			t.Error(err)
 		}
-		return k.untold[group]
+		if unit := k.units.untold[group]; unit != nil {
+			return unit.Wanted
+		}
+		return cgroup.Wanted{}
 	}
-	if got := tell(cgroup.Wanted{Burst: &burst}); got != (cgroup.Wanted{}) {
+	if got := apply(cgroup.Wanted{Burst: &burst}); got != (cgroup.Wanted{}) {
 		t.Errorf("of a burst it remembers %+v", got)
 	}
-	if got := tell(cgroup.Wanted{Quota: &quota}); *got.Quota != quota || *got.Period != 100*ms || got.Burst != nil {
+	if got := apply(cgroup.Wanted{Quota: &quota}); *got.Quota != quota || *got.Period != 100*ms || got.Burst != nil {
 		t.Errorf("of a quota it remembers %+v, want it with the period of the group", got)
 	}
-	if got := tell(cgroup.Wanted{CPUs: &cpus, Period: &period}); *got.Quota != quota || *got.Period != period || *got.CPUs != cpus {
+	if got := apply(cgroup.Wanted{CPUs: &cpus, Period: &period}); *got.Quota != quota || *got.Period != period || *got.CPUs != cpus {
 		t.Errorf("it remembers %+v, want all changes", got)
 	}
-	if got := tell(cgroup.Wanted{Quota: &none}, group); *got.Quota != quota {
+	if got := apply(cgroup.Wanted{Quota: &unlimited}, group); *got.Quota != quota {
 		t.Errorf("of a raised quota it remembers %v, want that of before", got.Quota)
 	}
-	if err := k.tellSystemd(map[string]cgroup.Wanted{"/gone": {CPUs: &cpus}}, nil); err == nil || len(k.untold) != 1 {
-		t.Errorf("after a group that has ended: %v, %v", err, k.untold)
+	if next, _ := k.units.next(); next != "" {
+		t.Errorf("systemd is told of %s, whose quota is raised", next)
+	}
+	k.units.setRaised(nil)
+	if err := k.units.flush(t.Context()); err == nil || !strings.Contains(err.Error(), "connect to systemd") {
+		t.Errorf("without a systemd: %v", err)
+	}
+	k.units.release(map[string]cgroup.Wanted{"/gone": {CPUs: &cpus}})
+	if len(k.units.untold) != 1 {
+		t.Errorf("after a group that has ended: %v", k.units.untold)
 	}
 }
 
@@ -76,10 +88,7 @@ func TestOwnWeightIsTold(t *testing.T) {
 			t.Errorf("%s has %d shares (%v), want %d", group, s.Weight, err, want)
 		}
 	}
-	if told := k.untold[pod].Weight; told == nil || *told != 25 {
-		t.Errorf("systemd will be told a weight of %v, want 25", told)
-	}
-	if k.systemdErr == nil {
-		t.Error("no error of a systemd that cannot be reached")
+	if told := k.units.untold[pod]; told == nil || *told.Weight != 25 {
+		t.Errorf("systemd will be told %+v, want a weight of 25", told)
 	}
 }

@@ -25,7 +25,7 @@ const minTierShares = 100
 
 // keepWeight keeps the agent's own weight until the context ends. Other programs overwrite it, such
 // as the kubelet at a resize.
-func (e *engine) keepWeight(ctx context.Context) {
+func keepWeight(ctx context.Context, e *engine) {
 	own, err := e.kernel.groups.Own(cgroup.CPU)
 	if err != nil {
 		e.Log.Warn("the agent keeps the CPU weight of its request", "error", err)
@@ -40,7 +40,7 @@ func (e *engine) keepWeight(ctx context.Context) {
 			}
 		})
 		if known {
-			e.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
+			e.reports.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
 			sleep.For(ctx, e.Period)
 		}
 		sleep.For(ctx, tickEvery)
@@ -61,7 +61,7 @@ func (k *kernel) raiseWeight(own string) error {
 	pod, least := path.Dir(own), kubepods.PodWeight(version, ownShares)
 	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true, Idle: true})
 	if err == nil && s.Weight < least && !s.Idle {
-		err = writer{kernel: k}.Apply(map[string]cgroup.Wanted{pod: {Weight: &least}}).Err()
+		err = k.Apply(map[string]cgroup.Wanted{pod: {Weight: &least}}).Err()
 	}
 	if err != nil {
 		return err

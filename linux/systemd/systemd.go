@@ -3,18 +3,17 @@
 // again, as after "systemctl daemon-reload". So systemd must know the values.
 //
 //	units, err := systemd.Connect(ctx, "/")
-//	err = units.Set(ctx, map[string]cgroup.Wanted{"/kubepods.slice/kubepods-podU_I_D.slice": {Quota: &quota}})
+//	err = units.Set(ctx, "/kubepods.slice/kubepods-podU_I_D.slice", cgroup.Wanted{Quota: &quota, Period: &period})
 //
-// systemd has no setting for a burst, and leaves it alone; and its quota per second has a
-// resolution of a microsecond. So after Set, package cgroup must apply the same values, and finds
-// most of them in place. See systemd.resource-control(5) and org.freedesktop.systemd1(5).
+// systemd writes the files itself when it is told: with the same values, if package cgroup has
+// applied these before. It has no setting for a burst, and leaves it alone. See
+// systemd.resource-control(5) and org.freedesktop.systemd1(5).
 package systemd
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path"
@@ -72,37 +71,35 @@ func (u *Units) Close() { u.conn.Close() }
 // executed itself again.
 func (u *Units) Connected() bool { return u.conn.Connected() }
 
-// Set sets CPUs, quotas, periods and weights of the units of the given groups, until the next boot,
-// and returns when systemd has written them. A quota must come with its period. Groups that are no
-// units, and units that have ended, are left out. Properties that have the wanted value already are
-// not set, because systemd would write the quota again, which refills it.
-func (u *Units) Set(ctx context.Context, wanted map[string]cgroup.Wanted) error {
-	var failed []error
-	set := ""
-	for _, group := range slices.Sorted(maps.Keys(wanted)) {
-		unit := path.Base(group)
-		kind, ok := kinds[path.Ext(unit)]
-		properties := propertiesOf(wanted[group])
-		if !ok || len(properties) == 0 {
-			continue
-		}
-		present, err := u.conn.GetUnitTypePropertiesContext(ctx, unit, kind)
-		if err == nil {
-			properties = differing(present, properties)
-		}
-		if err == nil && len(properties) > 0 {
-			err = u.conn.SetUnitPropertiesContext(ctx, unit, true, properties...)
-			set = unit
-		}
-		if err != nil && !isGone(err) {
-			failed = append(failed, fmt.Errorf("set properties of %s: %w", unit, err))
-		}
+// Set sets CPUs, quota, period and weight of the unit of a group, until the next boot, and returns
+// when systemd has written them. A quota must come with its period. A group that is no unit, and a
+// unit that has ended, are not errors. Properties that have the wanted value already are not set,
+// because systemd would write the quota again, which refills it.
+//
+// When the context ends before Set returns, systemd may still carry it out later.
+func (u *Units) Set(ctx context.Context, group string, wanted cgroup.Wanted) error {
+	unit := path.Base(group)
+	kind, ok := kinds[path.Ext(unit)]
+	properties := propertiesOf(wanted)
+	if !ok || len(properties) == 0 {
+		return nil
 	}
-	if set != "" {
+	present, err := u.conn.GetUnitTypePropertiesContext(ctx, unit, kind)
+	if err == nil {
+		if properties = differing(present, properties); len(properties) == 0 {
+			return nil
+		}
+		err = u.conn.SetUnitPropertiesContext(ctx, unit, true, properties...)
+	}
+	switch {
+	case err == nil:
 		// systemd writes the files after it has answered, and before it answers the next call.
-		_, _ = u.conn.GetUnitPropertyContext(ctx, set, "ActiveState")
+		_, _ = u.conn.GetUnitPropertyContext(ctx, unit, "ActiveState")
+		return nil
+	case isGone(err):
+		return nil
 	}
-	return errors.Join(failed...)
+	return fmt.Errorf("set properties of %s: %w", unit, err)
 }
 
 // Stop stops a unit and everything in it, and returns when that has ended. A unit that does not

@@ -1,0 +1,154 @@
+package agent
+
+import (
+	"errors"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/internal/logdedup"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// reports passes on what follows from decisions to the log, events, the node's condition and
+// metrics.
+type reports struct {
+	Options
+	dedup     *logdedup.Log
+	events    func(control.Notice) // creates an event
+	condition func(corev1.NodeCondition)
+
+	mu    sync.Mutex
+	stats stats
+}
+
+// stats are the source of metrics.
+type stats struct {
+	summary      control.Summary
+	holding      bool
+	rounds       uint64
+	undone, left map[control.Field]uint64 // foreign changes
+	failed       int                      // cgroups
+	connected    bool                     // to the container runtime
+	nriConflicts uint64                   // containers that another NRI plugin sets too
+}
+
+func newReports(o Options) *reports {
+	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(control.Notice) {}, condition: func(corev1.NodeCondition) {},
+		stats: stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}}}
+}
+
+// update changes the stats.
+func (r *reports) update(f func(*stats)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.stats)
+}
+
+// get returns a copy of the stats.
+func (r *reports) get() (s stats) {
+	r.update(func(now *stats) {
+		s = *now
+		s.undone, s.left = maps.Clone(s.undone), maps.Clone(s.left)
+	})
+	return s
+}
+
+// hold reports why nothing is changed; "" if decisions are enforced.
+func (r *reports) hold(why string) {
+	r.update(func(s *stats) { s.holding = why != "" })
+	if why != "" {
+		r.dedup.Info("hold", "nothing is changed for now: "+why)
+	} else {
+		r.dedup.Clear("hold")
+	}
+}
+
+// fail reports a round that could not observe the cgroups.
+func (r *reports) fail(report control.Report) {
+	r.update(func(s *stats) { s.holding = true })
+	r.publish(report)
+}
+
+// ready returns an error while decisions are not enforced.
+func (r *reports) ready() error {
+	s := r.get()
+	switch {
+	case s.rounds == 0:
+		return errors.New("no round has been done yet")
+	case s.holding:
+		return errors.New("nothing is changed for now: see the log or the node's condition " + string(nodetopology.BindingCondition))
+	}
+	return nil
+}
+
+// logChanges logs and counts the changes by other writers, and what was written.
+func (r *reports) logChanges(foreign []control.Foreign, result control.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range foreign {
+		count := r.stats.undone
+		if f.Left {
+			count = r.stats.left
+		}
+		count[f.Field]++
+		r.dedup.Info("foreign "+f.Path+" "+string(f.Field), f.String())
+	}
+	for _, w := range result.Written {
+		r.Log.Debug("wrote", "group", w.Path, "file", string(w.File), "value", w.Value)
+	}
+	r.stats.failed = 0
+	for path, err := range result.Failed {
+		if errors.Is(err, cgroup.ErrGone) {
+			continue // it has ended meanwhile
+		}
+		r.stats.failed++
+		r.dedup.Warn("write "+path, "cannot apply the settings of a control group", err)
+	}
+}
+
+// publish passes a report on to metrics, log, events and the node's condition.
+func (r *reports) publish(report control.Report) {
+	r.update(func(s *stats) { s.summary = report.Summary })
+	for _, n := range report.Events {
+		r.warn(n)
+	}
+	r.condition(report.Condition)
+}
+
+// warn logs a notice and creates its event.
+func (r *reports) warn(n control.Notice) {
+	r.Log.Warn(n.Message, "reason", n.Reason)
+	r.events(n)
+}
+
+// maxEvent is the length after which the message of an event is cut, in bytes. A message may name
+// every container of a pod.
+const maxEvent = 1024
+
+// recordEvents creates events on the pods and the node that notices are about.
+func (r *reports) recordEvents() (stop func()) {
+	broadcaster := record.NewBroadcaster()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: r.Client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "pinfold-agent", Host: r.NodeName})
+	// kubectl finds the events of a node by its name in place of the UID, as the kubelet writes
+	// them.
+	node := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.NodeName, UID: types.UID(r.NodeName)}
+	r.events = func(n control.Notice) {
+		message := api.Shorten(n.Message, maxEvent)
+		if n.Pod != nil {
+			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, message)
+		} else {
+			recorder.Event(node, corev1.EventTypeWarning, n.Reason, message)
+		}
+	}
+	return broadcaster.Shutdown
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/kubepods"
+)
+
+// managed is a node whose groups a fakeSystemd manages, with an agent that has enforced two pods:
+// one has CPU 0 alone, the other one the other CPUs.
+type managed struct {
+	*world
+	tree               *tree
+	systemd            *fakeSystemd
+	naming             kubepods.Naming
+	boundPod, otherPod string // groups
+	bound, other       string // of the pods' containers
+	handler            nri.Handler
+}
+
+func newManaged(t *testing.T) *managed {
+	t.Helper()
+	m := &managed{tree: newTree(t), naming: kubepods.Naming{Driver: kubepods.Systemd}}
+	for _, tier := range nodeplan.Tiers() {
+		m.tree.group(m.naming.Tier(tier), "-1")
+	}
+	web, other := newPod("web", "0"), newPod("other", "")
+	run(web, containerID('a'))
+	run(other, containerID('b'))
+	m.boundPod, m.bound = m.pod("web", 'a')
+	m.otherPod, m.other = m.pod("other", 'b')
+	m.systemd = newFakeSystemd(t, m.tree, m.boundPod, m.bound, m.otherPod, m.other)
+	m.world = newWorld(t, web, other)
+	m.root = m.tree.root
+	connected := make(chan nri.Handler, 1)
+	m.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {
+		o.OnState(nri.State{Connected: true})
+		connected <- h
+		<-ctx.Done()
+	}
+	m.start()
+	m.handler = <-connected
+	m.eventually(func() error { return errors.Join(m.settled("1-7"), m.ready()) })
+	return m
+}
+
+// pod makes the groups of a pod and its container.
+func (m *managed) pod(name string, id rune) (pod, container string) {
+	pod = m.naming.Pod(nodeplan.Burstable, "uid-"+name)
+	container = m.naming.Container(nodeplan.Burstable, "uid-"+name, "cri-containerd", containerID(id))
+	for _, group := range []string{pod, container} {
+		m.tree.group(group, "100000")
+	}
+	return pod, container
+}
+
+// settled returns an error unless the other container has the CPUs, and systemd knows that.
+func (m *managed) settled(cpus string) error {
+	if _, known := m.systemd.told(m.other); known != cpus {
+		return fmt.Errorf("systemd knows CPUs %s of %s, want %s", known, m.other, cpus)
+	}
+	if _, known := m.systemd.told(m.bound); known != "0" {
+		return fmt.Errorf("systemd knows CPUs %s of %s, want 0", known, m.bound)
+	}
+	return m.tree.cpus(m.other, cpus)
+}
+
+// quotas returns an error unless systemd knows that the groups have no quota.
+func (m *managed) quotas(groups ...string) error {
+	m.systemd.mu.Lock()
+	defer m.systemd.mu.Unlock()
+	for _, group := range groups {
+		if quota := m.systemd.values[path.Base(group)]["CPUQuotaPerSecUSec"].Value(); quota != uint64(math.MaxUint64) {
+			return fmt.Errorf("systemd knows the quota %v of %s", quota, group)
+		}
+	}
+	return nil
+}
+
+// create lets the runtime create a container of a new pod that has a CPU alone, and returns how
+// long the runtime waited.
+func (m *managed) create(cpu string) time.Duration {
+	m.t.Helper()
+	pod := newPod("new"+cpu, cpu)
+	if _, err := m.client.CoreV1().Pods(pod.Namespace).Create(m.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		m.t.Fatal(err)
+	}
+	group := m.naming.Pod(nodeplan.Burstable, string(pod.UID))
+	m.tree.group(group, "100000")
+	begun := time.Now()
+	settings, err := m.handler.Create(m.t.Context(), nri.Pod{ID: "s" + cpu, UID: ledger.PodID(pod.UID), Namespace: "default", Name: pod.Name, CgroupParent: group},
+		nri.Container{ID: containerID('c'), PodID: "s" + cpu, Name: "app"})
+	if err != nil || settings.CPUs.String() != cpu {
+		m.t.Errorf("the new container gets CPUs %s (%v), want %s", settings.CPUs, err, cpu)
+	}
+	return time.Since(begun)
+}
+
+// TestCreateDoesNotWaitForSystemd holds systemd while a container is created: the container does
+// not wait, the other one has left its CPU at once, and systemd learns of it later.
+func TestCreateDoesNotWaitForSystemd(t *testing.T) {
+	m := newManaged(t)
+	release := m.systemd.hold(m.other)
+	defer release()
+	if waited := m.create("1"); waited > callLimit*4/5 {
+		t.Errorf("the creation of a container waited %v for systemd", waited)
+	}
+	if err := m.tree.cpus(m.other, "2-7"); err != nil {
+		t.Error(err)
+	}
+	release()
+	m.eventually(func() error { return m.settled("2-7") })
+}
+
+// TestLateCallUndoesNothing holds a call about a group while a newer decision changes the group:
+// what the call writes is old. The decision waits for the call, but no longer than the limit, and
+// what a later call writes is replaced at once.
+func TestLateCallUndoesNothing(t *testing.T) {
+	m := newManaged(t)
+	release := m.systemd.hold(m.other)
+	before, _ := m.systemd.told(m.other)
+	m.create("1")
+	m.eventually(func() error {
+		if now, _ := m.systemd.told(m.other); now == before {
+			return errors.New("systemd was not called")
+		}
+		return nil
+	})
+	const late = callLimit / 2
+	time.AfterFunc(late, release)
+	begun := time.Now()
+	m.create("2")
+	if err := m.tree.cpus(m.other, "3-7"); err != nil {
+		t.Error(err)
+	}
+	if passed := time.Since(begun); passed < late {
+		t.Errorf("the decision was written %v after the call had begun, which took %v more", passed, late)
+	}
+	for range 100 {
+		if err := m.tree.cpus(m.other, "3-7"); err != nil {
+			t.Fatalf("after the late call: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	m.eventually(func() error { return m.settled("3-7") })
+
+	release = m.systemd.hold(m.other) // for longer than the limit
+	defer release()
+	m.create("3")
+	m.create("4")
+	if err := m.tree.cpus(m.other, "5-7"); err != nil {
+		t.Error(err)
+	}
+	release()
+	m.eventually(func() error { return m.settled("5-7") })
+}
+
+// TestAcceptedUnitsAreNotToldAgain lets a call about one unit fail twice: only that one is repeated.
+func TestAcceptedUnitsAreNotToldAgain(t *testing.T) {
+	m := newManaged(t)
+	m.eventually(func() error { return m.quotas(m.boundPod, m.bound) }) // the last settings that are told
+	calls := map[string]int{}
+	for _, group := range []string{m.bound, m.boundPod, m.otherPod} {
+		calls[group], _ = m.systemd.told(group)
+	}
+	before, _ := m.systemd.told(m.other)
+	m.systemd.fail(m.other, 2)
+	m.create("1")
+	m.eventually(func() error { return m.log.Says("set properties of cri-containerd-" + containerID('b')) })
+	m.eventually(func() error { return m.settled("2-7") })
+	if now, _ := m.systemd.told(m.other); now != before+3 {
+		t.Errorf("systemd was called %d times about the unit that failed twice, want 3", now-before)
+	}
+	calls[m.otherPod]++ // the CPUs of both pods have changed
+	calls[m.boundPod]++
+	for group, want := range calls {
+		if now, _ := m.systemd.told(group); now > want {
+			t.Errorf("systemd was told %s %d times, want %d", group, now, want)
+		}
+	}
+}
