@@ -7,7 +7,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -119,7 +118,7 @@ func (e *engine) updatePods() {
 	if pods := e.pods.list(); pods != nil {
 		e.control.SetPods(pods)
 		before := e.pods.asked
-		if e.pods.asked = e.control.NeedsStaticPods(); e.pods.asked && !before {
+		if e.pods.asked = e.control.Pods.NeedsStaticPods(); e.pods.asked && !before {
 			e.pods.askKubelet()
 		}
 	}

@@ -81,7 +81,7 @@ func (m *meters) sample(ctx context.Context, groups *cgroup.FS, shortest time.Du
 }
 
 // set sets the containers that exist.
-func (m *meters) set(limited []control.Limited) {
+func (m *meters) set(limited []node.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := make(map[string]*meter, len(limited))
@@ -167,7 +167,7 @@ func (m *meters) count(c quota.Change) {
 }
 
 // collect sends the metrics of containers that have been sampled, and the cost of sampling.
-func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited) {
+func (m *meters) collect(out chan<- prometheus.Metric, limited []node.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sampler == nil {

@@ -24,8 +24,8 @@ func TestMeters(t *testing.T) {
 	limit := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	present := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	var m meters
-	web := control.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
-	m.set([]control.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})
+	web := node.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
+	m.set([]node.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})
 	if d := cmp.Diff([]string{"/a", "/web"}, slices.Sorted(maps.Keys(m.byGroup))); d != "" {
 		t.Error(d)
 	}

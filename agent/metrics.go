@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pinfold.dev/pinfold/agent/batch"
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/batchpods"
 	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -139,7 +141,7 @@ func collectMechanisms(out chan<- prometheus.Metric, chosen colocation.Choice) {
 }
 
 // collectBatch sends the metrics of batch pods, if they are bounded.
-func collectBatch(out chan<- prometheus.Metric, b *control.Batch, groups *cgroup.FS) {
+func collectBatch(out chan<- prometheus.Metric, b *batchpods.Status, groups *cgroup.FS) {
 	decision := b.Decision
 	if decision.Budget == 0 {
 		return

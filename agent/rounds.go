@@ -150,8 +150,7 @@ func (r *rounds) readMachine() error {
 	e.reports.dedup.Clear("machine")
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
-		e.control.SetMachine(m)
-		e.control.SetMachineNotes(notes)
+		e.control.SetMachine(m, notes)
 		e.node.setMachine(m)
 	}
 	return nil
@@ -175,7 +174,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
 		return false, err
 	}
-	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
+	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.Pods.KnownIDs(), e.changes
 	unlock := r.postponed < maxPostponed
 	if unlock {
 		e.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/internal/logdedup"
 )
 

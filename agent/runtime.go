@@ -146,7 +146,7 @@ func (h runtimeHandler) setState(state nri.State) {
 func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
 	h.reports.update(func(s *stats) { s.nriConflicts++ })
 	go h.with(func(c *control.Control) {
-		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
+		if n := c.Pods.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			h.reports.warn(n)
 		}
 	})

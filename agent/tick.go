@@ -76,7 +76,7 @@ func (t *ticks) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	in := control.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}
+	in := control.Tick{Tick: quota.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}}
 	in.Idle, in.Interval = t.idle()
 	if in.Interval > 0 {
 		in.Behind, _ = t.behind.Used(e.kernel.groups, e.status.Raises.Behind)
