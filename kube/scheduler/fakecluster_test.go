@@ -177,7 +177,7 @@ func (c *fakeCluster) awaitIdle() {
 
 func (c *fakeCluster) quiet() bool {
 	_, queue := c.scheduler.SchedulingQueue.PendingPods()
-	if !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
+	if !c.plugin.shared.auditor.Idle() || !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
 		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 {
 		return false
 	}

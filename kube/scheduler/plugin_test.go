@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/signing"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
@@ -34,6 +35,7 @@ func barePlugin(t testing.TB) *Plugin {
 	reports := agents.New("", 0, time.Now)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
 		reports: reports, reservations: newReservations(), signer: &signing.Signer{}, synced: func() bool { return true },
+		auditor: &audit.Auditor{Options: audit.Options{Reports: agents.New("", 0, time.Now)}},
 		waiting: waiting.New(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }, 0),
 	}}
 	p.nodes = &nodeStates{derive: p.derive}

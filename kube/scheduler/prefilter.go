@@ -25,6 +25,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.AsStatus(err)
 	}
 	p.shared.leads.Store(true)
+	p.shared.auditor.Activate()
 	q, err := newQuestion(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())

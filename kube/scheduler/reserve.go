@@ -95,6 +95,16 @@ func (r *reservations) put(pod *corev1.Pod, res reservation) {
 	r.pods[pod.UID] = res
 }
 
+// matches reports whether a pod that has just been bound got what was reserved for it. before is
+// the pod as it was before it was bound.
+func (r *reservations) matches(before, bound *corev1.Pod) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	res, ok := r.pods[bound.UID]
+	return ok && res.resourceVersion == before.ResourceVersion && res.node == bound.Spec.NodeName &&
+		res.allocation == bound.Annotations[api.AllocationAnnotation]
+}
+
 // arrived drops the reservation of a pod that has been seen bound, with its annotation.
 func (r *reservations) arrived(pod *corev1.Pod) {
 	r.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
 	"pinfold.dev/pinfold/kube/scheduler/signing"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
@@ -36,6 +37,7 @@ type shared struct {
 	reservations *reservations
 	signer       *signing.Signer
 	waiting      *waiting.Pods
+	auditor      *audit.Auditor
 	evicts       bool // batch pods
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
@@ -54,6 +56,7 @@ type sharingInformer struct {
 type environment struct {
 	topologies   func(*rest.Config) (versioned.Interface, error) // creates a client
 	releaseDelay time.Duration                                   // of waiting pods
+	auditDelay   time.Duration                                   // of audits of nodes
 	now          func() time.Time
 }
 
@@ -108,6 +111,11 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 			return err == nil && known.UID == pod.UID
 		}, env.releaseDelay)
 	s.reports, s.reservations = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now), newReservations()
+	var err error
+	if s.auditor, err = audit.New(ctx, handle, audit.Options{Reports: s.reports, Decided: s.reservations.matches, Keys: s.signer.Keys,
+		MinShared: *args.MinSharedCPUs, Delay: env.auditDelay}); err != nil {
+		return err
+	}
 	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)
 	if s.evicts = args.EvictBatchPods; s.evicts {
 		go evict.New(handle, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
@@ -135,6 +143,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	registration, err := s.AddEventHandler(onEvents(
 		func(report *agents.Report) {
 			if s.reports.Set(report) {
+				s.auditor.NodeChanged(report.Name)
 				s.waiting.Release()
 			}
 		},

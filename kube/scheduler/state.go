@@ -110,7 +110,7 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *agents.Report, known 
 	}
 	entry, ok := known[pod.UID]
 	if !ok || entry.pod != pod {
-		// On error, which the agent reports, the claim is the pod's request, as shared CPUs.
+		// On error, which package audit reports, the claim is the pod's request, as shared CPUs.
 		claim, _ := p.shared.signer.Keys.Claim(pod, t.Machine())
 		p.shared.signer.Saw(claim.Rank)
 		entry = podClaim{pod, claim}

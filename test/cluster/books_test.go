@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -127,7 +126,8 @@ func TestEndedPodFreesCPUs(t *testing.T) {
 	c.checkBooks()
 }
 
-// TestEditedAllocation: an allocation that was edited takes no CPUs.
+// TestEditedAllocation: an allocation that was edited takes no CPUs. An event tells the pod, and no
+// other pod gets into a conflict.
 func TestEditedAllocation(t *testing.T) {
 	c := begin(t)
 	c.create(asking("first", 1, ""))
@@ -137,12 +137,12 @@ func TestEditedAllocation(t *testing.T) {
 	stolen := c.allocation(c.pod("first"))
 	c.unprotect("second")
 	c.annotate("second", api.AllocationAnnotation, stolen.Encode())
-	c.invalid("second", "its signature does not verify")
+	c.event("second", "CPUAllocationInvalid", "its signature does not verify")
 	c.annotate("second", api.AllocationAnnotation, second.Annotations[api.AllocationAnnotation][:40])
-	c.invalid("second", "it is not JSON, or was cut short")
+	c.event("second", "CPUAllocationInvalid", "it is not JSON, or was cut short")
 	c.annotate("second", api.AllocationAnnotation,
 		`{"version":1,"node":"`+small0+`","policy":"static","containers":[{"name":"app","cpus":"200","numaNodes":[0]}]}`)
-	c.invalid("second", "it has no signature")
+	c.event("second", "CPUAllocationInvalid", "it has no signature")
 	c.create(asking("third", 4, ""))
 	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
 		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
@@ -175,14 +175,18 @@ func TestForgedAtCreation(t *testing.T) {
 		name := fmt.Sprint("forged", i)
 		_, err := c.client.CoreV1().Pods("default").Create(c.Context(), c.forgedPod(name), metav1.CreateOptions{})
 		c.must(err)
-		c.invalid(name, "it has no signature")
+		c.event(name, "CPUAllocationInvalid", "it has no signature")
 	}
 	c.create(asking("next", 5, ""))
 	if next := c.allocation(c.bound("next")).Containers[0].CPUs; next.Intersects(before) {
 		t.Errorf("next has CPUs %s, of which innocent has %s", next, before)
 	}
-	if report, _ := c.status(c.kubeconfig(), c.allocationKeys()); len(problemsOf(report, status.CPUConflict)) > 0 {
-		t.Errorf("conflicts: %+v", report.Problems)
+	list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=innocent"})
+	c.must(err)
+	for _, event := range list.Items {
+		if event.Reason == "CPUConflict" {
+			t.Errorf("innocent has the event: %s", event.Message)
+		}
 	}
 }
 

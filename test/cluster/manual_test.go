@@ -32,7 +32,7 @@ spec:
   nodeName: ` + small0 + `
   containers: [{name: app, image: app, resources: {limits: {cpu: 2}}}]
 `)
-	c.invalid("direct", "missing") // so the scheduler knows its request
+	c.event("direct", "CPUAllocationInvalid", "missing") // so the scheduler knows its request
 	c.create(asking("large", 6, ""))
 	c.waits("large", "CPUs")
 	binary, err := pinfoldBinary()

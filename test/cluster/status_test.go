@@ -135,6 +135,7 @@ spec:
 			!strings.Contains(conflicts[0].Command, "kubectl -n default delete pod exclusive") {
 			c.Fatalf("%q: exit status %d, conflicts %+v", args, exit, conflicts)
 		}
+		c.event("exclusive", "CPUConflict", conflicts[0].Message)
 		if noted := len(report.Notes) > 0; noted != (args == nil) {
 			c.Errorf("%q: notes %q", args, report.Notes)
 		}
@@ -151,6 +152,8 @@ func (c *test) statusOfForgery(keys string) {
 	if len(invalid) != 1 || invalid[0].Pod != "default/forged" {
 		c.Fatalf("invalid allocations %+v", invalid)
 	}
+	_, reason, _ := strings.Cut(invalid[0].Message, "annotation ")
+	c.event("forged", "CPUAllocationInvalid", "annotation "+reason)
 	c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), "forged", *metav1.NewDeleteOptions(0)))
 }
 

@@ -84,8 +84,16 @@ func (r *Reports) Read(obj *v1alpha2.NodeResourceTopology) *Report {
 		nodetopology.Decode(obj, r.indexes), time.Time{}}
 }
 
-// get returns nil if no node of this name has reported a topology.
-func (r *Reports) get(node string) *Report {
+// Names returns the names of all nodes that have reported a topology.
+func (r *Reports) Names() (names []string) {
+	for name := range r.nodes.Range {
+		names = append(names, name.(string))
+	}
+	return names
+}
+
+// Named returns nil if no node of this name has reported a topology.
+func (r *Reports) Named(node string) *Report {
 	if found, ok := r.nodes.Load(node); ok {
 		return found.(*Report)
 	}
@@ -94,7 +102,7 @@ func (r *Reports) get(node string) *Report {
 
 // Of returns nil if this node, and not an earlier one of its name, has not reported a topology.
 func (r *Reports) Of(node *corev1.Node) *Report {
-	if found := r.get(node.Name); found != nil && found.IsOf(node.UID) {
+	if found := r.Named(node.Name); found != nil && found.IsOf(node.UID) {
 		return found
 	}
 	return nil
@@ -107,7 +115,7 @@ func (r *Reports) Changes() uint64 { return r.changes.Load() }
 func (r *Reports) Set(reported *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if have := r.get(reported.Name); have != nil && have.same(reported) {
+	if have := r.Named(reported.Name); have != nil && have.same(reported) {
 		return false
 	}
 	r.store(*reported, r.beats.silence(reported.Name, reported.State.AgentLease))
@@ -118,7 +126,7 @@ func (r *Reports) Set(reported *Report) (changed bool) {
 func (r *Reports) judge(node string) *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	have := r.get(node)
+	have := r.Named(node)
 	if have == nil {
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestTopologyChanges(t *testing.T) {
 		{"other CPUs", func() bool { return set(large, none, "3", "a") }, true},
 		{"another kubelet", func() bool { return set(large, nodetopology.State{KubeletPolicy: "static"}, "4", "a") }, true},
 		{"another node", func() bool { return set(large, none, "5", "b") }, true},
-		{"deleted", func() bool { reports.Remove("n"); return reports.get("n") == nil }, true},
+		{"deleted", func() bool { reports.Remove("n"); return reports.Named("n") == nil }, true},
 		{"new again", func() bool { return set(large, none, "5", "b") }, true},
 	} {
 		if got := step.do(); got != step.want {

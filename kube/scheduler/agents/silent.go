@@ -27,8 +27,8 @@ func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, n
 		if !leads() {
 			continue
 		}
-		for name := range r.nodes.Range {
-			node, err := nodes.Get(name.(string))
+		for _, name := range r.Names() {
+			node, err := nodes.Get(name)
 			if err != nil {
 				continue // the node is gone, or has not been seen yet
 			}
