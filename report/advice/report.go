@@ -60,9 +60,9 @@ type goalJSON struct {
 type containerJSON struct {
 	File string `json:"file"`
 	advice.Container
-	Verdict    string            `json:"verdict"`
+	Verdict    string        `json:"verdict"`
 	Timescales []trace.Scale `json:"timescales"`
-	Node       *advice.Node      `json:"node,omitempty"`
+	Node       *advice.Node  `json:"node,omitempty"`
 }
 
 // JSON returns a value to encode as JSON. Times are in seconds.

@@ -19,7 +19,7 @@ func (q *question) observed(request *schedtrace.Request, names *groups.Names, ob
 		return observe()
 	}
 	return frame.WriteTo(q.perfetto, func(f *os.File) error {
-		out := perfetto.Trace{Writer: perfetto.New(f, perfetto.Clocks{Monotonic: schedtrace.Now(), Real: time.Now()})}
+		out := perfetto.New(f, perfetto.Clocks{Monotonic: schedtrace.Now(), Real: time.Now()})
 		groups.Observe(request, names, out.Add)
 		if err := observe(); err != nil {
 			return err
