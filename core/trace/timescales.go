@@ -160,8 +160,8 @@ func Lengths(nominal, longest time.Duration) []time.Duration {
 		return nil
 	}
 	lengths := []time.Duration{nominal}
-	most := longest / nominal
-	for n := time.Duration(2); n <= most; {
+	maxCount := longest / nominal
+	for n := time.Duration(2); n <= maxCount; {
 		lengths = append(lengths, n*nominal)
 		if n < everyMultiple {
 			n++
