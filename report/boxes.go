@@ -85,12 +85,12 @@ func cutCells(sections []section, inner int) int {
 			longest = max(longest, c.longestLabel())
 		}
 	}
-	most := columnsIn(inner - longest - 1)
+	maxColumns := columnsIn(inner - longest - 1)
 	labelWidth := 0
 	for i := range sections {
 		var cut []cell
 		for _, c := range sections[i].cells {
-			for _, part := range c.cut(most) {
+			for _, part := range c.cut(maxColumns) {
 				cut = append(cut, cell{c.title, part})
 				for r := range part.first {
 					labelWidth = max(labelWidth, len(part.label(r)))

@@ -216,9 +216,9 @@ func (c *parquetColumn) number(v *parquet.Value) (n int64, err error) {
 
 // decimal converts a decimal number, which is in big-endian two's complement.
 func (c *parquetColumn) decimal(b []byte) (int64, error) {
-	const most = 32 // bytes, for 76 digits
-	if len(b) == 0 || len(b) > most {
-		return 0, fmt.Errorf("a decimal number has %d bytes, want 1 to %d", len(b), most)
+	const maxBytes = 32 // for 76 digits
+	if len(b) == 0 || len(b) > maxBytes {
+		return 0, fmt.Errorf("a decimal number has %d bytes, want 1 to %d", len(b), maxBytes)
 	}
 	if c.decimals == 0 && len(b) == 8 {
 		return int64(binary.BigEndian.Uint64(b)), nil

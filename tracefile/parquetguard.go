@@ -67,9 +67,9 @@ func (g *parquetGuard) checkFooter() error {
 
 // checkPages checks all pages of the columns that are read.
 func (g *parquetGuard) checkPages(file *parquet.File, columns []*parquetColumn) error {
-	rows, most := int64(0), parquetRows+parquetRowsPerByte*g.size
+	rows, maxRows := int64(0), parquetRows+parquetRowsPerByte*g.size
 	for i, group := range file.Metadata().RowGroups {
-		if rows += group.NumRows; group.NumRows < 0 || rows > most {
+		if rows += group.NumRows; group.NumRows < 0 || rows > maxRows {
 			return fmt.Errorf("%d bytes cannot hold %d rows", g.size, rows)
 		}
 		memory := int64(0)

@@ -180,7 +180,7 @@ func (c *chunk) checkValues(encoding format.Encoding, n int64, b []byte) error {
 // checkRuns adds up the lengths of runs, which repeat a value or are bit-packed (Encodings.md of
 // Apache Parquet, "Run Length Encoding / Bit-Packing Hybrid").
 func checkRuns(b []byte, bits uint64, n int64) error {
-	total, most := uint64(0), uint64(n)+runSlack
+	total, maxTotal := uint64(0), uint64(n)+runSlack
 	for len(b) > 0 {
 		head, size := binary.Uvarint(b)
 		if size <= 0 {
@@ -191,7 +191,7 @@ func checkRuns(b []byte, bits uint64, n int64) error {
 		if count == 0 {
 			continue
 		}
-		if count > most {
+		if count > maxTotal {
 			return errCount
 		}
 		length := (bits + 7) / 8
@@ -199,7 +199,7 @@ func checkRuns(b []byte, bits uint64, n int64) error {
 			length = count * bits
 			count *= 8
 		}
-		if total += count; total > most || length > uint64(len(b)) {
+		if total += count; total > maxTotal || length > uint64(len(b)) {
 			return errCount
 		}
 		b = b[length:]

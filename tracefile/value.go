@@ -111,26 +111,26 @@ func (c *column) setTime(v *unixTime, ns int64, resolution time.Duration) {
 
 // setInt sets a field to a whole number.
 func setInt(value any, n int64) error {
-	least, most := int64(math.MinInt64), int64(math.MaxInt64)
+	minimum, maximum := int64(math.MinInt64), int64(math.MaxInt64)
 	switch v := value.(type) {
 	case *int64:
 		*v = n
 	case *optional:
 		*v = optional(n)
 	case *int32:
-		least, most = math.MinInt32, math.MaxInt32
+		minimum, maximum = math.MinInt32, math.MaxInt32
 		*v = int32(n)
 	case *uint32:
-		least, most = 0, math.MaxUint32
+		minimum, maximum = 0, math.MaxUint32
 		*v = uint32(n)
 	case *bool:
-		least, most = 0, 1
+		minimum, maximum = 0, 1
 		*v = n == 1
 	default:
 		return fmt.Errorf("%d is a number: want a text", n)
 	}
-	if n < least || n > most {
-		return fmt.Errorf("%d is out of range: want %d to %d", n, least, most)
+	if n < minimum || n > maximum {
+		return fmt.Errorf("%d is out of range: want %d to %d", n, minimum, maximum)
 	}
 	return nil
 }

@@ -2,12 +2,12 @@ package advice
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -35,9 +35,9 @@ type Container struct {
 
 // Recorded describes the recording that the advice is based on.
 type Recorded struct {
-	Time    Seconds `json:"seconds"`
-	Period  Seconds `json:"periodSeconds"` // of the demand: the kernel's enforcement period
-	Periods int     `json:"periods"`
+	Time    quantity.Seconds `json:"seconds"`
+	Period  quantity.Seconds `json:"periodSeconds"` // of the demand: the kernel's enforcement period
+	Periods int              `json:"periods"`
 	// AverageCPUs, P99CPUs and PeakCPUs are of the demand per period.
 	AverageCPUs float64 `json:"averageCPUs"`
 	P99CPUs     float64 `json:"p99CPUs"`
@@ -105,12 +105,12 @@ type Period struct {
 	Finding
 	AtLimitCPUs float64 `json:"atLimitCPUs"`
 	// Period is 0 if not even the kernel's longest period suffices.
-	Period        Seconds `json:"periodSeconds"`
-	ThrottleRatio float64 `json:"throttleRatio"`
+	Period        quantity.Seconds `json:"periodSeconds"`
+	ThrottleRatio float64          `json:"throttleRatio"`
 	// LongestStall is how long all threads may wait in one period if as many run as at the peak.
 	// PresentStall is the same with the present period.
-	LongestStall Seconds `json:"longestStallSeconds"`
-	PresentStall Seconds `json:"presentStallSeconds"`
+	LongestStall quantity.Seconds `json:"longestStallSeconds"`
+	PresentStall quantity.Seconds `json:"presentStallSeconds"`
 }
 
 // Binding predicts the effect of binding the container to as many CPUs as its limit: at the
@@ -122,9 +122,9 @@ type Binding struct {
 	CPUs int  `json:"cpus"`
 	// WaitingShare is the share of the time in which work waited for a CPU. AverageWait is over all
 	// work.
-	WaitingShare float64 `json:"waitingShare"`
-	AverageWait  Seconds `json:"averageWaitSeconds"`
-	LongestWait  Seconds `json:"longestWaitSeconds"`
+	WaitingShare float64          `json:"waitingShare"`
+	AverageWait  quantity.Seconds `json:"averageWaitSeconds"`
+	LongestWait  quantity.Seconds `json:"longestWaitSeconds"`
 	// PeakCPUs is the largest demand in one sample.
 	PeakCPUs float64 `json:"peakCPUs"`
 }
@@ -165,22 +165,6 @@ type CurvePoint struct {
 	// Independent is the probability if the same periods come in random order; nil if it could not
 	// be computed.
 	Independent *lindley.Throttling `json:"independent,omitempty"`
-}
-
-// Seconds is a Duration that is a number of seconds in JSON.
-type Seconds struct{ time.Duration }
-
-// MarshalJSON writes the number of seconds.
-func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Seconds()) }
-
-// UnmarshalJSON reads a number of seconds.
-func (s *Seconds) UnmarshalJSON(data []byte) error {
-	var seconds float64
-	if err := json.Unmarshal(data, &seconds); err != nil {
-		return err
-	}
-	s.Duration = time.Duration(seconds * float64(time.Second))
-	return nil
 }
 
 // ForContainer returns the advice for one series that was recorded at a nominal interval, for a

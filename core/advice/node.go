@@ -102,11 +102,11 @@ func (c *nodeSearch) search(ctx context.Context) error {
 	if c.blocks, err = demand.NewBlocks(quotas, c.sub.piece); err != nil {
 		return err
 	}
-	most := int(min(maxContainers, maxLoad*n.CPUs/c.sub.mean))
+	maxTried := int(min(maxContainers, maxLoad*n.CPUs/c.sub.mean))
 	allowed := int(min(maxContainers, n.CPUs/n.LimitCPUs+1e-9))
 	n.ByLimits = c.try(ctx, allowed)
-	n.Low = c.largest(ctx, most, -sure)
-	n.High = max(c.largest(ctx, most, sure), n.Low)
+	n.Low = c.largest(ctx, maxTried, -sure)
+	n.High = max(c.largest(ctx, maxTried, sure), n.Low)
 	n.Fits = c.try(ctx, n.Low)
 	n.Most = n.Low == maxContainers
 	n.LessDensity = n.Low < allowed

@@ -26,10 +26,10 @@ type amounts []int64
 // amountsOf converts CPUs to CPU time per period. It limits absurd values, so that no sum
 // overflows.
 func amountsOf(cpus []float64, period time.Duration) amounts {
-	most := float64(int64(1) << 62 / int64(max(1, len(cpus))))
+	maxAmount := float64(int64(1) << 62 / int64(max(1, len(cpus))))
 	a := make(amounts, len(cpus))
 	for i, c := range cpus {
-		a[i] = int64(min(math.Round(c*float64(period)), most))
+		a[i] = int64(min(math.Round(c*float64(period)), maxAmount))
 	}
 	return a
 }

@@ -119,7 +119,7 @@ func (sub *subject) obstacle() string {
 
 func (sub *subject) recorded() Recorded {
 	r := Recorded{
-		Time: Seconds{sub.summary.Time}, Period: Seconds{sub.period}, Periods: len(sub.wanted),
+		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: len(sub.wanted),
 		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(), ThrottleRatioOfTimer: sub.summary.ThrottledOfTimer(),
 		Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
 	}

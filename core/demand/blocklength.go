@@ -28,10 +28,10 @@ const (
 // if the averages of consecutive pieces are not correlated.
 func BlockLength(samples []float64) (length float64, enough bool) {
 	n := float64(len(samples))
-	most := max(1, n/minBlocks)
+	maxLength := max(1, n/minBlocks)
 	noise := 2 * math.Sqrt(math.Log10(n)/n)
 	memory, quiet := 0, 0
-	for lag, r := range autocorrelation(samples, int(most/blockTimes)+quietLags) {
+	for lag, r := range autocorrelation(samples, int(maxLength/blockTimes)+quietLags) {
 		if quiet++; math.Abs(r) > noise {
 			memory, quiet = lag+1, 0
 		}
@@ -40,10 +40,10 @@ func BlockLength(samples []float64) (length float64, enough bool) {
 		}
 	}
 	wanted := max(math.Sqrt(n), blockTimes*float64(memory))
-	if wanted <= most {
+	if wanted <= maxLength {
 		return wanted, true
 	}
-	return most, math.Sqrt(n) <= most && unrelated(samples, int(most))
+	return maxLength, math.Sqrt(n) <= maxLength && unrelated(samples, int(maxLength))
 }
 
 // unrelated reports whether the averages of pieces vary no more than those of independent samples,

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"bufio"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -51,27 +50,43 @@ const (
 // TestDraws compares draws with the CDF and the moments for each line of testdata/draws.txt, and
 // checks that the comparison detects a mean that is 3% off.
 func TestDraws(t *testing.T) {
-	for number, line := range lines(t, "testdata/draws.txt") {
+	eachDraw(t, func(t *testing.T, number int, d Distribution, variance string) {
+		r := rand.New(rand.NewPCG(5, uint64(number)))
+		sample := make([]float64, draws)
+		for i := range sample {
+			sample[i] = d.Draw(r)
+		}
+		checkMoments(t, d, sample, variance)
+		slices.Sort(sample)
+		if got := ks(sample, d.CDF); got > ksBound {
+			t.Errorf("Kolmogorov-Smirnov: %.3f, want at most %v", got, ksBound)
+		}
+		if got := ks(sample, func(x float64) float64 { return d.CDF(x * 1.03) }); got < ksBound {
+			t.Errorf("a mean that is 3%% off is not detected: %.3f", got)
+		}
+	})
+}
+
+// eachDraw runs a test for the distribution in each line of testdata/draws.txt.
+func eachDraw(t *testing.T, test func(t *testing.T, number int, d Distribution, variance string)) {
+	text, err := os.ReadFile("testdata/draws.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
 		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
-			text, variance, _ := strings.Cut(line, " variance ")
-			d, err := parse(strings.Fields(text))
+			name, variance, _ := strings.Cut(line, " variance ")
+			d, err := parse(strings.Fields(name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := rand.New(rand.NewPCG(5, uint64(number)))
-			sample := make([]float64, draws)
-			for i := range sample {
-				sample[i] = d.Draw(r)
-			}
-			checkMoments(t, d, sample, variance)
-			slices.Sort(sample)
-			if got := ks(sample, d.CDF); got > ksBound {
-				t.Errorf("Kolmogorov-Smirnov: %.3f, want at most %v", got, ksBound)
-			}
-			if got := ks(sample, func(x float64) float64 { return d.CDF(x * 1.03) }); got < ksBound {
-				t.Errorf("a mean that is 3%% off is not detected: %.3f", got)
-			}
+			test(t, number, d, variance)
 		})
+		number++
 	}
 }
 
@@ -116,39 +131,28 @@ func checkMoments(t *testing.T, d Distribution, sample []float64, variance strin
 
 // TestModes checks that CDFs are convex before the mode and concave beyond it.
 func TestModes(t *testing.T) {
-	for _, line := range lines(t, "testdata/draws.txt") {
-		text, _, _ := strings.Cut(line, " variance ")
-		d, err := parse(strings.Fields(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+	eachDraw(t, func(t *testing.T, _ int, d Distribution, _ string) {
 		u, ok := d.(interface{ Mode() float64 })
 		if !ok {
-			continue
+			return
 		}
 		const step = 0.01
 		for i := range 300 {
 			x := float64(i) * step
 			bend := d.CDF(x+step) - 2*d.CDF(x) + d.CDF(x-step)
 			if x+step <= u.Mode() && bend < -1e-12 || x-step >= u.Mode() && bend > 1e-12 {
-				t.Errorf("%s: the CDF bends by %g at %g, but the mode is %g", line, bend, x, u.Mode())
-				break
+				t.Fatalf("the CDF bends by %g at %g, but the mode is %g", bend, x, u.Mode())
 			}
 		}
 		if c, n := d.CDF(u.Mode()+0.002)-d.CDF(u.Mode()), d.CDF(u.Mode()+0.201)-d.CDF(u.Mode()+0.199); c <= n {
-			t.Errorf("%s: the density at the mode is below that beyond it", line)
+			t.Error("the density at the mode is below that beyond it")
 		}
-	}
+	})
 }
 
 // TestSeeds: equal seeds give equal draws, different seeds different ones.
 func TestSeeds(t *testing.T) {
-	for _, line := range lines(t, "testdata/draws.txt") {
-		text, _, _ := strings.Cut(line, " variance ")
-		d, err := parse(strings.Fields(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+	eachDraw(t, func(t *testing.T, _ int, d Distribution, _ string) {
 		take := func(seed uint64) []float64 {
 			r := rand.New(rand.NewPCG(seed, 0))
 			var sample []float64
@@ -158,27 +162,10 @@ func TestSeeds(t *testing.T) {
 			return sample
 		}
 		if !slices.Equal(take(1), take(1)) {
-			t.Errorf("%s: the same seed gave different draws", line)
+			t.Error("the same seed gave different draws")
 		}
 		if _, constant := d.(Constant); !constant && slices.Equal(take(1), take(2)) {
-			t.Errorf("%s: different seeds gave the same draws", line)
+			t.Error("different seeds gave the same draws")
 		}
-	}
-}
-
-// lines returns the lines of a file without empty lines and comments.
-func lines(t *testing.T, path string) []string {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	var all []string
-	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		if line := scanner.Text(); line != "" && !strings.HasPrefix(line, "#") {
-			all = append(all, line)
-		}
-	}
-	return all
+	})
 }

@@ -110,3 +110,19 @@ func Age(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
+
+// Seconds is a Duration that is a number of seconds in JSON.
+type Seconds struct{ time.Duration }
+
+// MarshalJSON writes the number of seconds.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(s.Seconds()) }
+
+// UnmarshalJSON reads a number of seconds.
+func (s *Seconds) UnmarshalJSON(data []byte) error {
+	var seconds float64
+	if err := json.Unmarshal(data, &seconds); err != nil {
+		return err
+	}
+	s.Duration = time.Duration(seconds * float64(time.Second))
+	return nil
+}

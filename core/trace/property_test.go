@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -49,9 +50,9 @@ func TestTimescalesProperty(t *testing.T) {
 }
 
 func slowTimescales(s *trace.Series, nominal time.Duration, lengths []time.Duration) []trace.Scale {
-	var scales []trace.Scale
+	scales := []trace.Scale{}
 	for _, w := range lengths {
-		sc := trace.Scale{Window: w}
+		sc := trace.Scale{Window: quantity.Seconds{Duration: w}}
 		var figures []float64
 		throttled := 0
 		for i := range s.Samples {
@@ -70,7 +71,7 @@ func slowTimescales(s *trace.Series, nominal time.Duration, lengths []time.Durat
 				throttled++
 			}
 			if len(figures) == 0 || cpus > sc.Max {
-				sc.Max, sc.MaxEnd, sc.MaxThrottled = cpus, best.end, best.throttled
+				sc.Max, sc.MaxEnd.Duration, sc.MaxThrottled = cpus, best.end, best.throttled
 			}
 			figures = append(figures, cpus)
 		}

@@ -36,9 +36,12 @@ type Summary struct {
 
 // Stats are statistics over bins of time, in CPUs. Without any complete bin, all except Mean are 0.
 type Stats struct {
-	Bins              int
-	Mean              float64 // of all samples, also those in no bin
-	SD, P95, P99, Max float64
+	Bins int     `json:"periods"`
+	Mean float64 `json:"mean"` // of all samples, also those in no bin
+	SD   float64 `json:"sd"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
 }
 
 // CPUs returns the average usage in CPUs, or 0 for an empty series.

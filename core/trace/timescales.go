@@ -3,19 +3,21 @@ package trace
 import (
 	"slices"
 	"time"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Scale is the usage at one timescale. Where Throttled is not 0, demand may have been higher.
 type Scale struct {
-	Window  time.Duration
-	Windows int           // their number, >= 1
-	Max     float64       // the largest, in CPUs
-	MaxEnd  time.Duration // end of the first window with that maximum, since the start of the recording
-	P99     float64       // the 99th percentile, in CPUs
+	Window  quantity.Seconds `json:"windowSeconds"`
+	Windows int              `json:"windows"`       // their number, >= 1
+	Max     float64          `json:"maxCPUs"`       // the largest
+	MaxEnd  quantity.Seconds `json:"maxEndSeconds"` // end of the first with that maximum, since the start of the recording
+	P99     float64          `json:"p99CPUs"`       // the 99th percentile
 	// Throttled is the share of the windows in which the group was throttled at any time.
 	// MaxThrottled reports whether the first window with the maximum is one of them.
-	Throttled    float64
-	MaxThrottled bool
+	Throttled    float64 `json:"throttledShare"`
+	MaxThrottled bool    `json:"-"`
 }
 
 // Timescales returns the usage of a series in windows of all lengths of Lengths(nominal, Longest),
@@ -30,10 +32,10 @@ func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []S
 	for _, run := range s.Contiguous(nominal) {
 		runs = append(runs, newPrefixSums(run))
 	}
-	var scales []Scale
+	scales := []Scale{} // not nil, to be an array in JSON
 	figures := make([]float64, 0, len(s.Samples))
 	for _, w := range lengths {
-		sc := Scale{Window: w}
+		sc := Scale{Window: quantity.Seconds{Duration: w}}
 		figures = figures[:0]
 		throttled := 0
 		for _, run := range runs {
@@ -101,7 +103,7 @@ func (p *prefixSums) windows(w, tolerance time.Duration, figures []float64, sc *
 			*throttled++
 		}
 		if len(figures) == 0 || cpus > sc.Max {
-			sc.Max, sc.MaxEnd, sc.MaxThrottled = cpus, p.run[end-1].At, within
+			sc.Max, sc.MaxEnd.Duration, sc.MaxThrottled = cpus, p.run[end-1].At, within
 		}
 		figures = append(figures, cpus)
 	}
@@ -158,8 +160,8 @@ func Lengths(nominal, longest time.Duration) []time.Duration {
 		return nil
 	}
 	lengths := []time.Duration{nominal}
-	most := longest / nominal
-	for n := time.Duration(2); n <= most; {
+	maxCount := longest / nominal
+	for n := time.Duration(2); n <= maxCount; {
 		lengths = append(lengths, n*nominal)
 		if n < everyMultiple {
 			n++

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 )
 
@@ -51,7 +52,7 @@ func anyContainer(t *rapid.T) Container {
 	window := time.Duration(1)
 	for range rapid.IntRange(0, 4).Draw(t, "windows") {
 		window += time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "longer"))
-		c.Timescales = append(c.Timescales, trace.Scale{Window: window, Max: amount("max"), P99: amount("p99")})
+		c.Timescales = append(c.Timescales, trace.Scale{Window: quantity.Seconds{Duration: window}, Max: amount("max"), P99: amount("p99")})
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "points") {
 		p := advice.CurvePoint{BurstPercent: float64(100 * i), ThrottleRatio: share("ratio")}

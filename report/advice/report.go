@@ -26,8 +26,8 @@ import (
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
-	"pinfold.dev/pinfold/report/recording"
 )
 
 // Report is the advice for any number of containers.
@@ -60,9 +60,9 @@ type goalJSON struct {
 type containerJSON struct {
 	File string `json:"file"`
 	advice.Container
-	Verdict    string            `json:"verdict"`
-	Timescales []recording.Scale `json:"timescales"`
-	Node       *advice.Node      `json:"node,omitempty"`
+	Verdict    string        `json:"verdict"`
+	Timescales []trace.Scale `json:"timescales"`
+	Node       *advice.Node  `json:"node,omitempty"`
 }
 
 // JSON returns a value to encode as JSON. Times are in seconds.
@@ -70,7 +70,7 @@ func (r *Report) JSON() any {
 	out := reportJSON{Goal: goalJSON{r.Goal.ThrottleRatio, 100 * r.Goal.Burst, r.Goal.ProbabilityWCET1}, Seed: r.Seed}
 	for _, c := range r.Containers {
 		out.Containers = append(out.Containers, containerJSON{
-			File: c.File, Container: c.Container, Verdict: c.verdict(r.Goal), Timescales: recording.NewScales(c.Timescales), Node: c.Node,
+			File: c.File, Container: c.Container, Verdict: c.verdict(r.Goal), Timescales: c.Timescales, Node: c.Node,
 		})
 	}
 	return out

@@ -108,7 +108,7 @@ func burstRow(b *advice.Burst) row {
 		when(b.BurstPercent > 0 || !b.ReachesGoal)
 }
 
-func periodRow(p *advice.Period, present advice.Seconds) row {
+func periodRow(p *advice.Period, present quantity.Seconds) row {
 	value := "none would do"
 	if p.Period.Duration > 0 {
 		value = rounded(p.Period.Duration)

@@ -1,8 +1,7 @@
 // Package perfetto writes what threads did as a trace for Perfetto's viewer and trace processor
 // (https://ui.perfetto.dev, https://perfetto.dev/docs/reference/trace-packet-proto):
 //
-//	w := perfetto.New(out, clocks)
-//	t := perfetto.Trace{Writer: w}
+//	t := perfetto.New(out, clocks)
 //	t.Add(span)
 //	err := t.Close()
 package perfetto
@@ -14,6 +13,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/report"
 )
 
 // Clocks are the clocks of a machine, read at about the same time.
@@ -22,16 +25,25 @@ type Clocks struct {
 	Real      time.Time
 }
 
-// Track identifies a line in the viewer. The zero value means no track.
-type Track uint64
+// track identifies a line in the viewer. The zero value means no track.
+type track uint64
 
-// Writer writes a trace packet by packet, so a trace that was cut off is readable up to there.
-// After an error it writes nothing; Close returns the error.
-type Writer struct {
+// Trace writes what the threads of containers did: a track for each container, below it one for
+// each of its threads and one for the CPU time that its quota has left, and a track for each CPU. It
+// is written packet by packet, so a trace that was cut off is readable up to there. After an error
+// it writes nothing; Close returns the error.
+type Trace struct {
 	out    *bufio.Writer
 	err    error
-	tracks Track // so far
 	names  map[string]uint64
+	tracks map[trackKey]track
+}
+
+// trackKey says what a track shows. Fields that do not matter are empty, and a CPU counts from 1.
+type trackKey struct {
+	group       string
+	quota       bool
+	thread, cpu int
 }
 
 // Numbers of the fields in protos/perfetto/trace of Perfetto.
@@ -69,75 +81,102 @@ const (
 	sliceBegin, sliceEnd, setCount = 1, 2, 4
 )
 
-// New returns a writer to out.
-func New(out io.Writer, c Clocks) *Writer {
-	w := &Writer{out: bufio.NewWriterSize(out, 64<<10), names: map[string]uint64{}}
+// New returns a trace that is written to out.
+func New(out io.Writer, c Clocks) *Trace {
+	t := &Trace{out: bufio.NewWriterSize(out, 64<<10), names: map[string]uint64{}, tracks: map[trackKey]track{}}
 	var snapshot message
 	snapshot.message(snapshotClock, new(message).number(clockID, clockMonotonic).number(clockTime, uint64(c.Monotonic)))
 	snapshot.message(snapshotClock, new(message).number(clockID, clockReal).number(clockTime, uint64(c.Real.UnixNano())))
 	snapshot.number(snapshotPrimary, clockMonotonic)
-	w.packet(stateCleared, new(message).message(packetClockSnapshot, &snapshot).
+	t.packet(stateCleared, new(message).message(packetClockSnapshot, &snapshot).
 		message(packetDefaults, new(message).number(defaultsClock, clockMonotonic)))
-	return w
+	return t
 }
 
-// Track adds a track for slices. It is shown below its parent, if that is not 0.
-func (w *Writer) Track(name string, parent Track) Track { return w.track(name, parent, nil) }
-
-// Counter adds a track for a count.
-func (w *Writer) Counter(name, unit string, parent Track) Track {
-	return w.track(name, parent, new(message).text(counterUnitName, unit))
+// Add writes what a thread did, or an edge of a quota: the CPU time that was left before and after
+// the timer gave out more. Sleeping threads are shown by gaps.
+func (t *Trace) Add(s *trace.Span) {
+	name := report.Printable(s.Name)
+	if name == "" {
+		name = report.Printable(s.Group)
+	}
+	container := t.track(trackKey{group: s.Group}, name, 0)
+	if s.Quota != nil {
+		counter := t.track(trackKey{group: s.Group, quota: true}, "quota left at edges, "+name, container)
+		t.count(counter, max(0, s.To-1), int64(s.Quota.Before/time.Microsecond))
+		t.count(counter, s.To, int64(s.Quota.Left/time.Microsecond))
+		return
+	}
+	if s.State == blame.Sleeping || s.State == blame.Dead {
+		return
+	}
+	thread := t.track(trackKey{group: s.Group, thread: s.Thread}, fmt.Sprint(report.Printable(s.Process), " ", s.Thread), container)
+	what := s.State.String()
+	switch s.State {
+	case blame.Running:
+		what = fmt.Sprint("running on CPU ", s.CPU)
+		t.slice(t.track(trackKey{cpu: s.CPU + 1}, fmt.Sprint("CPU ", s.CPU), 0), name, s.From, s.To)
+	case blame.Waiting:
+		what = "waiting behind " + report.Printable(s.Behind)
+	}
+	t.slice(thread, what, s.From, s.To)
 }
 
-func (w *Writer) track(name string, parent Track, counter *message) Track {
-	w.tracks++
-	m := new(message).number(trackID, uint64(w.tracks)).text(trackName, name)
+// track returns the track for a key, which is shown below its parent, if that is not 0. The first
+// call for a key adds the track.
+func (t *Trace) track(key trackKey, name string, parent track) track {
+	if id, known := t.tracks[key]; known {
+		return id
+	}
+	id := track(len(t.tracks) + 1)
+	t.tracks[key] = id
+	m := new(message).number(trackID, uint64(id)).text(trackName, name)
 	if parent != 0 {
 		m.number(trackParent, uint64(parent))
 	}
-	if counter != nil {
-		m.message(trackCounter, counter)
+	if key.quota {
+		m.message(trackCounter, new(message).text(counterUnitName, "us"))
 	}
-	w.packet(needsState, new(message).message(packetTrack, m))
-	return w.tracks
+	t.packet(needsState, new(message).message(packetTrack, m))
+	return id
 }
 
-// Slice writes that something went on for a time. The slices of a track must not overlap.
-func (w *Writer) Slice(t Track, name string, from, to time.Duration) {
-	id, known := w.names[name]
+// slice writes that something went on for a time. The slices of a track must not overlap.
+func (t *Trace) slice(on track, name string, from, to time.Duration) {
+	id, known := t.names[name]
 	p := new(message)
 	if !known {
-		id = uint64(len(w.names)) + 1
-		w.names[name] = id
+		id = uint64(len(t.names)) + 1
+		t.names[name] = id
 		p.message(packetInterned, new(message).message(internedEventNames, new(message).number(internedID, id).text(interned, name)))
 	}
-	w.event(p, from, new(message).number(eventType, sliceBegin).number(eventName, id).number(eventTrack, uint64(t)))
-	w.event(new(message), to, new(message).number(eventType, sliceEnd).number(eventTrack, uint64(t)))
+	t.event(p, from, new(message).number(eventType, sliceBegin).number(eventName, id).number(eventTrack, uint64(on)))
+	t.event(new(message), to, new(message).number(eventType, sliceEnd).number(eventTrack, uint64(on)))
 }
 
-// Count writes the value of a counter from a time on.
-func (w *Writer) Count(t Track, at time.Duration, value int64) {
-	w.event(new(message), at, new(message).number(eventType, setCount).number(eventTrack, uint64(t)).number(eventCounter, uint64(value)))
+// count writes the value of a counter from a time on.
+func (t *Trace) count(on track, at time.Duration, value int64) {
+	t.event(new(message), at, new(message).number(eventType, setCount).number(eventTrack, uint64(on)).number(eventCounter, uint64(value)))
 }
 
-func (w *Writer) event(p *message, at time.Duration, event *message) {
-	w.packet(needsState, p.number(packetTimestamp, uint64(at)).message(packetTrackEvent, event))
+func (t *Trace) event(p *message, at time.Duration, event *message) {
+	t.packet(needsState, p.number(packetTimestamp, uint64(at)).message(packetTrackEvent, event))
 }
 
-func (w *Writer) packet(flags uint64, p *message) {
+func (t *Trace) packet(flags uint64, p *message) {
 	p.number(packetSequence, 1).number(packetSequenceFlags, flags)
-	if w.err == nil {
-		_, w.err = w.out.Write(new(message).message(tracePacket, p).b)
+	if t.err == nil {
+		_, t.err = t.out.Write(new(message).message(tracePacket, p).b)
 	}
 }
 
 // Close writes what is buffered.
-func (w *Writer) Close() error {
-	if w.err == nil {
-		w.err = w.out.Flush()
+func (t *Trace) Close() error {
+	if t.err == nil {
+		t.err = t.out.Flush()
 	}
-	if w.err != nil {
-		return fmt.Errorf("write the trace: %w", w.err)
+	if t.err != nil {
+		return fmt.Errorf("write the trace: %w", t.err)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ const ms = time.Millisecond
 func write(t *testing.T) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	out := perfetto.Trace{Writer: perfetto.New(&file, perfetto.Clocks{Monotonic: time.Hour, Real: time.Unix(1_800_000_000, 0)})}
+	out := perfetto.New(&file, perfetto.Clocks{Monotonic: time.Hour, Real: time.Unix(1_800_000_000, 0)})
 	at := func(d time.Duration) time.Duration { return time.Hour + d }
 	for _, s := range []trace.Span{
 		{Group: "/a", Name: "a", Thread: 10, CPU: 0, State: blame.Running, From: at(0), To: at(10 * ms)},
@@ -86,9 +86,8 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
 func TestFullDisk(t *testing.T) {
 	w := perfetto.New(full{}, perfetto.Clocks{})
-	track := w.Track("a", 0)
 	for i := range 100_000 {
-		w.Slice(track, "running", time.Duration(i), time.Duration(i+1))
+		w.Add(&trace.Span{Group: "a", Thread: 1, State: blame.Running, From: time.Duration(i), To: time.Duration(i + 1)})
 	}
 	if err := w.Close(); err == nil || err.Error() != "write the trace: no space left" {
 		t.Error(err)

@@ -14,20 +14,20 @@ type Info struct {
 }
 
 type groupInfo struct {
-	Group        string     `json:"group"`
-	Name         string     `json:"name,omitempty"`
-	Samples      int        `json:"samples"`
-	Late         int        `json:"late"`
-	Gaps         int        `json:"gaps"`
-	Time         float64    `json:"seconds"`
-	Usage        float64    `json:"cpuSeconds"`
-	PerPeriod    periodInfo `json:"perPeriod"`
-	Limit        *Limit     `json:"limit,omitempty"`
-	LimitChanges int        `json:"limitChanges"`
+	Group        string      `json:"group"`
+	Name         string      `json:"name,omitempty"`
+	Samples      int         `json:"samples"`
+	Late         int         `json:"late"`
+	Gaps         int         `json:"gaps"`
+	Time         float64     `json:"seconds"`
+	Usage        float64     `json:"cpuSeconds"`
+	PerPeriod    trace.Stats `json:"perPeriod"`
+	Limit        *Limit      `json:"limit,omitempty"`
+	LimitChanges int         `json:"limitChanges"`
 	// ThrottledShare is the share of the time in samples whose usage may be less than the demand.
-	ThrottledShare float64     `json:"throttledShare"`
-	Scales         []Scale     `json:"timescales"`
-	Traced         *tracedInfo `json:"traced,omitempty"`
+	ThrottledShare float64       `json:"throttledShare"`
+	Scales         []trace.Scale `json:"timescales"`
+	Traced         *tracedInfo   `json:"traced,omitempty"`
 }
 
 // tracedInfo is a [trace.Exact] as JSON. Times are those of all threads together.
@@ -37,26 +37,6 @@ type tracedInfo struct {
 	Waiting   float64 `json:"waitingSeconds"`
 	Unknown   float64 `json:"unknownSeconds"`
 	Periods   uint32  `json:"timerPeriods"`
-}
-
-// periodInfo are statistics per period, in CPUs.
-type periodInfo struct {
-	Periods int     `json:"periods"`
-	Mean    float64 `json:"mean"`
-	SD      float64 `json:"sd"`
-	P95     float64 `json:"p95"`
-	P99     float64 `json:"p99"`
-	Max     float64 `json:"max"`
-}
-
-// Scale is a [trace.Scale] as JSON.
-type Scale struct {
-	Window    float64 `json:"windowSeconds"`
-	Windows   int     `json:"windows"`
-	Max       float64 `json:"maxCPUs"`
-	MaxEnd    float64 `json:"maxEndSeconds"` // since the start
-	P99       float64 `json:"p99CPUs"`
-	Throttled float64 `json:"throttledShare"`
 }
 
 // Limit is a limit with what the kernel counted under it, as JSON. Times are in seconds.
@@ -88,12 +68,10 @@ func NewInfo(rec *trace.Recording) Info {
 
 func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 	sum := trace.Summarise(s, interval)
-	p := sum.PerPeriod
 	g := groupInfo{
 		Group: s.Group, Name: s.Name, Samples: sum.Samples, Late: sum.Late, Gaps: sum.Gaps,
 		Time: sum.Time.Seconds(), Usage: sum.Usage.Seconds(),
-		PerPeriod:    periodInfo{p.Bins, p.Mean, p.SD, p.P95, p.P99, p.Max},
-		LimitChanges: sum.LimitChanges, ThrottledShare: sum.ThrottledShare, Scales: NewScales(trace.Timescales(s, interval)),
+		PerPeriod: sum.PerPeriod, LimitChanges: sum.LimitChanges, ThrottledShare: sum.ThrottledShare, Scales: trace.Timescales(s, interval),
 	}
 	if _, limited := sum.Limits.CPUs(); limited {
 		g.Limit = NewLimit(&sum)
@@ -112,13 +90,4 @@ func NewLimit(sum *trace.Summary) *Limit {
 		TimerPeriods: sum.Periods, WallPeriods: sum.WallPeriods, ThrottledPeriods: sum.Throttled,
 		ThrottledTime: sum.ThrottledTime.Seconds(), Bursts: &Bursts{sum.Bursts, sum.BurstTime.Seconds()},
 	}
-}
-
-// NewScales converts timescales. The result is not nil, so that it is an array in JSON.
-func NewScales(scales []trace.Scale) []Scale {
-	out := []Scale{}
-	for _, sc := range scales {
-		out = append(out, Scale{sc.Window.Seconds(), sc.Windows, sc.Max, sc.MaxEnd.Seconds(), sc.P99, sc.Throttled})
-	}
-	return out
 }

@@ -45,7 +45,7 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
-			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(), 100*sc.Throttled)
+			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window.Duration), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(), 100*sc.Throttled)
 		}
 	}
 	return report.Flush(b, "print the summary")
@@ -56,9 +56,9 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 func thinned(scales []trace.Scale) []trace.Scale {
 	var out []trace.Scale
 	for i, sc := range scales {
-		w := sc.Window
+		w := sc.Window.Duration
 		usual := w == trace.DefaultPeriod || w == time.Second || w == 10*time.Second
-		if i == 0 || usual || i == len(scales)-1 || 2*w >= 3*out[len(out)-1].Window {
+		if i == 0 || usual || i == len(scales)-1 || 2*w >= 3*out[len(out)-1].Window.Duration {
 			out = append(out, sc)
 		}
 	}

@@ -33,12 +33,8 @@
 //	backlog = backlog + demand - used
 //	bucket  = min(bucket - used + quota, quota + burst)
 //
-// [Group] simulates the events within a period. [Machine] defines how CPU time is distributed:
-//
-//   - [Fluid] is idealised: running CPUs drain the bucket at equal rates until it is empty.
-//   - [Kernel] follows Linux: each CPU takes slices of 5 ms from the bucket, notices overuse at its
-//     next tick, and repays it out of the next slice. A CPU that becomes idle keeps up to 1 ms and
-//     returns the rest, which may unthrottle other CPUs before the period ends.
+// [Group] simulates the events within a period. Its [Machine] defines how CPU time is distributed:
+// ideally ([Fluid]) or as in Linux ([Kernel]).
 //
 // With [Kernel], a group may be throttled although it needs less than quota + burst, because the
 // remaining time is held by another CPU. It may also exceed quota + burst by up to one tick per

@@ -6,6 +6,7 @@ import (
 	"math/cmplx"
 
 	"gonum.org/v1/gonum/dsp/fourier"
+	"gonum.org/v1/gonum/floats"
 )
 
 // errWinding means that zeros of 1 - phi are between the contour and the unit circle, or near the
@@ -195,13 +196,5 @@ func padded(s []float64, size int) []float64 {
 // Algorithms, 24.1).
 func noise(a, b []float64, size int) float64 {
 	const unit = 0x1p-53
-	return 8 * unit * math.Log2(float64(size)) * norm(a) * norm(b)
-}
-
-func norm(s []float64) float64 {
-	total := 0.0
-	for _, v := range s {
-		total += v * v
-	}
-	return math.Sqrt(total)
+	return 8 * unit * math.Log2(float64(size)) * floats.Norm(a, 2) * floats.Norm(b, 2)
 }

@@ -43,7 +43,7 @@ func export(cmd *cobra.Command, from string, output tracefile.Output) error {
 	defer stop()
 	spans := 0
 	err = files.WriteTo(output, func(file *os.File) error {
-		out := perfetto.Trace{Writer: perfetto.New(file, perfetto.Clocks{Real: f.Header().Start})}
+		out := perfetto.New(file, perfetto.Clocks{Real: f.Header().Start})
 		for s, err := range files.Until(ctx, tracefile.Spans(from)) {
 			if err != nil {
 				return err

@@ -19,7 +19,7 @@ func (o *options) observed(request *schedtrace.Request, names *groups.Names, obs
 		return observe()
 	}
 	return files.WriteTo(o.perfetto, func(f *os.File) error {
-		out := perfetto.Trace{Writer: perfetto.New(f, perfetto.Clocks{Monotonic: schedtrace.Now(), Real: time.Now()})}
+		out := perfetto.New(f, perfetto.Clocks{Monotonic: schedtrace.Now(), Real: time.Now()})
 		groups.Observe(request, names, out.Add)
 		if err := observe(); err != nil {
 			return err
