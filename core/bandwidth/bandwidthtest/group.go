@@ -55,13 +55,17 @@ func NewGroup(m Machine, l bandwidth.Limits) (*Group, error) {
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("model a group: %w", err)
 	}
+	return newGroup(m, l), nil
+}
+
+func newGroup(m Machine, l bandwidth.Limits) *Group {
 	g := &Group{machine: m, pool: fullPool(l), slack: -1, cpus: make([]cpu, m.CPUs)}
 	g.period = m.PeriodPhase
 	if g.period == 0 {
 		g.period = l.Period
 	}
 	g.stopped = g.period
-	return g, nil
+	return g
 }
 
 // Now returns the current simulated time.
@@ -107,6 +111,11 @@ func (g *Group) Write(l bandwidth.Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("write bandwidth settings: %w", err)
 	}
+	g.write(l)
+	return nil
+}
+
+func (g *Group) write(l bandwidth.Limits) {
 	g.gather()
 	wasActive := g.pool.active
 	g.pool.write(l, &g.stats)
@@ -125,7 +134,6 @@ func (g *Group) Write(l bandwidth.Limits) error {
 	}
 	g.throttled = g.throttled[:0]
 	g.deal()
-	return nil
 }
 
 // Advance advances the time to until, which must not be before Now, and returns the requests that
