@@ -63,7 +63,7 @@ func (g *generator) request(ctx context.Context, l *experiment.Load, to *service
 		return s, err
 	}
 	defer sender.Close()
-	result, err := g.run(ctx, l, sender.Send, d, seed)
+	result, err := load.Run(ctx, g.load(l, d, seed), sender.Send)
 	if err != nil {
 		return s, err
 	}
@@ -81,7 +81,8 @@ func (g *generator) request(ctx context.Context, l *experiment.Load, to *service
 	return s, nil
 }
 
-func (g *generator) run(ctx context.Context, l *experiment.Load, send load.Send, d time.Duration, seed uint64) (load.Result, error) {
+// load returns a load as this process sends it.
+func (g *generator) load(l *experiment.Load, d time.Duration, seed uint64) load.Load {
 	clients := load.Clients{
 		Number: l.Clients.Count(), On: l.On.Duration, Off: l.Off.Duration, Pause: l.Pause.Duration,
 		Planned: l.Client == experiment.Planned, Duration: d, Seed: seed, Timeout: timeout,
@@ -91,14 +92,14 @@ func (g *generator) run(ctx context.Context, l *experiment.Load, send load.Send,
 	case experiment.Random:
 		plan.Every = g.every[l.Name]
 		plan.Jitter = plan.Every - 1
-		return load.Run(ctx, plan, send)
+		return plan
 	case experiment.Batches:
 		plan.Batch, plan.Every = l.Batch.Count(), l.Every.Duration
-		return load.Run(ctx, plan, send)
+		return plan
 	case experiment.Wrk: // the built-in replacement is always on
 		clients.On, clients.Off = 1000*time.Hour, 1
 	}
-	return load.RunClients(ctx, clients, send)
+	return clients
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
