@@ -31,9 +31,9 @@ const settleSeed = 1 << 32
 // sent is what a load has measured.
 type sent struct {
 	figures   map[experiment.Figure]float64
-	latencies []time.Duration // none of wrk
-	failed    string          // why requests have failed; "": none has
-	client    time.Duration   // CPU time of a load generator that is another program
+	latencies []time.Duration // empty for wrk, which prints quantiles only
+	failed    string          // why requests have failed, "" if all were answered
+	client    time.Duration   // CPU time of wrk, which is another process
 }
 
 // send sends the load of a window, if it has one, and waits until a time has passed: the pause
@@ -104,7 +104,7 @@ func (g *generator) load(l *experiment.Load, d time.Duration, seed uint64) load.
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// histogram returns a histogram of latencies, as [experiment.Window.Latencies], nil of none.
+// histogram encodes latencies as [experiment.Window.Latencies]. It returns nil without any.
 func histogram(latencies []time.Duration) ([]byte, error) {
 	if len(latencies) == 0 {
 		return nil, nil
