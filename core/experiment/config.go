@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -156,6 +157,17 @@ func (s Service) Limits() bandwidth.Limits {
 
 func scaled(d time.Duration, by float64) time.Duration {
 	return time.Duration(math.Round(float64(d) * by)).Round(time.Microsecond)
+}
+
+// Condition is what differs between windows.
+type Condition struct {
+	Name string `json:"name"`
+	// Baseline is the condition that this one is compared with; "": the first.
+	Baseline string `json:"baseline,omitempty"`
+	// Settle replaces that of [Config], if it is more than 0.
+	Settle Duration `json:"settle,omitzero"`
+	// Services has settings, by name of the service, that replace those of [Config.Services].
+	Services map[string]json.RawMessage `json:"services,omitempty"`
 }
 
 // Without returns the experiment without the given conditions, and without figures that are

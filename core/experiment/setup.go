@@ -9,17 +9,6 @@ import (
 	"time"
 )
 
-// Condition is what differs between windows.
-type Condition struct {
-	Name string `json:"name"`
-	// Baseline is the condition that this one is compared with; "": the first.
-	Baseline string `json:"baseline,omitempty"`
-	// Settle replaces that of [Config], if it is more than 0.
-	Settle Duration `json:"settle,omitzero"`
-	// Services has settings, by name of the service, that replace those of [Config.Services].
-	Services map[string]json.RawMessage `json:"services,omitempty"`
-}
-
 // in returns the services of an experiment with the settings of a condition.
 func (c Condition) in(services []Service) ([]Service, error) {
 	all := slices.Clone(services)

@@ -67,22 +67,15 @@ func (c *cluster) create(ctx context.Context, objects []*unstructured.Unstructur
 		if err != nil {
 			return err
 		}
-		if _, err := localnode.Create(ctx, creator{resource}, object); err != nil {
+		err = localnode.Answered(ctx, func() error {
+			_, err := resource.Create(ctx, object, metav1.CreateOptions{})
+			return err
+		})
+		if err != nil && !apierrors.IsAlreadyExists(err) { // an earlier request has created it, unanswered
 			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
-}
-
-// creator is a client of any kind of object for [localnode.Create].
-type creator struct{ dynamic.ResourceInterface }
-
-func (c creator) Create(ctx context.Context, object *unstructured.Unstructured, options metav1.CreateOptions) (*unstructured.Unstructured, error) {
-	return c.ResourceInterface.Create(ctx, object, options)
-}
-
-func (c creator) Get(ctx context.Context, name string, options metav1.GetOptions) (*unstructured.Unstructured, error) {
-	return c.ResourceInterface.Get(ctx, name, options)
 }
 
 // delete deletes the objects and waits until all pods are gone.

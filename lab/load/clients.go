@@ -27,7 +27,7 @@ type Clients struct {
 	Timeout  time.Duration // of a request
 }
 
-// Check returns an error that names everything that is wrong with the clients.
+// Check implements [Load].
 func (c Clients) Check() error {
 	var wrong []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -48,39 +48,21 @@ func (c Clients) Check() error {
 	return errors.Join(wrong...)
 }
 
-// RunClients runs the clients. When ctx ends, it abandons the pending requests; it then returns the
-// result up to that moment, and an error that wraps the cause.
-func RunClients(ctx context.Context, c Clients, send Send) (Result, error) {
-	return runClients(ctx, c, send, newAlarm)
-}
+func (c Clients) length() time.Duration { return c.Duration }
 
-func runClients(ctx context.Context, c Clients, send Send, newAlarm alarms) (Result, error) {
-	if err := c.Check(); err != nil {
-		return Result{}, fmt.Errorf("clients of the load: %w", err)
-	}
-	var (
-		all    = make([]client, c.Number)
-		errs   = make([]error, c.Number)
-		begin  = time.Now()
-		result = Result{Failures: map[string]int{}, Began: begin}
-		group  sync.WaitGroup
-	)
+func (c Clients) run(ctx context.Context, begin time.Time, send Send, newAlarm alarms) (outcomes []outcome, lateness time.Duration, err error) {
+	all, errs := make([]client, c.Number), make([]error, c.Number)
+	var group sync.WaitGroup
 	for i := range all {
 		all[i] = client{Clients: c, begin: begin, send: send, random: rand.New(rand.NewPCG(c.Seed, uint64(i)))}
-		group.Go(func() { errs[i] = all[i].run(ctx, newAlarm) })
+		group.Go(func() { errs[i] = all[i].alternate(ctx, newAlarm) })
 	}
 	group.Wait()
-	result.Took = time.Since(begin)
-	var outcomes []outcome
 	for i := range all {
 		outcomes = append(outcomes, all[i].outcomes...)
-		result.Lateness = max(result.Lateness, all[i].lateness)
+		lateness = max(lateness, all[i].lateness)
 	}
-	result.collect(outcomes)
-	if ctx.Err() != nil {
-		return result, fmt.Errorf("the load was ended after %v of %v: %w", result.Took.Round(time.Millisecond), c.Duration, context.Cause(ctx))
-	}
-	return result, errors.Join(errs...)
+	return outcomes, lateness, errors.Join(errs...)
 }
 
 // client is one client.
@@ -93,9 +75,9 @@ type client struct {
 	lateness time.Duration
 }
 
-// run alternates between on and off. At the beginning a client is on with the probability that it
+// alternate is on and off in turn. At the beginning a client is on with the probability that it
 // is on at any time.
-func (c *client) run(ctx context.Context, newAlarm alarms) error {
+func (c *client) alternate(ctx context.Context, newAlarm alarms) error {
 	alarm, err := newAlarm(ctx)
 	if err != nil {
 		return err
@@ -117,7 +99,7 @@ func (c *client) run(ctx context.Context, newAlarm alarms) error {
 		}
 		at = end + c.exponential(c.Off)
 	}
-	return nil
+	return ctx.Err()
 }
 
 // sendPlanned sends the requests that are planned from one time to another.
@@ -149,9 +131,7 @@ func (c *client) sendInTurn(ctx context.Context, alarm alarm, from, to time.Dura
 }
 
 func (c *client) add(ctx context.Context, due time.Duration) {
-	o := sendOne(ctx, c.begin.Add(due), c.Timeout, c.send)
-	o.due = due
-	c.outcomes = append(c.outcomes, o)
+	c.outcomes = append(c.outcomes, sendOne(ctx, c.begin, due, c.Timeout, c.send))
 }
 
 func (c *client) exponential(mean time.Duration) time.Duration {

@@ -1,9 +1,11 @@
 package load
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -25,7 +27,7 @@ type Plan struct {
 	Timeout time.Duration // of a request, from its planned time
 }
 
-// Check returns an error that names everything that is wrong with a plan.
+// Check implements [Load].
 func (p Plan) Check() error {
 	var wrong []error
 	refuse := func(bad bool, format string, args ...any) {
@@ -66,4 +68,30 @@ func (p Plan) due() []time.Duration {
 		}
 	}
 	return due
+}
+
+func (p Plan) length() time.Duration { return p.Duration }
+
+func (p Plan) run(ctx context.Context, begin time.Time, send Send, newAlarm alarms) (outcomes []outcome, lateness time.Duration, err error) {
+	alarm, err := newAlarm(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer alarm.Close()
+	due, sent := p.due(), 0
+	outcomes = make([]outcome, len(due)*p.Batch)
+	var group sync.WaitGroup
+	for _, at := range due {
+		if err = alarm.Wait(begin.Add(at)); err != nil {
+			break
+		}
+		lateness = max(lateness, time.Since(begin)-at)
+		for range p.Batch {
+			one := &outcomes[sent]
+			group.Go(func() { *one = sendOne(ctx, begin, at, p.Timeout, send) })
+			sent++
+		}
+	}
+	group.Wait()
+	return outcomes[:sent], lateness, err
 }

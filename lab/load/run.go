@@ -1,9 +1,9 @@
-// Package load sends requests according to a plan and measures their latencies.
+// Package load sends requests and measures their latencies.
 //
-//	result, err := load.Run(ctx, plan, send)
+//	result, err := load.Run(ctx, plan, send) // or clients
 //	p99 := result.Quantile(0.99)
 //
-// The plan is an open loop: requests are sent at planned times, whether or not earlier ones were
+// A [Plan] is an open loop: requests are sent at planned times, whether or not earlier ones were
 // answered, like those of many independent users. In a closed loop each client waits for its
 // answer, so the load slows down together with a throttled server and hides the throttling.
 //
@@ -24,7 +24,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"pinfold.dev/pinfold/internal/sleep"
@@ -53,63 +52,46 @@ type (
 
 func newAlarm(ctx context.Context) (alarm, error) { return sleep.NewAlarm(ctx) }
 
-// Run sends the requests of plan. When ctx ends, it stops sending and abandons the pending
+// Load is a [Plan] or [Clients].
+type Load interface {
+	// Check returns an error that names everything that is wrong with the load.
+	Check() error
+	length() time.Duration
+	// run sends the requests. If ctx ends, it stops, and may return its error.
+	run(ctx context.Context, begin time.Time, send Send, newAlarm alarms) (outcomes []outcome, lateness time.Duration, err error)
+}
+
+// Run sends the requests of a load. When ctx ends, it stops sending and abandons the pending
 // requests; it then returns the result up to that moment, and an error that wraps the cause.
-func Run(ctx context.Context, plan Plan, send Send) (Result, error) {
-	return run(ctx, plan, send, newAlarm)
+func Run(ctx context.Context, l Load, send Send) (Result, error) {
+	return run(ctx, l, send, newAlarm)
 }
 
-func run(ctx context.Context, plan Plan, send Send, newAlarm alarms) (Result, error) {
-	if err := plan.Check(); err != nil {
-		return Result{}, fmt.Errorf("plan of the load: %w", err)
+func run(ctx context.Context, l Load, send Send, newAlarm alarms) (Result, error) {
+	if err := l.Check(); err != nil {
+		return Result{}, fmt.Errorf("load: %w", err)
 	}
-	alarm, err := newAlarm(ctx)
-	if err != nil {
-		return Result{}, err
+	result := Result{Failures: map[string]int{}, Began: time.Now()}
+	outcomes, lateness, err := l.run(ctx, result.Began, send, newAlarm)
+	result.Took, result.Lateness = time.Since(result.Began), lateness
+	result.collect(outcomes)
+	if err != nil || result.Cut > 0 {
+		err = fmt.Errorf("the load was ended after %v of %v: %w", result.Took.Round(time.Millisecond), l.length(), cmp.Or(context.Cause(ctx), err))
 	}
-	defer alarm.Close()
-	var (
-		due      = plan.due()
-		outcomes = make([]outcome, len(due)*plan.Batch)
-		group    sync.WaitGroup
-		begin    = time.Now()
-		result   = Result{Failures: map[string]int{}, Began: begin}
-		batches  = 0
-	)
-	for i, at := range due {
-		if err = alarm.Wait(begin.Add(at)); err != nil {
-			break
-		}
-		result.Lateness = max(result.Lateness, time.Since(begin)-at)
-		for j := range plan.Batch {
-			group.Go(func() {
-				o := sendOne(ctx, begin.Add(at), plan.Timeout, send)
-				o.due = at
-				outcomes[i*plan.Batch+j] = o
-			})
-		}
-		batches++
-	}
-	group.Wait()
-	result.Took = time.Since(begin)
-	result.collect(outcomes[:batches*plan.Batch])
-	if batches < len(due) || result.Cut > 0 {
-		return result, fmt.Errorf("the load was ended after %d of %d batches: %w", batches, len(due), cmp.Or(context.Cause(ctx), err))
-	}
-	return result, nil
+	return result, err
 }
 
-// sendOne sends one request. Its planned time, due, is now or a little earlier.
-func sendOne(ctx context.Context, due time.Time, timeout time.Duration, send Send) outcome {
-	bounded, cancel := context.WithDeadline(ctx, due.Add(timeout))
+// sendOne sends one request. Its planned time, due since the beginning, is now or a little earlier.
+func sendOne(ctx context.Context, begin time.Time, due, timeout time.Duration, send Send) outcome {
+	bounded, cancel := context.WithDeadline(ctx, begin.Add(due+timeout))
 	defer cancel()
 	err := send(bounded)
-	latency := time.Since(due)
+	o := outcome{due: due, latency: time.Since(begin) - due, err: err}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return outcome{cut: true}
+		o.cut = true
 	case errors.Is(err, context.DeadlineExceeded):
-		return outcome{err: fmt.Errorf("no answer within %v", timeout)}
+		o.err = fmt.Errorf("no answer within %v", timeout)
 	}
-	return outcome{latency: latency, err: err}
+	return o
 }

@@ -95,7 +95,7 @@ func runPlan(t *testing.T, args []string) string {
 	flags.DurationVar(&plan.Jitter, "jitter", 0, "")
 	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "")
 	flags.BoolVar(&log, "log", false, "")
-	return served(t, flags, args, &log, func(ctx context.Context, send Send) (Result, error) { return run(ctx, plan, send, newSimulated) })
+	return served(t, flags, args, &log, func() Load { return plan })
 }
 
 func runSomeClients(t *testing.T, args []string) string {
@@ -108,13 +108,11 @@ func runSomeClients(t *testing.T, args []string) string {
 	flags.DurationVar(&c.Pause, "pause", 0, "")
 	flags.DurationVar(&c.Duration, "duration", 0, "")
 	flags.BoolVar(&c.Planned, "planned", false, "")
-	return served(t, flags, args, new(bool), func(ctx context.Context, send Send) (Result, error) {
-		return runClients(ctx, c, send, newSimulated)
-	})
+	return served(t, flags, args, new(bool), func() Load { return c })
 }
 
 // served parses args, runs a load against the server that they describe, and formats the result.
-func served(t *testing.T, flags *flag.FlagSet, args []string, log *bool, run func(context.Context, Send) (Result, error)) string {
+func served(t *testing.T, flags *flag.FlagSet, args []string, log *bool, load func() Load) string {
 	t.Helper()
 	var (
 		s       = server{begun: time.Now()}
@@ -133,7 +131,7 @@ func served(t *testing.T, flags *flag.FlagSet, args []string, log *bool, run fun
 	s.capacity = make(chan struct{}, servers)
 	ctx, cancel := context.WithTimeout(t.Context(), end)
 	defer cancel()
-	r, err := run(ctx, s.send)
+	r, err := run(ctx, load(), s.send, newSimulated)
 	if err != nil && r.Sent == 0 {
 		return err.Error() + "\n"
 	}

@@ -2,7 +2,6 @@ package measure
 
 import (
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -27,14 +26,11 @@ func Names() []string {
 	return files
 }
 
-// ErrUnknown is returned for a name that no experiment has.
-var ErrUnknown = errors.New("no such experiment")
-
 // Named returns the experiment with a name.
 func Named(name string) (experiment.Config, error) {
 	data, err := configs.ReadFile("configs/" + name + ".yaml")
 	if err != nil {
-		return experiment.Config{}, fmt.Errorf("%w: %q: there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return experiment.Config{}, fmt.Errorf("no such experiment: %q: there are %s", name, strings.Join(Names(), ", "))
 	}
 	return parse(name, data)
 }

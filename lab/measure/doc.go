@@ -20,7 +20,7 @@
 //	generator  sends the load of a setup
 //	meter      measures what services use in a window
 //	archive    writes what was measured, and the configuration, which [Open] reads
-//	run        has the order: rounds of windows, each from start to stop
+//	run        measures windows in rounds, each from start to stop
 //
 // # A window
 //

@@ -31,9 +31,9 @@ const settleSeed = 1 << 32
 // sent is what a load has measured.
 type sent struct {
 	figures   map[experiment.Figure]float64
-	latencies []time.Duration // none of wrk
-	failed    string          // why requests have failed; "": none has
-	client    time.Duration   // CPU time of a load generator that is another program
+	latencies []time.Duration // empty for wrk, which prints quantiles only
+	failed    string          // why requests have failed, "" if all were answered
+	client    time.Duration   // CPU time of wrk, which is another process
 }
 
 // send sends the load of a window, if it has one, and waits until a time has passed: the pause
@@ -63,7 +63,7 @@ func (g *generator) request(ctx context.Context, l *experiment.Load, to *service
 		return s, err
 	}
 	defer sender.Close()
-	result, err := g.run(ctx, l, sender.Send, d, seed)
+	result, err := load.Run(ctx, g.load(l, d, seed), sender.Send)
 	if err != nil {
 		return s, err
 	}
@@ -81,7 +81,8 @@ func (g *generator) request(ctx context.Context, l *experiment.Load, to *service
 	return s, nil
 }
 
-func (g *generator) run(ctx context.Context, l *experiment.Load, send load.Send, d time.Duration, seed uint64) (load.Result, error) {
+// load returns a load as this process sends it.
+func (g *generator) load(l *experiment.Load, d time.Duration, seed uint64) load.Load {
 	clients := load.Clients{
 		Number: l.Clients.Count(), On: l.On.Duration, Off: l.Off.Duration, Pause: l.Pause.Duration,
 		Planned: l.Client == experiment.Planned, Duration: d, Seed: seed, Timeout: timeout,
@@ -91,19 +92,19 @@ func (g *generator) run(ctx context.Context, l *experiment.Load, send load.Send,
 	case experiment.Random:
 		plan.Every = g.every[l.Name]
 		plan.Jitter = plan.Every - 1
-		return load.Run(ctx, plan, send)
+		return plan
 	case experiment.Batches:
 		plan.Batch, plan.Every = l.Batch.Count(), l.Every.Duration
-		return load.Run(ctx, plan, send)
+		return plan
 	case experiment.Wrk: // the built-in replacement is always on
 		clients.On, clients.Off = 1000*time.Hour, 1
 	}
-	return load.RunClients(ctx, clients, send)
+	return clients
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// histogram returns a histogram of latencies, as [experiment.Window.Latencies], nil of none.
+// histogram encodes latencies as [experiment.Window.Latencies]. It returns nil without any.
 func histogram(latencies []time.Duration) ([]byte, error) {
 	if len(latencies) == 0 {
 		return nil, nil

@@ -151,9 +151,9 @@ func TestRun(t *testing.T) {
 		if f[experiment.Used] <= 0 || f[experiment.Generator] <= 0 || f[experiment.Machine] <= 0 || f[experiment.Machine] > 1.1 || f[experiment.Cost] <= 0 {
 			t.Errorf("%s: wrong usage", w.Condition)
 		}
-		// With idle priority batch work has little beside other work on this machine.
+		// Batch work has little or nothing beside much other work on this machine.
 		limit, limited := most[w.Condition]
-		if share := f[experiment.Others] / cpus; limited && share > limit || w.Condition != "alone" && share <= 0 {
+		if share := f[experiment.Others] / cpus; limited && share > limit || w.Condition != "alone" && share <= 0 && !starved(w) {
 			t.Errorf("%s: batch work used %.1f%% of the CPUs, want at most %.0f%%", w.Condition, 100*share, 100*limit)
 		}
 		h, err := hdrhistogram.Decode(w.Latencies)
@@ -170,6 +170,9 @@ func TestRun(t *testing.T) {
 		}
 	}
 }
+
+// starved reports whether others used so much in a window that a service may have got nothing.
+func starved(w experiment.Window) bool { return w.Figures[experiment.Foreign] > .4 }
 
 // TestExplained checks where the time of a throttled service went, if this machine's scheduler can
 // be traced.
@@ -190,7 +193,7 @@ func TestExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, w := range result.Windows {
-		if w.Figures[experiment.Goodput] <= 0 || (w.Figures[experiment.Throttled] > 0) != (w.Condition == "limit") {
+		if w.Figures[experiment.Goodput] <= 0 || (w.Figures[experiment.Throttled] > 0) != (w.Condition == "limit") && !starved(w) {
 			t.Errorf("%s: %v", w.Condition, w.Figures)
 		}
 	}
@@ -198,7 +201,7 @@ func TestExplained(t *testing.T) {
 		t.Skip("this machine's scheduler cannot be traced")
 	}
 	for _, e := range result.Explained {
-		if e.Running <= 0 || (e.Throttled > 0) != (e.Condition == "limit") {
+		if e.Running <= 0 || (e.Throttled > 0) != (e.Condition == "limit") && e.Others < e.Running {
 			t.Errorf("%s: %+v", e.Condition, e.Parts)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,10 +82,7 @@ func (m machine) start(ctx context.Context, s program, notify func(string)) (*pr
 		}
 		return nil
 	}
-	return p, p.start(ctx, s, output, run, func(ctx context.Context) (err error) {
-		p.group, err = m.groupOf(ctx, p, s.Name)
-		return err
-	})
+	return p, p.start(ctx, s, output, run, func(ctx context.Context) error { return m.locate(ctx, p, s.Name) })
 }
 
 // start calls run, and waits until the program of which it reads the output is ready, and was
@@ -116,14 +112,22 @@ func (p *process) start(ctx context.Context, s program, output io.ReadCloser, ru
 
 var errLate = fmt.Errorf("it was not ready after %v", startTimeout)
 
-// ready waits until a program is ready.
+// ready waits until a program has printed its first line, or accepts connections.
 func (p *process) ready(ctx context.Context, s program, lines *bufio.Reader) (err error) {
 	if s.builtIn {
 		p.address, err = firstLine(lines)
 		return err
 	}
-	p.address = s.address
-	return p.listens(ctx, s.address)
+	if p.address = s.address; p.address == "" {
+		return nil
+	}
+	return p.until(ctx, func() (bool, error) {
+		connection, err := net.Dial("tcp", p.address)
+		if err != nil {
+			return false, err
+		}
+		return true, connection.Close()
+	})
 }
 
 // firstLine returns the last word of the first line.
@@ -144,25 +148,8 @@ const (
 	startPoll    = 5 * time.Millisecond
 )
 
-// listens waits until a program accepts connections, unless its address is "".
-func (p *process) listens(ctx context.Context, address string) error {
-	return p.until(ctx, func() (bool, error) {
-		if address == "" {
-			return true, nil
-		}
-		connection, err := net.Dial("tcp", address)
-		if err != nil {
-			return false, err
-		}
-		return true, connection.Close()
-	})
-}
-
-// until waits until a condition holds. It returns an error if the program has ended before, or
-// after a time.
+// until waits until a condition holds. It returns an error if the program or ctx has ended before.
 func (p *process) until(ctx context.Context, holds func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	for {
 		ok, err := holds()
 		if ok {
@@ -173,7 +160,7 @@ func (p *process) until(ctx context.Context, holds func() (bool, error)) error {
 			return cmp.Or(p.err, errEnded)
 		case <-time.After(startPoll):
 		case <-ctx.Done():
-			return fmt.Errorf("it was not ready after %v: %w", startTimeout, cmp.Or(err, context.Cause(ctx)))
+			return errors.Join(context.Cause(ctx), err)
 		}
 	}
 }
@@ -192,23 +179,17 @@ func chosen(room confine.Room, cpus *cpuset.Set) (cpuset.Set, error) {
 	return *cpus, nil
 }
 
-// groupOf returns the group of a program, which may just be starting.
-func (m machine) groupOf(ctx context.Context, p *process, name string) (group string, err error) {
-	err = p.until(ctx, func() (bool, error) {
+// locate finds the group of a program, which may just be starting.
+func (m machine) locate(ctx context.Context, p *process, name string) error {
+	return p.until(ctx, func() (bool, error) {
 		runs, err := confine.Runs(m.groups)
-		if err != nil {
-			return false, err
+		for _, run := range runs {
+			if strings.HasSuffix(run, name) {
+				p.group = run
+			}
 		}
-		i := slices.IndexFunc(runs, func(run string) bool { return strings.HasSuffix(run, name) })
-		if i >= 0 {
-			group = runs[i]
-		}
-		return i >= 0, nil
+		return p.group != "", err
 	})
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", p.title, err)
-	}
-	return group, nil
 }
 
 // read collects the lines that the program prints, until it ends.

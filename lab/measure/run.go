@@ -55,7 +55,7 @@ func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
 	return archive.end(explained, err)
 }
 
-// run is the order in which windows are measured.
+// run measures windows, in order.
 type run struct {
 	*lab
 	launcher  *launcher

@@ -82,16 +82,13 @@ type timeRow struct {
 type kind struct {
 	name   string
 	colour chart.Colour
-	of     func(*blame.Parts) time.Duration
+	time   time.Duration
 }
 
-func kinds() []kind {
+func kinds(p blame.Parts) []kind {
 	return []kind{
-		{"running", chart.Blue, func(s *blame.Parts) time.Duration { return s.Running }},
-		{"throttled", chart.Vermillion, func(s *blame.Parts) time.Duration { return s.Throttled }},
-		{"behind others", chart.Orange, func(s *blame.Parts) time.Duration { return s.Others }},
-		{"behind own threads", chart.Sky, func(s *blame.Parts) time.Duration { return s.Own }},
-		{"other", chart.Purple, func(s *blame.Parts) time.Duration { return s.Stolen + s.Idle + s.Unknown }},
+		{"running", chart.Blue, p.Running}, {"throttled", chart.Vermillion, p.Throttled}, {"behind others", chart.Orange, p.Others},
+		{"behind own threads", chart.Sky, p.Own}, {"other", chart.Purple, p.Stolen + p.Idle + p.Unknown},
 	}
 }
 
@@ -103,8 +100,8 @@ func (r Run) times() (t timeTable) {
 	var all []chart.Bar
 	for _, e := range r.Result.Explained {
 		bar, sum := chart.Bar{}, 0.
-		for _, k := range kinds() {
-			threads := max(0, k.of(&e.Parts).Seconds()/max(e.Window, time.Nanosecond).Seconds())
+		for _, k := range kinds(e.Parts) {
+			threads := max(0, k.time.Seconds()/max(e.Window, time.Nanosecond).Seconds())
 			bar.Parts = append(bar.Parts, chart.Part{Value: threads, Colour: k.colour})
 			sum += threads
 		}
@@ -126,7 +123,7 @@ func (r Run) times() (t timeTable) {
 		bar.Full = full
 		t.Rows[i].Bar = bar.HTML()
 	}
-	for _, k := range kinds() {
+	for _, k := range kinds(blame.Parts{}) {
 		t.Keys = append(t.Keys, chart.Part{Colour: k.colour}.Key(k.name))
 	}
 	return t
