@@ -14,8 +14,8 @@ import (
 )
 
 // ToMachine decodes an object that was made by [FromMachine]. The machine is valid. The error is a
-// [*ForeignError] for an object of another writer. Otherwise it says where the object was damaged or
-// edited.
+// [*ForeignError] for an object of another writer. Otherwise it says where the object was damaged
+// or edited.
 func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error) {
 	if writer, ours := Owner(obj); !ours {
 		return nil, State{}, &ForeignError{Node: obj.Name, Writer: writer}

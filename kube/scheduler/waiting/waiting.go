@@ -1,6 +1,6 @@
-// Package waiting keeps the pods that the plugin has refused, and returns them to the scheduling queue
-// when a node's topology changes or its agent reports again. The framework has no event for agents, and
-// for topologies it would list and watch all objects a second time.
+// Package waiting keeps the pods that the plugin has refused, and returns them to the scheduling
+// queue when a node's topology changes or its agent reports again. The framework has no event for
+// agents, and for topologies it would list and watch all objects a second time.
 package waiting
 
 import (
