@@ -84,6 +84,13 @@ func (w *Pods) Release() {
 	w.next = min(2*w.next, maxDelay)
 }
 
+// Releases reports whether a release is due.
+func (w *Pods) Releases() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pending
+}
+
 func (w *Pods) take() map[string]*corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
