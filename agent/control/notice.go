@@ -18,7 +18,7 @@ import (
 
 // Reasons of notices. Others are in package nodeplan.
 const (
-	// BadAllocation: a pod's allocation is invalid.
+	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
 	BadAllocation = "CPUAllocationInvalid"
 	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
 	UnknownGroup = "UnknownGroup"

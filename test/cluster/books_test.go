@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,6 +149,25 @@ func TestEditedAllocation(t *testing.T) {
 	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
 		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
 	}
+}
+
+// allocationKeys is the flag that names the public keys of the cluster's scheduler.
+func (c *test) allocationKeys() string {
+	return "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub")
+}
+
+// invalid waits until the allocation of a pod does not count, for this reason.
+func (c *test) invalid(pod, reason string) {
+	c.Helper()
+	c.eventually(func() string {
+		report, _ := c.status(c.kubeconfig(), c.allocationKeys())
+		for _, p := range problemsOf(report, status.InvalidAllocation) {
+			if p.Pod == "default/"+pod && strings.Contains(p.Message, reason) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("no problem of pod %s says %q: %+v", pod, reason, report.Problems)
+	})
 }
 
 // forgedPod returns the manifest of a pod with a node and an allocation of all CPUs there.

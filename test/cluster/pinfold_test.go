@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -70,25 +68,6 @@ func (c *test) status(kubeconfig string, args ...string) (report status.Report, 
 		c.Fatalf("pinfold status %q: %v\n%s%s", args, err, out, messages)
 	}
 	return report, exit
-}
-
-// allocationKeys is the flag that names the public keys of the cluster's scheduler.
-func (c *test) allocationKeys() string {
-	return "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub")
-}
-
-// invalid waits until the allocation of a pod does not count, for this reason.
-func (c *test) invalid(pod, reason string) {
-	c.Helper()
-	c.eventually(func() string {
-		report, _ := c.status(c.kubeconfig(), c.allocationKeys())
-		for _, p := range problemsOf(report, status.InvalidAllocation) {
-			if p.Pod == "default/"+pod && strings.Contains(p.Message, reason) {
-				return ""
-			}
-		}
-		return fmt.Sprintf("no problem of pod %s says %q: %+v", pod, reason, report.Problems)
-	})
 }
 
 // problems returns the problems of a kind.
