@@ -27,8 +27,8 @@ func (r *rig) verify(ctx context.Context, annotated bool) error {
 	return verify(objects, r.options.pods, annotated)
 }
 
-// verify checks that a number of pods are all bound, and that their allocations agree with the books of
-// their nodes. Pods without annotations must have no allocation.
+// verify checks that a number of pods are all bound, and that their allocations agree with the
+// books of their nodes. Pods without annotations must have no allocation.
 func verify(objects *survey.Objects, pods int, annotated bool) error {
 	var found []error
 	if len(objects.Pods) != pods {

@@ -16,7 +16,8 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 )
 
-// objectsOf returns a cluster with these pods and one node: 8 CPUs in two NUMA nodes, CPU 0 reserved.
+// objectsOf returns a cluster with these pods and one node: 8 CPUs in two NUMA nodes, CPU 0
+// reserved.
 func objectsOf(t *testing.T, pods ...*corev1.Pod) *survey.Objects {
 	t.Helper()
 	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 4}.MustBuild()

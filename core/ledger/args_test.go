@@ -8,6 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
 // setMachine parses the arguments of the command machine.
@@ -16,10 +17,8 @@ func (s *scenario) setMachine(words []string) error {
 	offline := ""
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
-		counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
-			"cores": &shape.CoresPerLLC, "threads": &shape.ThreadsPerCore}
 		var err error
-		if count, ok := counts[key]; ok {
+		if count := shape.Count(key); count != nil {
 			*count, err = strconv.Atoi(value)
 		} else if key == "offline" {
 			offline = value
@@ -44,18 +43,7 @@ func (s *scenario) setOffline(list string, claims ...Claim) error {
 	if err != nil {
 		return err
 	}
-	m.Offline = offline
-	online := m.CPUs[:0]
-	for _, c := range m.CPUs {
-		if !offline.Contains(c.ID) {
-			online = append(online, c)
-		}
-	}
-	m.CPUs = online
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(offline)
-		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
-	}
+	topologytest.TakeOffline(m, offline)
 	s.index = placement.NewIndex(m)
 	s.books = New(s.index, s.config, claims...)
 	return nil

@@ -10,29 +10,15 @@ import (
 
 // Books account for the CPUs of one node. Several goroutines may read them at once, including with
 // [Books.Decide], but not while they are changed.
-//
-// Invariants: exclusive is the union of the static CPUs of the entries that do not lose. These are
-// disjoint and include offline CPUs. claimed is the union over all entries, and equals exclusive if
-// there is no conflict.
 type Books struct {
-	*site
+	account
 	entries   []*entry   // by ID
 	conflicts []Conflict // the entries that lose, by (Rank, ID)
-
-	exclusive cpuset.Set
-	claimed   cpuset.Set
-	// demand is the sum of all requests of the shared CPUs, confined or not, without
-	// Config.Reserved.
-	demand MilliCPU
-	// confinements are the distinct confinements, in the order of their CPUs.
-	confinements []confinement
-	// digested caches what decisions derive from the books. Every change replaces it.
-	digested *digest
 }
 
 // New returns the books of the index's machine with the given claims.
 func New(index *placement.Index, config Config, claims ...Claim) *Books {
-	b := &Books{site: newSite(index, config), entries: make([]*entry, 0, len(claims))}
+	b := &Books{account: account{site: newSite(index, config)}, entries: make([]*entry, 0, len(claims))}
 	all := make([]entry, len(claims))
 	for i, c := range claims {
 		b.add(&all[i], c)
@@ -69,8 +55,7 @@ func (b *Books) find(id PodID) (at int, ok bool) {
 
 // settleAll settles all claims again, in the order of their seniority.
 func (b *Books) settleAll() {
-	b.conflicts, b.confinements = nil, nil
-	b.exclusive, b.claimed, b.demand = cpuset.Set{}, cpuset.Set{}, 0
+	b.conflicts, b.account = nil, account{site: b.site}
 	order := slices.Clone(b.entries)
 	slices.SortFunc(order, func(x, y *entry) int {
 		return compareSeniority(x.claim.Rank, x.claim.ID, y.claim.Rank, y.claim.ID)
@@ -142,16 +127,6 @@ func (b *Books) holder(cpu cpuset.CPU, e *entry) (*entry, portion) {
 		}
 	}
 	panic("ledger: an exclusive CPU has no owner")
-}
-
-func (b *Books) confine(c confinement) {
-	at, ok := slices.BinarySearchFunc(b.confinements, c, func(x, y confinement) int { return x.cpus.Compare(y.cpus) })
-	if !ok {
-		b.confinements = slices.Insert(b.confinements, at, c)
-		return
-	}
-	b.confinements[at].demand += c.demand
-	b.confinements[at].limit = max(b.confinements[at].limit, c.limit)
 }
 
 // Amounts sums claims on a node whose machine is unknown. It returns the exclusive CPUs, and the

@@ -68,14 +68,14 @@ func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset
 }
 
 // chooseConfinement chooses the NUMA nodes for a static-burst pod.
-func (b *Books) chooseConfinement(ask *Ask) (placement.Result, error) {
+func (a *account) chooseConfinement(ask *Ask) (placement.Result, error) {
 	want, need := ask.CPUs(), ask.request()
-	served, trial := b.digest().served, &flow{}
-	placed, err := b.index.Place(b.Shared(), placement.Request{
+	served, trial := a.digest().served, &flow{}
+	placed, err := a.index.Place(a.Shared(), placement.Request{
 		CPUs:   want,
 		Policy: placement.StaticBurst,
 		Admit: func(ids []topology.NUMAID) bool {
-			nodes := b.positions(ids)
+			nodes := a.positions(ids)
 			if served.unused(nodes) >= need {
 				return true
 			}

@@ -114,7 +114,7 @@ func (b *Books) Rate(ask Ask) (placement.Quality, error) {
 }
 
 // choose finds the best CPUs for the whole pod.
-func (b *Books) choose(ask *Ask) (placement.Result, error) {
+func (a *account) choose(ask *Ask) (placement.Result, error) {
 	if err := ask.validate(); err != nil {
 		return placement.Result{}, err
 	}
@@ -123,16 +123,16 @@ func (b *Books) choose(ask *Ask) (placement.Result, error) {
 	if burst {
 		requested += ask.request()
 	}
-	if left := b.unconfinedLeft(); requested > 0 && requested > left {
+	if left := a.unconfinedLeft(); requested > 0 && requested > left {
 		return placement.Result{}, &SharedError{Need: requested, Have: max(0, left)}
 	}
 	switch {
 	case len(ask.Containers) == 0:
 		return placement.Result{Exact: true}, nil
 	case burst:
-		return b.chooseConfinement(ask)
+		return a.chooseConfinement(ask)
 	default:
-		return b.chooseStatic(ask)
+		return a.chooseStatic(ask)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // entry is one claim with everything that follows from the claim and the machine alone, regardless
-// of other claims. It is immutable, so books and their clones can share it.
+// of other claims. It is immutable.
 type entry struct {
 	claim Claim
 	// static are the CPUs that its static containers claim.

@@ -40,7 +40,7 @@ func (s *staticSearch) pool() pool {
 		return pool{cpus: s.free, size: 1}
 	}
 	p := pool{cores: []cpuset.Set{}}
-	for _, core := range s.books.index.Machine().Cores() {
+	for _, core := range s.account.index.Machine().Cores() {
 		if core.CPUs.IsSubsetOf(s.free) {
 			p.cpus = p.cpus.Union(core.CPUs)
 			p.cores = append(p.cores, core.CPUs)
@@ -99,9 +99,9 @@ func (s *staticSearch) reach(pool cpuset.Set, size int) int {
 	if len(s.bounds) == 0 {
 		return down(pool.Len())
 	}
-	blocks := make([]block, len(s.books.nodes))
-	for i := range s.books.nodes {
-		cpus := s.books.nodes[i]
+	blocks := make([]block, len(s.account.nodes))
+	for i := range s.account.nodes {
+		cpus := s.account.nodes[i]
 		blocks[i] = block{cpus, down(cpus.Intersection(pool).Len())}
 	}
 	for i := range s.bounds {
@@ -137,8 +137,8 @@ func join(blocks []block, union cpuset.Set, atMost int) []block {
 func (s *staticSearch) takesGreedily(n int, p *pool) bool {
 	for {
 		taken, missing := cpuset.Set{}, n
-		for i := range s.books.nodes {
-			node := s.books.nodes[i]
+		for i := range s.account.nodes {
+			node := s.account.nodes[i]
 			some := p.of(node, min(missing, s.room(node, taken)))
 			taken, missing = taken.Union(some), missing-some.Len()
 		}

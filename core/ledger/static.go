@@ -13,8 +13,8 @@ import (
 )
 
 // chooseStatic places all CPUs of a static pod as one request.
-func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
-	s := b.newStaticSearch(ask)
+func (a *account) chooseStatic(ask *Ask) (placement.Result, error) {
+	s := a.newStaticSearch(ask)
 	want := ask.CPUs()
 	placed, err := s.place(want)
 	if !errors.As(err, new(*placement.InsufficientError)) {
@@ -29,7 +29,7 @@ func (b *Books) chooseStatic(ask *Ask) (placement.Result, error) {
 
 // staticSearch is a search for exclusive CPUs. See "Decisions" in the package comment.
 type staticSearch struct {
-	books     *Books
+	account   *account
 	served    *flow      // of the confined requests at present; read-only
 	short     MilliCPU   // the shortfall of served
 	free      cpuset.Set // without the CPUs that no bound permits to take
@@ -48,22 +48,21 @@ type bound struct {
 }
 
 // newStaticSearch returns a search with the bounds that are known without a flow.
-func (b *Books) newStaticSearch(ask *Ask) *staticSearch {
-	s := b.digest().search
-	s.books = b                      // the clone that computed the digest may have changed since
+func (a *account) newStaticSearch(ask *Ask) *staticSearch {
+	s := a.digest().search
 	s.bounds = slices.Clip(s.bounds) // adding a bound must copy the list
 	s.fullCores = ask.FullCores
-	s.machine = b.machineLimit(ask.SharedRequest.bounded())
+	s.machine = a.machineLimit(ask.SharedRequest.bounded())
 	return &s
 }
 
 // prepareSearch returns a search with the bounds of rule 3, and of rule 2 for single confinements.
 // Those of rules 1 and 4 depend on the question.
-func (b *Books) prepareSearch(served *flow) staticSearch {
-	s := staticSearch{books: b, served: served, short: served.shortfall(), free: b.free()}
-	for i := range b.confinements {
-		c := &b.confinements[i]
-		s.add(bound{union: c.cpus, nodes: c.nodes, cpus: b.confinementLimit(c, s.short)})
+func (a *account) prepareSearch(served *flow) staticSearch {
+	s := staticSearch{account: a, served: served, short: served.shortfall(), free: a.free()}
+	for i := range a.confinements {
+		c := &a.confinements[i]
+		s.add(bound{union: c.cpus, nodes: c.nodes, cpus: a.confinementLimit(c, s.short)})
 	}
 	s.most = s.reach(s.free, 1)
 	return s
@@ -75,7 +74,7 @@ func (s *staticSearch) add(b bound) {
 		s.free = s.free.Difference(b.union)
 		return
 	}
-	b.ids = s.books.ids(b.nodes)
+	b.ids = s.account.ids(b.nodes)
 	at, _ := slices.BinarySearchFunc(s.bounds, b, func(x, y bound) int { return cmp.Compare(len(x.nodes), len(y.nodes)) })
 	s.bounds = slices.Insert(s.bounds, at, b)
 }
@@ -87,7 +86,7 @@ func (s *staticSearch) place(n int) (placement.Result, error) {
 		if most := min(s.machine, s.most); n > most {
 			return placement.Result{}, &placement.InsufficientError{Want: n, Have: most, Policy: placement.Static, FullCores: s.fullCores}
 		}
-		placed, err := s.books.index.Place(s.free, placement.Request{CPUs: n, Policy: placement.Static,
+		placed, err := s.account.index.Place(s.free, placement.Request{CPUs: n, Policy: placement.Static,
 			FullCores: s.fullCores, Limits: s.limits(n)})
 		if err != nil {
 			return placement.Result{}, fmt.Errorf("place %d exclusive CPUs: %w", n, err)
@@ -113,17 +112,17 @@ func (s *staticSearch) limits(n int) []placement.Limit {
 // breaks reports whether taking CPUs that satisfy all bounds violates rule 2 for a further union of
 // NUMA nodes. If so, it adds the bound of that union.
 func (s *staticSearch) breaks(taken cpuset.Set) bool {
-	if s.served.servesWithout(s.books.site, taken) {
+	if s.served.servesWithout(s.account.site, taken) {
 		return false
 	}
-	after := s.books.serve(taken)
+	after := s.account.serve(taken)
 	if after.shortfall() <= s.short {
 		return false
 	}
 	nodes := slices.Concat(after.cuts()...)
 	slices.Sort(nodes)
-	union := s.books.cpusOf(nodes)
-	s.add(bound{union: union, nodes: nodes, cpus: s.books.unionLimit(union, s.short)})
+	union := s.account.cpusOf(nodes)
+	s.add(bound{union: union, nodes: nodes, cpus: s.account.unionLimit(union, s.short)})
 	s.most = s.reach(s.free, 1)
 	return true
 }
@@ -139,12 +138,12 @@ type digest struct {
 	search staticSearch
 }
 
-// digest returns the digest of the books, which must not be modified.
-func (b *Books) digest() *digest {
-	d := b.digested
+// digest returns the digest of the account, which must not be modified.
+func (a *account) digest() *digest {
+	d := a.digested
 	d.once.Do(func() {
-		d.served = b.serve(cpuset.Set{})
-		d.search = b.prepareSearch(d.served)
+		d.served = a.serve(cpuset.Set{})
+		d.search = a.prepareSearch(d.served)
 	})
 	return d
 }

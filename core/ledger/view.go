@@ -2,19 +2,6 @@ package ledger
 
 import "pinfold.dev/pinfold/core/cpuset"
 
-// Exclusive returns the online CPUs that belong to one pod each.
-func (b *Books) Exclusive() cpuset.Set { return b.exclusive.Intersection(b.online) }
-
-// Shared returns the online CPUs that are not exclusive.
-func (b *Books) Shared() cpuset.Set { return b.online.Difference(b.exclusive) }
-
-// free returns the CPUs that a static container may take, subject to the rules about amounts: the
-// shared CPUs that are not reserved.
-func (b *Books) free() cpuset.Set { return b.Shared().Difference(b.config.ReservedCPUs) }
-
-// SharedRequests returns the sum of all requests of the shared CPUs, including Config.Reserved.
-func (b *Books) SharedRequests() MilliCPU { return b.demand + b.config.Reserved }
-
 func (b *Books) loses(e *entry) bool {
 	for i := range b.conflicts {
 		if b.conflicts[i].ID == e.claim.ID {

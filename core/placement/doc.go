@@ -39,12 +39,12 @@
 // of distance and scanned until one has n free CPUs. Only the sets at that same distance compete.
 //
 // On a regular machine (one kind of core, all with one online thread or all with two), the minimum
-// of split cores on given nodes follows from two sums: whole free cores W, and half-free cores. Of n
-// CPUs, take as many whole cores as are needed and free. If whole cores are left over, the rest of n
-// costs at most one split core. Otherwise each CPU of it costs a half-free core. The fewest LLCs are
-// then a prefix of the LLCs sorted by whole free cores, most first. Since k and the number of LLCs
-// are minimal, the LLCs in use keep fewer whole cores free than any one of them had, so the untouched
-// LLCs are chosen greedily from the largest down.
+// of split cores on given nodes follows from two sums: whole free cores W, and half-free cores. Of
+// n CPUs, take as many whole cores as are needed and free. If whole cores are left over, the rest
+// of n costs at most one split core. Otherwise each CPU of it costs a half-free core. The fewest
+// LLCs are then a prefix of the LLCs sorted by whole free cores, most first. Since k and the number
+// of LLCs are minimal, the LLCs in use keep fewer whole cores free than any one of them had, so the
+// untouched LLCs are chosen greedily from the largest down.
 //
 // Sets of nodes may still tie by the free cores that they leave per node. The counts of LLCs by
 // whole free cores then bound the free cores left per LLC, mostly to a single possibility. The

@@ -39,8 +39,8 @@ type general struct {
 	limits []boundLimit
 	// pieces[p][t] is the least cost of taking t CPUs from piece p, without counting its LLC.
 	pieces [][]cost
-	// tables[n][i][t] is the least cost of taking t CPUs from piece i of node n and the pieces after it,
-	// if no LLC spans nodes. They are computed when needed.
+	// tables[n][i][t] is the least cost of taking t CPUs from piece i of node n and the pieces
+	// after it, if no LLC spans nodes. They are computed when needed.
 	tables [][][]cost
 }
 

@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Index is a machine prepared for placement. It is immutable and safe for concurrent use. What belongs to
-// one request is in a [query] and in the solvers' own values, [search] and [general].
+// Index is a machine prepared for placement. It is immutable and safe for concurrent use. What
+// belongs to one request is in a [query] and in the solvers' own values, [search] and [general].
 type Index struct {
 	machine *topology.Machine
 	online  cpuset.Set

@@ -72,8 +72,8 @@ func (ix *Index) with(set nodeSet, i int) nodeSet {
 // maxStarts is the largest number of nodes from which sets are grown.
 const maxStarts = 64
 
-// grown returns sets of `size` nodes, grown greedily from the nodes with the most free CPUs, that have
-// n free CPUs.
+// grown returns sets of `size` nodes, grown greedily from the nodes with the most free CPUs, that
+// have n free CPUs.
 func (q *query) grown(size, n int) []nodeSet {
 	var list []nodeSet
 	for start := range q.fullest(min(maxStarts, len(q.ix.nodes))).nodes.All() {

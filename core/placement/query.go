@@ -120,8 +120,8 @@ func (q *query) freeIn(nodes cpuset.Set) (sum int) {
 	return sum
 }
 
-// insufficient returns the error for a request that does not fit. Like placeGeneral it takes the query
-// by value, so that Place does not allocate.
+// insufficient returns the error for a request that does not fit. Like placeGeneral it takes the
+// query by value, so that Place does not allocate.
 func (q query) insufficient() error {
 	e := &InsufficientError{Want: q.req.CPUs, Have: q.most(), Policy: q.req.Policy, FullCores: q.req.FullCores}
 	if e.Have < e.Want {

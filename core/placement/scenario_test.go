@@ -80,8 +80,6 @@ func (s *scenario) setMachine(words []string) error {
 	var shape topology.Shape
 	var slow cpuset.Set
 	kinds := [2]topology.Kind{topology.KindPerformance, topology.KindEfficiency}
-	counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
-		"cores": &shape.CoresPerLLC, "threads": &shape.ThreadsPerCore}
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
 		var err error
@@ -92,7 +90,7 @@ func (s *scenario) setMachine(words []string) error {
 		case "slow":
 			slow, err = cpuset.Parse(value)
 		default:
-			*counts[key], err = strconv.Atoi(value)
+			*shape.Count(key), err = strconv.Atoi(value)
 		}
 		if err != nil {
 			return err

@@ -109,8 +109,8 @@ func (s *search) bestWithHalf(c *candidate) int {
 	return best
 }
 
-// extraHalfLLCs returns how many LLCs without a whole free core are needed in addition to those with
-// one. It takes the LLCs with the most half-free cores first.
+// extraHalfLLCs returns how many LLCs without a whole free core are needed in addition to those
+// with one. It takes the LLCs with the most half-free cores first.
 func (s *search) extraHalfLLCs(c *candidate) int {
 	missing := c.rest
 	clear(s.histogram)

@@ -103,8 +103,8 @@ func (s *search) pickCores(plane []uint64, l, n int) (missing int) {
 	return n
 }
 
-// pickThread takes the lowest free thread of the lowest core of an LLC that is in a plane and was not
-// emptied.
+// pickThread takes the lowest free thread of the lowest core of an LLC that is in a plane and was
+// not emptied.
 func (s *search) pickThread(plane []uint64, l int) {
 	span, u := s.u.llcs[l].cores, s.u
 	for at := span.from; at < span.to; at += 64 {

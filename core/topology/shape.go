@@ -46,6 +46,13 @@ func AMD256() Shape {
 	return Shape{Packages: 2, NUMAPerPackage: 4, LLCsPerNUMA: 4, CoresPerLLC: 4, ThreadsPerCore: 2, MemoryBytesNUMA: 64 << 30}
 }
 
+// Count returns the count of this name: packages, numa, llcs, cores or threads; nil if there is
+// none.
+func (s *Shape) Count(name string) *int {
+	return map[string]*int{"packages": &s.Packages, "numa": &s.NUMAPerPackage, "llcs": &s.LLCsPerNUMA,
+		"cores": &s.CoresPerLLC, "threads": &s.ThreadsPerCore}[name]
+}
+
 func (s Shape) withDefaults() Shape {
 	for _, count := range []*int{&s.Packages, &s.NUMAPerPackage, &s.LLCsPerNUMA, &s.CoresPerLLC, &s.ThreadsPerCore} {
 		if *count == 0 {

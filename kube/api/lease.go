@@ -7,13 +7,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// VersionAnnotation is on the leases of agents and schedulers, and KubernetesAnnotation on those of
+// VersionAnnotation is on the leases of agents and schedulers, and kubernetesAnnotation on those of
 // schedulers. Their values are the holder of the lease, a space, and that program's version of
 // Pinfold, or the minor version of Kubernetes as which it runs. The holder is part of them because
 // other programs, such as a stock kube-scheduler, keep the annotations when they take the lease.
 const (
 	VersionAnnotation    = "pinfold.dev/version"
-	KubernetesAnnotation = "pinfold.dev/kubernetes-version"
+	kubernetesAnnotation = "pinfold.dev/kubernetes-version"
 )
 
 // SetVersion records the version of the program that holds a lease.
@@ -23,7 +23,7 @@ func SetVersion(lease *coordinationv1.Lease, version string) {
 
 // SetKubernetesVersion records the version of Kubernetes as which the holder of a lease runs.
 func SetKubernetesVersion(lease *coordinationv1.Lease, version string) {
-	record(lease, KubernetesAnnotation, version)
+	record(lease, kubernetesAnnotation, version)
 }
 
 // VersionOf returns the version of the program that holds a lease. It returns "" if that program
@@ -33,7 +33,7 @@ func VersionOf(lease *coordinationv1.Lease) string { return recorded(lease, Vers
 // KubernetesVersionOf returns the version of Kubernetes as which the holder of a lease runs, or ""
 // as [VersionOf].
 func KubernetesVersionOf(lease *coordinationv1.Lease) string {
-	return recorded(lease, KubernetesAnnotation)
+	return recorded(lease, kubernetesAnnotation)
 }
 
 func record(lease *coordinationv1.Lease, annotation, version string) {

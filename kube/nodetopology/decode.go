@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// ToMachine decodes an object that was made by [FromMachine]. The machine is valid. It returns a
-// [*ForeignError] for an object of another writer, and a [*MalformedError] for one that was damaged
+// ToMachine decodes an object that was made by [FromMachine]. The machine is valid. The error is a
+// [*ForeignError] for an object of another writer. Otherwise it says where the object was damaged
 // or edited.
 func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, error) {
 	if writer, ours := Owner(obj); !ours {
@@ -27,14 +27,10 @@ func ToMachine(obj *v1alpha2.NodeResourceTopology) (*topology.Machine, State, er
 	if err == nil {
 		err = verify(obj, m, state)
 	}
-	if err == nil {
-		return m, state, nil
+	if err != nil {
+		return nil, State{}, fmt.Errorf("NodeResourceTopology %s: %w", obj.Name, err)
 	}
-	if malformed := (*MalformedError)(nil); errors.As(err, &malformed) {
-		malformed.Node = obj.Name
-		return nil, State{}, malformed
-	}
-	return nil, State{}, &MalformedError{Node: obj.Name, Err: err}
+	return m, state, nil
 }
 
 // Decoded is what the object of a node says.
@@ -152,34 +148,19 @@ func (e *ForeignError) Error() string {
 // Unwrap makes errors.Is(err, [ErrForeign]) true.
 func (e *ForeignError) Unwrap() error { return ErrForeign }
 
-// MalformedError describes a damaged object of the agent.
-type MalformedError struct {
-	Node      string
-	Zone      string // "" for the object itself
-	Attribute string // "" if it is not about one attribute
-	Err       error
-}
-
-func (e *MalformedError) Error() string {
-	where := "NodeResourceTopology " + e.Node
-	if e.Zone != "" {
-		where += fmt.Sprintf(": zone %q", e.Zone)
-	}
-	if e.Attribute != "" {
-		where += fmt.Sprintf(": attribute %q", e.Attribute)
-	}
-	return where + ": " + e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *MalformedError) Unwrap() error { return e.Err }
-
 var (
 	errMissing = errors.New("missing")
 	errTwice   = errors.New("listed twice")
 )
 
-// at returns an error about one place in an object. ToMachine sets the node.
+// at returns an error about one place in an object: about a zone, or the object itself if it is "",
+// and one of its attributes if that is not "".
 func at(zone, attribute string, err error) error {
-	return &MalformedError{Zone: zone, Attribute: attribute, Err: err}
+	if attribute != "" {
+		err = fmt.Errorf("attribute %q: %w", attribute, err)
+	}
+	if zone != "" {
+		err = fmt.Errorf("zone %q: %w", zone, err)
+	}
+	return err
 }

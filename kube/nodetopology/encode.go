@@ -58,7 +58,7 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*v1alpha2.N
 func fromValid(nodeName string, m *topology.Machine, state State) (*v1alpha2.NodeResourceTopology, error) {
 	obj := &v1alpha2.NodeResourceTopology{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha2.SchemeGroupVersion.String(), Kind: "NodeResourceTopology"},
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{WriterLabel: writerAgent}},
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{writerLabel: writerAgent}},
 		Zones:      append(append(packageZones(m), numaZones(m)...), llcZones(m)...),
 		Attributes: objectAttributes(m, state),
 	}

@@ -59,11 +59,10 @@ func TestMalformed(t *testing.T) {
 func verdict(obj *v1alpha2.NodeResourceTopology) string {
 	_, _, err := ToMachine(obj)
 	var foreign *ForeignError
-	var malformed *MalformedError
 	switch {
 	case err == nil:
 		return "read"
-	case errors.As(err, &foreign) == errors.As(err, &malformed) || foreign != nil != errors.Is(err, ErrForeign):
+	case errors.As(err, &foreign) != errors.Is(err, ErrForeign):
 		return fmt.Sprintf("error of unexpected type %T: %v", err, err)
 	}
 	return err.Error()

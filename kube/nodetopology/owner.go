@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// WriterLabel is the label of the agent's objects.
-const WriterLabel = "pinfold.dev/writer"
+// writerLabel is the label of the agent's objects.
+const writerLabel = "pinfold.dev/writer"
 
 const writerAgent = "agent"
 
@@ -23,7 +23,7 @@ const unknownWriter = "unknown writer"
 // keeps the labels. The writer of another object is the latest field manager recorded by the API
 // server.
 func Owner(obj *v1alpha2.NodeResourceTopology) (writer string, ours bool) {
-	if obj.Labels[WriterLabel] == writerAgent && hasOurZones(obj) {
+	if obj.Labels[writerLabel] == writerAgent && hasOurZones(obj) {
 		return writerAgent, true
 	}
 	writer = unknownWriter
@@ -81,7 +81,7 @@ func hasOurZones(obj *v1alpha2.NodeResourceTopology) bool {
 func Equal(a, b *v1alpha2.NodeResourceTopology) bool {
 	return a.Name == b.Name &&
 		NodeUID(a) == NodeUID(b) &&
-		a.Labels[WriterLabel] == b.Labels[WriterLabel] &&
+		a.Labels[writerLabel] == b.Labels[writerLabel] &&
 		equality.Semantic.DeepEqual(a.Zones, b.Zones) &&
 		equality.Semantic.DeepEqual(a.Attributes, b.Attributes)
 }

@@ -39,8 +39,7 @@ type State struct {
 	Connected bool
 	// Runtime is the name and version of the runtime, "" if unknown.
 	Runtime string
-	// Err is the reason for a missing connection, and its remedy; nil if Connected. It wraps one of
-	// the package's errors.
+	// Err is the reason for a missing connection, and its remedy; nil if Connected.
 	Err error
 }
 

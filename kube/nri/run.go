@@ -73,7 +73,7 @@ func (r *runner) follow(synced <-chan string, ended <-chan error) error {
 			since = time.Now()
 			r.report(State{Connected: true, Runtime: runtime})
 		case <-patience.C:
-			r.report(State{Err: ErrWaiting})
+			r.report(State{Err: errWaiting})
 		case err := <-ended:
 			if !since.IsZero() && time.Since(since) >= maxPause {
 				r.backoff.reset()
@@ -99,18 +99,18 @@ func (r *runner) report(s State) {
 
 // The reasons for a missing connection to the runtime. Run continues after each of them.
 var (
-	// ErrNoSocket means that NRI is off, or that no runtime has run since the node booted.
-	ErrNoSocket = errors.New("no NRI socket")
-	// ErrNotListening means that the runtime is down or was restarted with NRI off.
-	ErrNotListening = errors.New("no process listens on the NRI socket")
-	// ErrNotAllowed means that this process may not open the socket.
-	ErrNotAllowed = errors.New("the NRI socket may not be opened")
-	// ErrRefused means that the runtime rejected the plugin.
-	ErrRefused = errors.New("the runtime refused the NRI plugin")
-	// ErrWaiting means that the runtime has accepted the plugin but not synchronised yet.
-	ErrWaiting = errors.New("the runtime has not synchronised yet")
-	// ErrLost means that the connection ended.
-	ErrLost = errors.New("the connection to the runtime ended")
+	// errNoSocket means that NRI is off, or that no runtime has run since the node booted.
+	errNoSocket = errors.New("no NRI socket")
+	// errNotListening means that the runtime is down or was restarted with NRI off.
+	errNotListening = errors.New("no process listens on the NRI socket")
+	// errNotAllowed means that this process may not open the socket.
+	errNotAllowed = errors.New("the NRI socket may not be opened")
+	// errRefused means that the runtime rejected the plugin.
+	errRefused = errors.New("the runtime refused the NRI plugin")
+	// errWaiting means that the runtime has accepted the plugin but not synchronised yet.
+	errWaiting = errors.New("the runtime has not synchronised yet")
+	// errLost means that the connection ended.
+	errLost = errors.New("the connection to the runtime ended")
 )
 
 // explainDial adds the likely cause and its remedy to an error of dialling the socket.
@@ -119,18 +119,18 @@ func explainDial(socket string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w at %s: the runtime is down or has NRI off; to switch it on: containerd 1.7 and later have disable = false under"+
 			" [plugins.'io.containerd.nri.v1.nri'] (2.0 and later by default; older than 1.7 has no NRI),"+
-			" CRI-O enable_nri = true under [crio.nri]; in a pod, mount the socket's directory from the host", ErrNoSocket, socket)
+			" CRI-O enable_nri = true under [crio.nri]; in a pod, mount the socket's directory from the host", errNoSocket, socket)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w %s: the runtime is down or was restarted with NRI off; look at its log and configuration",
-			ErrNotListening, socket)
+			errNotListening, socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w: %s: run as root and, with SELinux, as a privileged container", ErrNotAllowed, socket)
+		return fmt.Errorf("%w: %s: run as root and, with SELinux, as a privileged container", errNotAllowed, socket)
 	}
-	return fmt.Errorf("%w: dial %s: %w", ErrNotListening, socket, err)
+	return fmt.Errorf("%w: dial %s: %w", errNotListening, socket, err)
 }
 
 // explainRegister adds the likely cause and its remedy to an error of the registration.
 func explainRegister(err error) error {
 	return fmt.Errorf("%w %s-%s: %w: see the runtime's log; if another plugin has this name and index (a second agent on this node?),"+
-		" end it or give one of them another", ErrRefused, index, name, err)
+		" end it or give one of them another", errRefused, index, name, err)
 }

@@ -113,11 +113,11 @@ func TestRefused(t *testing.T) {
 		accept func(net.Conn)
 		want   error
 	}{
-		{"refuses", func(c net.Conn) { serveRuntime(c, func() error { return errors.New("the name is taken") }) }, ErrRefused},
+		{"refuses", func(c net.Conn) { serveRuntime(c, func() error { return errors.New("the name is taken") }) }, errRefused},
 		{"dies", func(c net.Conn) {
 			serveRuntime(c, func() error { time.AfterFunc(20*time.Millisecond, func() { c.Close() }); return nil })
-		}, ErrLost},
-		{"hangs up", func(c net.Conn) { c.Close() }, ErrLost},
+		}, errLost},
+		{"hangs up", func(c net.Conn) { c.Close() }, errLost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -194,16 +194,16 @@ func TestExplainDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	for socket, want := range map[string]error{
-		filepath.Join(dir, "none", "s"): ErrNoSocket,
-		plain:                           ErrNotListening,
-		dir + strings.Repeat("x", 200):  ErrNotListening, // no path of a socket
+		filepath.Join(dir, "none", "s"): errNoSocket,
+		plain:                           errNotListening,
+		dir + strings.Repeat("x", 200):  errNotListening, // no path of a socket
 	} {
 		_, err := net.Dial("unix", socket)
 		if got := explainDial(socket, err); !errors.Is(got, want) || !strings.Contains(got.Error(), socket) {
 			t.Errorf("error %v: got %v, want %v", err, got, want)
 		}
 	}
-	if got := explainDial("s", &net.OpError{Err: os.ErrPermission}); !errors.Is(got, ErrNotAllowed) {
+	if got := explainDial("s", &net.OpError{Err: os.ErrPermission}); !errors.Is(got, errNotAllowed) {
 		t.Errorf("explained as %v", got)
 	}
 }
@@ -272,7 +272,7 @@ func TestFollow(t *testing.T) {
 	}{
 		{"short", 0, time.Second, []State{{Connected: true, Runtime: "r 1"}}, 800 * time.Millisecond},
 		{"long", 0, maxPause, []State{{Connected: true, Runtime: "r 1"}}, minPause},
-		{"late", 6 * time.Second, maxPause, []State{{Err: ErrWaiting}, {Connected: true, Runtime: "r 1"}}, minPause},
+		{"late", 6 * time.Second, maxPause, []State{{Err: errWaiting}, {Connected: true, Runtime: "r 1"}}, minPause},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -104,7 +104,7 @@ func (s *scenario) runtimeCommand(what string) string {
 		return ""
 	}
 	return s.until(func(state State) bool {
-		return errors.Is(state.Err, ErrNoSocket) || errors.Is(state.Err, ErrNotListening)
+		return errors.Is(state.Err, errNoSocket) || errors.Is(state.Err, errNotListening)
 	})
 }
 

@@ -65,11 +65,11 @@ func (s *service) serve(ctx context.Context, conn net.Conn) error {
 	defer mux.Close()
 	listener, err := mux.Listen(multiplex.PluginServiceConn)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLost, err)
+		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	runtime, err := mux.Open(multiplex.RuntimeServiceConn)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLost, err)
+		return fmt.Errorf("%w: %w", errLost, err)
 	}
 	server, err := ttrpc.NewServer()
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *service) serve(ctx context.Context, conn net.Conn) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-closed:
-		return fmt.Errorf("%w: it stopped, or dropped the plugin because an answer came too late (see its log)", ErrLost)
+		return fmt.Errorf("%w: it stopped, or dropped the plugin because an answer came too late (see its log)", errLost)
 	}
 }
 
@@ -106,7 +106,7 @@ func register(ctx context.Context, client *ttrpc.Client) error {
 		PluginName: name, PluginIdx: index, NRIVersion: version.GetFromBuildInfo(),
 	})
 	if errors.Is(err, ttrpc.ErrClosed) {
-		return fmt.Errorf("%w before it had registered the plugin: it is starting or stopping, or accepts no external plugins", ErrLost)
+		return fmt.Errorf("%w before it had registered the plugin: it is starting or stopping, or accepts no external plugins", errLost)
 	}
 	if err != nil {
 		return explainRegister(err)

@@ -99,8 +99,8 @@ func exceedsAnnotations(pod *corev1.Pod, added map[string]string) string {
 const (
 	// maxObject is the largest object that etcd accepts by default (--max-request-bytes).
 	maxObject = 1536 << 10
-	// podGrowth and containerGrowth are what a pod and each of its containers may add when the pod is
-	// bound and runs: the allocation, conditions, and the status of the container.
+	// podGrowth and containerGrowth are what a pod and each of its containers may add when the pod
+	// is bound and runs: the allocation, conditions, and the status of the container.
 	podGrowth, containerGrowth = 32 << 10, 1 << 10
 )
 

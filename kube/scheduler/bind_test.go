@@ -2,9 +2,13 @@ package scheduler
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +28,113 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
+// onePod is an API server with one pod. It binds and patches the pod only at the version named in
+// the request.
+type onePod struct {
+	*fake.Clientset
+	mu  sync.Mutex
+	pod *corev1.Pod // nil when it was deleted
+	// bind handles a Binding; by default it is apply.
+	bind func(*corev1.Binding) error
+	// fail returns the error of another request; by default nil.
+	fail func(verb string) error
+}
+
+func newOnePod(pod *corev1.Pod) *onePod {
+	o := &onePod{Clientset: fake.NewSimpleClientset(), pod: pod.DeepCopy(), fail: func(string) error { return nil }}
+	o.bind = o.apply
+	o.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if create, ok := action.(clienttesting.CreateAction); ok {
+			binding := create.GetObject().(*corev1.Binding)
+			return true, binding, o.bind(binding)
+		}
+		err := o.fail(action.GetVerb())
+		if patch, ok := action.(clienttesting.PatchAction); ok && err == nil {
+			err = o.patch(patch.GetPatch())
+		}
+		pod := o.now()
+		if err == nil && pod == nil {
+			err = apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "pod")
+		}
+		return true, pod, err
+	})
+	return o
+}
+
+func (o *onePod) now() *corev1.Pod {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pod.DeepCopy()
+}
+
+func (o *onePod) remove() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pod = nil
+}
+
+// edit changes the pod if it has this version; "" means any version.
+func (o *onePod) edit(version string, change func(*corev1.Pod)) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if version != "" && version != o.pod.ResourceVersion || o.pod.Spec.NodeName != "" {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, o.pod.Name, errors.New("precondition failed"))
+	}
+	n, err := strconv.Atoi(o.pod.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	change(o.pod)
+	o.pod.ResourceVersion = strconv.Itoa(n + 1)
+	return nil
+}
+
+func (o *onePod) apply(binding *corev1.Binding) error {
+	return o.edit(binding.ResourceVersion, func(pod *corev1.Pod) {
+		pod.Spec.NodeName = binding.Target.Name
+		for key, value := range binding.Annotations {
+			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
+		}
+	})
+}
+
+// steal binds the pod to a node as another scheduler does.
+func (o *onePod) steal(node string) error {
+	return o.edit("", func(pod *corev1.Pod) { pod.Spec.NodeName = node })
+}
+
+func (o *onePod) patch(text []byte) error {
+	var patch corev1.Pod
+	if err := json.Unmarshal(text, &patch); err != nil {
+		return err
+	}
+	return o.edit(patch.ResourceVersion, func(pod *corev1.Pod) { pod.Status.Conditions = patch.Status.Conditions })
+}
+
+// binder is a plugin that has decided to bind a pod to node "n".
+type binder struct {
+	plugin  *Plugin
+	state   fwk.CycleState
+	assumed *corev1.Pod
+}
+
+// newBinder decides about a pod as it was read, with or without a reservation.
+func newBinder(t *testing.T, client kubernetes.Interface, pod *corev1.Pod, reserved bool) binder {
+	t.Helper()
+	p := barePlugin(t)
+	p.handle = clientOf{client: client, events: &eventLog{}}
+	b := binder{p, startCycle(t, p, pod), pod.DeepCopy()}
+	b.assumed.Spec.NodeName = "n"
+	if reserved {
+		p.shared.reservations.put(b.assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
+	}
+	return b
+}
+
+func (b binder) bind(ctx context.Context) *fwk.Status {
+	return b.plugin.Bind(ctx, b.state, b.assumed, "n")
+}
+
 // clientOf is a framework handle for Bind.
 type clientOf struct {
 	fwk.Handle
@@ -30,15 +142,12 @@ type clientOf struct {
 	events *eventLog
 }
 
-func (c clientOf) EventRecorder() events.EventRecorderLogger {
-	return recorder{c.events}
-}
-
-func (c clientOf) ClientSet() kubernetes.Interface { return c.client }
-func (c clientOf) APICacher() fwk.APICacher        { return nil }
+func (c clientOf) EventRecorder() events.EventRecorderLogger { return recorder{c.events} }
+func (c clientOf) ClientSet() kubernetes.Interface           { return c.client }
+func (c clientOf) APICacher() fwk.APICacher                  { return nil }
 
 func TestBind(t *testing.T) {
-	lost := errors.New("the answer was lost")
+	lost, allocated := errors.New("the answer was lost"), map[string]string{api.AllocationAnnotation: "text"}
 	for _, test := range []struct {
 		name     string
 		cpus     int
@@ -49,45 +158,31 @@ func TestBind(t *testing.T) {
 		sent     map[string]string // annotations of the Binding; nil when none is sent
 		fails    bool
 	}{
-		{name: "with its CPUs", cpus: 2, reserved: true, carryOut: true, sent: map[string]string{api.AllocationAnnotation: "text"}},
+		{name: "with its CPUs", cpus: 2, reserved: true, carryOut: true, sent: allocated},
 		{name: "a pod that does not ask", carryOut: true, sent: map[string]string{}},
 		{name: "the reservation is gone", cpus: 2, fails: true},
-		{name: "refused", cpus: 2, reserved: true, answer: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod", nil), sent: map[string]string{api.AllocationAnnotation: "text"}, fails: true},
-		{name: "carried out, and the answer lost", cpus: 2, reserved: true, carryOut: true, answer: lost,
-			sent: map[string]string{api.AllocationAnnotation: "text"}},
-		{name: "bound elsewhere by another scheduler", cpus: 2, reserved: true, stolen: "m", answer: lost,
-			sent: map[string]string{api.AllocationAnnotation: "text"}, fails: true},
-		{name: "bound to the same node by another scheduler", cpus: 2, reserved: true, stolen: "n", answer: lost,
-			sent: map[string]string{api.AllocationAnnotation: "text"}, fails: true},
+		{name: "refused", cpus: 2, reserved: true, answer: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "pod", nil), sent: allocated, fails: true},
+		{name: "carried out, and the answer lost", cpus: 2, reserved: true, carryOut: true, answer: lost, sent: allocated},
+		{name: "bound elsewhere by another scheduler", cpus: 2, reserved: true, stolen: "m", answer: lost, sent: allocated, fails: true},
+		{name: "bound to the same node by another scheduler", cpus: 2, reserved: true, stolen: "n", answer: lost, sent: allocated, fails: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pod := askingPod("pod", test.cpus)
-			client := fake.NewSimpleClientset(pod)
+			o := newOnePod(askingPod("pod", test.cpus))
 			var sent map[string]string
-			client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-				binding := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
-				sent = map[string]string{}
-				for key, value := range binding.Annotations {
-					sent[key] = value
+			o.bind = func(binding *corev1.Binding) (err error) {
+				sent = maps.Clone(binding.Annotations)
+				switch {
+				case test.stolen != "":
+					err = o.steal(test.stolen)
+				case test.carryOut:
+					err = o.apply(binding)
 				}
-				after := pod.DeepCopy()
-				if after.Spec.NodeName = test.stolen; test.carryOut {
-					after.Spec.NodeName, after.Annotations = binding.Target.Name, binding.Annotations
-				}
-				if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), after, after.Namespace); err != nil {
+				if err != nil {
 					t.Error(err)
 				}
-				return true, binding, test.answer
-			})
-			p := barePlugin(t)
-			p.handle = clientOf{client: client, events: &eventLog{}}
-			state := startCycle(t, p, pod)
-			assumed := pod.DeepCopy()
-			assumed.Spec.NodeName = "n"
-			if test.reserved {
-				p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
+				return test.answer
 			}
-			status := p.Bind(context.Background(), state, assumed, "n")
+			status := newBinder(t, o, askingPod("pod", test.cpus), test.reserved).bind(t.Context())
 			if status.IsSuccess() == test.fails {
 				t.Errorf("status %v: %s", status.Code(), status.Message())
 			}
@@ -115,59 +210,39 @@ func TestBindThroughAnOutage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				pods, pod := corev1.SchemeGroupVersion.WithResource("pods"), askingPod("pod", 2)
-				client := fake.NewSimpleClientset(pod)
+				o := newOnePod(askingPod("pod", 2))
 				end, sent := time.Now().Add(outage), 0
-				bind := func(binding *corev1.Binding) error {
-					after := pod.DeepCopy()
-					after.Spec.NodeName, after.Annotations = binding.Target.Name, binding.Annotations
-					return client.Tracker().Update(pods, after, after.Namespace)
+				o.fail = func(string) error {
+					if time.Now().Before(end) {
+						return errors.New("connection refused")
+					}
+					return nil
 				}
-				client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-					down := time.Now().Before(end)
-					create, ok := action.(clienttesting.CreateAction)
-					if !ok {
-						if down {
-							return true, nil, errors.New("connection refused")
-						}
-						return false, nil, nil
-					}
+				o.bind = func(binding *corev1.Binding) error {
 					sent++
-					binding := create.GetObject().(*corev1.Binding)
-					if sent == test.carryOut || !down {
-						if err := bind(binding); err != nil {
-							t.Error(err)
-						}
+					if down := o.fail(""); sent != test.carryOut && down != nil {
+						return down
 					}
-					if down {
-						return true, nil, errors.New("connection lost")
-					}
-					return true, binding, nil
-				})
-				p := barePlugin(t)
-				p.handle = clientOf{client: client, events: &eventLog{}}
-				state, assumed := startCycle(t, p, pod), pod.DeepCopy()
-				assumed.Spec.NodeName = "n"
-				p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
+					return errors.Join(o.apply(binding), o.fail(""))
+				}
+				b := newBinder(t, o, askingPod("pod", 2), true)
 				done := make(chan *fwk.Status, 1)
-				go func() { done <- p.Bind(t.Context(), state, assumed, "n") }()
+				go func() { done <- b.bind(t.Context()) }()
 				time.Sleep(outage / 2)
 				select {
 				case status := <-done:
 					t.Fatalf("Bind ended during the outage: %v", status)
 				default:
 				}
-				if _, ok := p.shared.reservations.of(assumed); !ok {
+				if _, ok := b.plugin.shared.reservations.of(b.assumed); !ok {
 					t.Error("the CPUs were released during the outage")
 				}
 				switch test.then {
 				case "":
 				case "gone":
-					if err := client.Tracker().Delete(pods, pod.Namespace, pod.Name); err != nil {
-						t.Fatal(err)
-					}
+					o.remove()
 				default:
-					if err := bind(&corev1.Binding{Target: corev1.ObjectReference{Name: test.then}}); err != nil {
+					if err := o.steal(test.then); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -189,20 +264,18 @@ func TestBindThroughAnOutage(t *testing.T) {
 // version cannot be changed either. Its CPUs are released at once.
 func TestBindTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := askingPod("pod", 2)
-		client := fake.NewSimpleClientset(pod)
-		client.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			return action.GetVerb() != "get", nil, apierrors.NewRequestEntityTooLargeError("etcdserver: request is too large")
-		})
-		p := barePlugin(t)
-		p.handle = clientOf{client: client, events: &eventLog{}}
-		state, assumed := startCycle(t, p, pod), pod.DeepCopy()
-		assumed.Spec.NodeName = "n"
-		p.shared.reservations.put(assumed, reservation{node: "n", resourceVersion: pod.ResourceVersion, allocation: "text"})
+		o, tooLarge := newOnePod(askingPod("pod", 2)), apierrors.NewRequestEntityTooLargeError("etcdserver: request is too large")
+		o.bind = func(*corev1.Binding) error { return tooLarge }
+		o.fail = func(verb string) error {
+			if verb != "get" {
+				return tooLarge
+			}
+			return nil
+		}
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		status := p.Bind(ctx, state, assumed, "n")
+		status := newBinder(t, o, askingPod("pod", 2), true).bind(ctx)
 		if status.IsSuccess() || !strings.Contains(status.Message(), "the pod is too large") {
 			t.Errorf("status %v: %s", status.Code(), status.Message())
 		}
@@ -210,6 +283,78 @@ func TestBindTooLarge(t *testing.T) {
 			t.Errorf("the CPUs stayed reserved for %v", waited)
 		}
 	})
+}
+
+// The API server answers with an error, or not at all, and carries out the Binding later. A pod
+// whose CPUs were released must not be bound to them afterwards.
+func TestLateBindingsAreVoid(t *testing.T) {
+	resource := schema.GroupResource{Resource: "pods/binding"}
+	for name, answer := range map[string]error{
+		"conflict":     apierrors.NewConflict(resource, "pod", errors.New("etcdserver: request timed out")),
+		"forbidden":    apierrors.NewForbidden(resource, "pod", errors.New("a webhook rejected it")),
+		"internal":     apierrors.NewInternalError(errors.New("etcdserver: leader changed")),
+		"time-out":     apierrors.NewTimeoutError("it took too long", 0),
+		"no answer":    errors.New("connection lost"),
+		"many at once": apierrors.NewTooManyRequests("later", 0),
+	} {
+		for _, late := range []time.Duration{0, 100 * time.Millisecond, 1500 * time.Millisecond, 10 * time.Second} {
+			t.Run(fmt.Sprintf("%s, %v late", name, late), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := newOnePod(askingPod("pod", 2))
+					tries := 0
+					o.bind = func(binding *corev1.Binding) error {
+						if tries++; tries > 1 {
+							return apierrors.NewForbidden(resource, "pod", errors.New("not again"))
+						}
+						binding = binding.DeepCopy()
+						time.AfterFunc(late, func() { _ = o.apply(binding) })
+						return answer
+					}
+					err := newBinder(t, o, askingPod("pod", 2), true).bind(t.Context()).AsError()
+					time.Sleep(time.Minute)
+					if node := o.now().Spec.NodeName; (node != "") != (err == nil) {
+						t.Errorf("Bind returned %v, and the pod is on node %q", err, node)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A pod that was edited since the decision is not bound. A pod of which only the status has changed
+// is bound at its new version.
+func TestBindEditedPod(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		bound  bool
+	}{
+		{"unchanged", nil, true},
+		{"its status", func(pod *corev1.Pod) { pod.Status.NominatedNodeName = "m" }, true},
+		{"a forged allocation", func(pod *corev1.Pod) { pod.Annotations[api.AllocationAnnotation] = "x" }, false},
+		{"it no longer asks", func(pod *corev1.Pod) { delete(pod.Annotations, api.CPUSetSchedulerAnnotation) }, false},
+		{"its limit", func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = nil }, false},
+		{"a label", func(pod *corev1.Pod) { pod.Labels = map[string]string{"a": "b"} }, false},
+		{"a gate", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} }, false},
+		{"it is being deleted", func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := newOnePod(askingPod("pod", 2))
+			if test.change != nil {
+				if err := o.edit("", test.change); err != nil {
+					t.Fatal(err)
+				}
+			}
+			begun := time.Now()
+			err := newBinder(t, o, askingPod("pod", 2), true).bind(t.Context()).AsError()
+			if node := o.now().Spec.NodeName; (node == "n") != test.bound || (err == nil) != test.bound {
+				t.Errorf("%s: Bind returned %v, and the pod is on node %q; want bound: %t", test.name, err, node, test.bound)
+			}
+			if took := time.Since(begun); took > 0 {
+				t.Errorf("%s: it took %v", test.name, took)
+			}
+		})
+	}
 }
 
 // A pod that asks is refused if its status could grow beyond what etcd accepts.

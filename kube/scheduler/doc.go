@@ -1,9 +1,9 @@
 // Package scheduler is a kube-scheduler plugin that allocates specific CPUs of a node to pods that
 // ask for them, and keeps all other pods off those CPUs. [NewFactory] returns the plugin's factory
 // under the [Name] Pinfold; package command builds the complete scheduler. There is one file per
-// extension point. Packages below it do the rest: agents keeps what the agents of nodes report, signing
-// signs allocations, waiting returns refused pods to the queue, leader tells whether this replica may
-// decide and bind, and evict evicts batch pods.
+// extension point. Packages below it do the rest: agents keeps what the agents of nodes report,
+// signing signs allocations, waiting returns refused pods to the queue, leader tells whether this
+// replica may decide and bind, and evict evicts batch pods.
 //
 // # Books
 //

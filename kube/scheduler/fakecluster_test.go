@@ -177,8 +177,9 @@ func (c *fakeCluster) awaitIdle() {
 
 func (c *fakeCluster) quiet() bool {
 	_, queue := c.scheduler.SchedulingQueue.PendingPods()
-	if !c.plugin.shared.auditor.Idle() || !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
-		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 {
+	if !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
+		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 ||
+		c.plugin.shared.waiting.Releases() || !c.plugin.shared.auditor.Idle() {
 		return false
 	}
 	bound := 0
@@ -213,7 +214,17 @@ func condition(pod corev1.Pod) string {
 	return ""
 }
 
-// publish creates or replaces a node's topology object.
+// eventually waits until the condition holds. Meanwhile `otherwise` is true.
+func (c *fakeCluster) eventually(otherwise string, holds func() bool) {
+	c.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatal(otherwise)
+		}
+	}
+}
+
+// publish creates or replaces a node's topology object, and waits until the plugin has seen it.
 func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
 	c.t.Helper()
 	obj = obj.DeepCopy()
@@ -225,6 +236,11 @@ func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	want := c.plugin.shared.reports.Read(obj)
+	c.eventually("the plugin does not see the topology of "+obj.Name, func() bool {
+		got := c.plugin.shared.reports.Of(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: want.Owner}})
+		return got != nil && (got.Decoded == want.Decoded || got.Err != nil && want.Err != nil && got.Err.Error() == want.Err.Error())
+	})
 }
 
 // recorder records events in eventLog.

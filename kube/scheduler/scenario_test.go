@@ -21,6 +21,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/test/golden"
@@ -177,23 +178,21 @@ func fields(words []string) map[string]string {
 	return m
 }
 
+// machineOf returns a machine with the counts and without the offline CPUs of the fields.
 func machineOf(t testing.TB, f map[string]string) *topology.Machine {
 	t.Helper()
-	n := func(key string) int {
-		if f[key] == "" {
-			return 1
+	var shape topology.Shape
+	for _, name := range []string{"packages", "numa", "llcs", "cores", "threads"} {
+		if f[name] == "" {
+			continue
 		}
-		n, err := strconv.Atoi(f[key])
-		if err != nil {
+		var err error
+		if *shape.Count(name), err = strconv.Atoi(f[name]); err != nil {
 			t.Fatal(err)
 		}
-		return n
 	}
-	m, err := topology.Shape{Packages: n("packages"), NUMAPerPackage: n("nodes"), LLCsPerNUMA: n("llcs"),
-		CoresPerLLC: n("cores"), ThreadsPerCore: n("threads")}.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := shape.MustBuild()
+	topologytest.TakeOffline(m, cpuset.MustParse(f["offline"]))
 	return m
 }
 
@@ -218,28 +217,15 @@ func (s *scenario) addNode(name string, words []string) {
 	s.must(s.client.Tracker().Add(node))
 }
 
-func takeOffline(m *topology.Machine, offline cpuset.Set) {
-	m.Offline = offline
-	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return offline.Contains(c.ID) })
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(offline)
-		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
-	}
-}
-
 func (s *scenario) report(name string, words []string) {
 	f := fields(words)
 	reserved, err := cpuset.Parse(f["reserved-cpus"])
-	s.must(err)
-	machine := machineOf(s.t, f)
-	offline, err := cpuset.Parse(f["offline"])
 	s.must(err)
 	lease := ""
 	if _, leased := f["lease"]; leased {
 		lease = nodetopology.LeaseNamespace + "/" + name
 	}
-	takeOffline(machine, offline)
-	obj, err := nodetopology.FromMachine(name, machine,
+	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
 		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy), AgentLease: lease})
 	s.must(err)
 	if owner := f["owner"]; owner != "" {

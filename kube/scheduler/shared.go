@@ -41,8 +41,8 @@ type shared struct {
 	evicts       bool // batch pods
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
-	// leads is true when this replica has begun to schedule. All replicas follow the cluster, but only
-	// the leader changes nodes and evicts pods.
+	// leads is true when this replica has begun to schedule. All replicas follow the cluster, but
+	// only the leader changes nodes and evicts pods.
 	leads atomic.Bool
 }
 
@@ -178,8 +178,8 @@ func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// onEvents returns handlers for an informer's events about objects of type T. changed is called with
-// each new version. Either function may be nil.
+// onEvents returns handlers for an informer's events about objects of type T. changed is called
+// with each new version. Either function may be nil.
 func onEvents[T any](changed, deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
 	if changed != nil {
 		handlers.AddFunc = func(obj any) {

@@ -40,16 +40,6 @@ func (s *scenario) silence(d time.Duration) {
 	}
 }
 
-// eventually waits until the condition holds. Meanwhile `otherwise` is true.
-func (s *scenario) eventually(otherwise string, holds func() bool) {
-	s.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatal(otherwise)
-		}
-	}
-}
-
 // The condition of a node whose agent is silent is set to Unknown, and only the agent changes it
 // back.
 func TestConditionOfSilentNode(t *testing.T) {

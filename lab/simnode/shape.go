@@ -61,13 +61,6 @@ func ParseShape(text string) (shape topology.Shape, name string, err error) {
 }
 
 func setShape(shape *topology.Shape, key, value string) error {
-	counts := map[string]*int{
-		"packages": &shape.Packages,
-		"numa":     &shape.NUMAPerPackage,
-		"llcs":     &shape.LLCsPerNUMA,
-		"cores":    &shape.CoresPerLLC,
-		"threads":  &shape.ThreadsPerCore,
-	}
 	switch key {
 	case "siblings":
 		numberings := map[string]topology.Numbering{"apart": topology.SiblingsApart, "adjacent": topology.SiblingsAdjacent}
@@ -85,8 +78,8 @@ func setShape(shape *topology.Shape, key, value string) error {
 		shape.MemoryBytesNUMA = uint64(quantity.Value())
 		return nil
 	}
-	count, ok := counts[key]
-	if !ok {
+	count := shape.Count(key)
+	if count == nil {
 		return fmt.Errorf("unknown key %q; want %s", key, ShapeSyntax)
 	}
 	n, err := strconv.Atoi(value)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,6 +148,11 @@ func TestEditedAllocation(t *testing.T) {
 	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
 		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
 	}
+}
+
+// allocationKeys is the flag that names the public keys of the cluster's scheduler.
+func (c *test) allocationKeys() string {
+	return "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub")
 }
 
 // forgedPod returns the manifest of a pod with a node and an allocation of all CPUs there.

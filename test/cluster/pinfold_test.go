@@ -96,11 +96,6 @@ func (c *test) status(kubeconfig string, args ...string) (report status.Report, 
 	return report, exit
 }
 
-// allocationKeys is the flag that names the public keys of the cluster's scheduler.
-func (c *test) allocationKeys() string {
-	return "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub")
-}
-
 // problems returns the problems of a kind.
 func problemsOf(report status.Report, kind status.Kind) (found []status.Problem) {
 	for _, p := range report.Problems {

@@ -1,8 +1,11 @@
 package topologytest
 
 import (
+	"slices"
+
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -145,5 +148,15 @@ func RandomShape(t *rapid.T, most int) topology.Shape {
 		CoresPerLLC:     count("coresPerLLC", 16),
 		Numbering:       rapid.SampledFrom([]topology.Numbering{topology.SiblingsApart, topology.SiblingsAdjacent}).Draw(t, "numbering"),
 		MemoryBytesNUMA: uint64(rapid.IntRange(0, 64).Draw(t, "memoryGiB")) << 30,
+	}
+}
+
+// TakeOffline takes CPUs of a machine offline.
+func TakeOffline(m *topology.Machine, offline cpuset.Set) {
+	m.Offline = offline
+	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return offline.Contains(c.ID) })
+	for i := range m.NUMANodes {
+		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(offline)
+		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
 	}
 }

@@ -49,8 +49,8 @@ func newHeartbeats(namespace string, grace time.Duration, now func() time.Time) 
 		ticked: now(), blind: now(), beats: map[string]*beat{}}
 }
 
-// FollowLeases watches the agents' leases until the context ends. It calls changed with the report of
-// a node whose agent has become silent or renews its lease again.
+// FollowLeases watches the agents' leases until the context ends. It calls changed with the report
+// of a node whose agent has become silent or renews its lease again.
 func (r *Reports) FollowLeases(ctx context.Context, client kubernetes.Interface, changed func(*Report)) error {
 	h := r.beats
 	if h.grace == 0 {

@@ -1,5 +1,5 @@
-// Package agents keeps what the agents of nodes report: the topology that each publishes, and whether
-// it still renews its lease.
+// Package agents keeps what the agents of nodes report: the topology that each publishes, and
+// whether it still renews its lease.
 //
 //	reports := agents.New("pinfold-system", 40*time.Second, time.Now)
 //	err := reports.FollowLeases(ctx, client, changed)
@@ -21,8 +21,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Report is one decoded version of a node's NodeResourceTopology. The informer stores it in place of
-// the object. It is immutable, so that its address identifies what the node has reported.
+// Report is one decoded version of a node's NodeResourceTopology. The informer stores it in place
+// of the object. It is immutable, so that its address identifies what the node has reported.
 type Report struct {
 	metav1.ObjectMeta // name and versions only
 	nodetopology.Decoded

@@ -27,8 +27,8 @@ import (
 const (
 	// evictorTick is the interval of the checks for starving batch pods.
 	evictorTick = 10 * time.Second
-	// evictEvery is the least time between two evictions on a node. It doubles, up to mostEvictEvery,
-	// while batch pods come to the node between evictions.
+	// evictEvery is the least time between two evictions on a node. It doubles, up to
+	// mostEvictEvery, while batch pods come to the node between evictions.
 	evictEvery     = time.Minute
 	mostEvictEvery = time.Hour
 	// Event is the reason of the event about a batch pod that the scheduler evicts.

@@ -18,9 +18,9 @@ import (
 // boundPods selects the pods that hold CPUs.
 const boundPods = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// CatchUp returns nil if this scheduler, which is the leader, may decide: no Binding of the previous
-// leader is in flight, and the snapshot of this cycle contains all pods that were bound then. It must be
-// called in a scheduling cycle. Once it has returned nil, it always does.
+// CatchUp returns nil if this scheduler, which is the leader, may decide: no Binding of the
+// previous leader is in flight, and the snapshot of this cycle contains all pods that were bound
+// then. It must be called in a scheduling cycle. Once it has returned nil, it always does.
 func (l *Leadership) CatchUp(ctx context.Context, handle fwk.Handle) error {
 	if !l.Elected() || l.caughtUp.Load() {
 		return nil

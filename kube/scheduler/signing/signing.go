@@ -1,4 +1,5 @@
-// Package signing encodes and signs the allocations of a scheduler, and knows which ones it accepts.
+// Package signing encodes and signs the allocations of a scheduler, and knows which ones it
+// accepts.
 package signing
 
 import (

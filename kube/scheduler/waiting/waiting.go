@@ -1,6 +1,6 @@
-// Package waiting keeps the pods that the plugin has refused, and returns them to the scheduling queue
-// when a node's topology changes or its agent reports again. The framework has no event for agents, and
-// for topologies it would list and watch all objects a second time.
+// Package waiting keeps the pods that the plugin has refused, and returns them to the scheduling
+// queue when a node's topology changes or its agent reports again. The framework has no event for
+// agents, and for topologies it would list and watch all objects a second time.
 package waiting
 
 import (
@@ -82,6 +82,13 @@ func (w *Pods) Release() {
 		}
 	})
 	w.next = min(2*w.next, maxDelay)
+}
+
+// Releases reports whether a release is due.
+func (w *Pods) Releases() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pending
 }
 
 func (w *Pods) take() map[string]*corev1.Pod {
