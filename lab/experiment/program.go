@@ -146,7 +146,7 @@ func (r *run) arguments(one *program, real programs.Program, threads int) (args 
 		return real.Nginx(site)
 	}
 	site.Workers = 64 // more than connections
-	return real.Apache(site, programs.Event)
+	return real.Apache(site)
 }
 
 // freeAddress returns a loopback address on which nothing listens.
