@@ -2,6 +2,7 @@ package localnode
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
@@ -191,5 +192,36 @@ func TestOneNodePerMachine(t *testing.T) {
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRemoveLinks removes the machine's end of a pod's link, and no other interface.
+func TestRemoveLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes network interfaces")
+	}
+	add := func(name, address string) netlink.Link {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "to-" + name}
+		if err := netlink.LinkAdd(link); errors.Is(err, unix.EOPNOTSUPP) {
+			t.Skip("needs a kernel with interfaces of the type veth")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = netlink.LinkDel(link) }) // it may be gone
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: netlink.NewIPNet(net.ParseIP(address).To4())}); err != nil {
+			t.Fatal(err)
+		}
+		return link
+	}
+	pods, other := add("vethpf1", "203.0.113.1"), add("vethpf2", "203.0.113.2")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := removeLinks(ctx, netip.MustParsePrefix("203.0.113.0/24")); err != nil {
+		t.Fatal(err)
+	}
+	for link, want := range map[netlink.Link]bool{pods: false, other: true} {
+		if _, err := net.InterfaceByIndex(link.Attrs().Index); (err == nil) != want {
+			t.Errorf("%s: %v, want it kept: %t", link.Attrs().Name, err, want)
+		}
 	}
 }
