@@ -99,24 +99,6 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// readKeys reads the public keys that verify allocations. Without a file every allocation is
-// accepted.
-func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
-	if path == "" {
-		log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
-		return nil, nil //nolint:nilnil // accept every allocation
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--allocation-keys: %w", err)
-	}
-	keys, err := api.ParsePublicKeys(text)
-	if err != nil {
-		return nil, fmt.Errorf("--allocation-keys %s: %w", path, err)
-	}
-	return api.NewKeys(keys...), nil
-}
-
 // readCeilings reads the file of the ceilings, if one is named. The agent must not start when that
 // fails: pods would get more than the administrator allows.
 func readCeilings(path string) (ceilings api.Ceilings, err error) {

@@ -154,7 +154,10 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if !cmd.Flags().Changed("nri-socket") {
 		a.Socket = agent.DefaultSocket(a.Root)
 	}
-	if a.Keys, err = readKeys(o.keys, a.Log); err != nil {
+	if o.keys == "" {
+		a.Log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
+	}
+	if a.Keys, err = frame.AllocationKeys(o.keys); err != nil {
 		return err
 	}
 	if a.Ceilings, err = readCeilings(o.ceilings); err != nil {
