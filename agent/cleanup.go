@@ -41,11 +41,11 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	}
 	defer k.groups.Close()
 	c := control.New(o.Config)
-	machine, notes, err := k.machine()
+	machine, _, err := k.machine()
 	if err != nil {
 		return result, err
 	}
-	c.SetMachine(machine, notes)
+	c.SetMachine(machine)
 	kubelet, err := o.Kubelet(ctx)
 	if err != nil {
 		last := savedKubelet(o.RunDir)
@@ -65,16 +65,16 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	}
 	c.SetPods(sortPods(pods))
 	var errStatic error
-	if c.Pods.NeedsStaticPods() && o.StaticPods != nil {
+	if c.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName
 		if static, errStatic = o.StaticPods(ctx); errStatic == nil {
-			c.Pods.SetStaticPods(static)
+			c.SetStaticPods(static)
 		}
 	}
 	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
 		return result, err
 	}
-	v, partial, err := view(k.groups, k.naming, c.Pods.KnownIDs(), true)
+	v, partial, err := view(k.groups, k.naming, c.KnownIDs(), true)
 	if err != nil {
 		return result, err
 	}

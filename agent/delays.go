@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
@@ -68,12 +68,12 @@ func (d *delays) add(group string, one blame.Delay) {
 }
 
 // set sets the containers that exist.
-func (d *delays) set(containers []node.Limited) {
+func (d *delays) set(containers []control.Limited) {
 	d.monitor.Set(d.replace(containers)) // without mu, because the monitor calls add
 }
 
 // replace replaces the containers, and returns their groups.
-func (d *delays) replace(containers []node.Limited) []string {
+func (d *delays) replace(containers []control.Limited) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := make(map[string]containerDelays, len(containers))

@@ -118,7 +118,7 @@ func (e *engine) updatePods() {
 	if pods := e.pods.list(); pods != nil {
 		e.control.SetPods(pods)
 		before := e.pods.asked
-		if e.pods.asked = e.control.Pods.NeedsStaticPods(); e.pods.asked && !before {
+		if e.pods.asked = e.control.NeedsStaticPods(); e.pods.asked && !before {
 			e.pods.askKubelet()
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
@@ -91,8 +91,8 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 // the partition. Partitions are read if partitions is set or the group of all pods has exclusive
 // CPUs, without which there can be none in it. Cgroups that disappear meanwhile or cannot be read
 // are left out. partial is the error of the latter.
-func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v node.View, partial, err error) {
-	v = node.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
+func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v control.View, partial, err error) {
+	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
 	if v.Pods, err = naming.Pods(groups); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}

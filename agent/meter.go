@@ -9,8 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"pinfold.dev/pinfold/agent/control/node"
-	"pinfold.dev/pinfold/agent/control/quota"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/logdedup"
@@ -81,7 +80,7 @@ func (m *meters) sample(ctx context.Context, groups *cgroup.FS, shortest time.Du
 }
 
 // set sets the containers that exist.
-func (m *meters) set(limited []node.Limited) {
+func (m *meters) set(limited []control.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := make(map[string]*meter, len(limited))
@@ -158,7 +157,7 @@ func (m *meters) drain() (samples map[string]trace.Sample, changed []string) {
 }
 
 // count counts a change of a container's quota.
-func (m *meters) count(c quota.Change) {
+func (m *meters) count(c control.QuotaChange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one := m.byGroup[c.Container.Path]; one != nil {
@@ -167,7 +166,7 @@ func (m *meters) count(c quota.Change) {
 }
 
 // collect sends the metrics of containers that have been sampled, and the cost of sampling.
-func (m *meters) collect(out chan<- prometheus.Metric, limited []node.Limited) {
+func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sampler == nil {

@@ -8,8 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"pinfold.dev/pinfold/agent/control/node"
-	"pinfold.dev/pinfold/agent/control/quota"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -24,8 +23,8 @@ func TestMeters(t *testing.T) {
 	limit := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	present := bandwidth.Limits{Quota: 50 * ms, Period: 100 * ms}
 	var m meters
-	web := node.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
-	m.set([]node.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})
+	web := control.Limited{Path: "/web", Raising: nodeplan.Raising{Base: limit}}
+	m.set([]control.Limited{web, {Path: "/a", Raising: nodeplan.Raising{Base: limit}}})
 	if d := cmp.Diff([]string{"/a", "/web"}, slices.Sorted(maps.Keys(m.byGroup))); d != "" {
 		t.Error(d)
 	}
@@ -45,7 +44,7 @@ func TestMeters(t *testing.T) {
 	if d := cmp.Diff([]string{"/web"}, changed); d != "" { // its limits were not known before
 		t.Error(d)
 	}
-	m.count(quota.Change{Container: web, Raised: true, Reason: burst.Throttled})
+	m.count(control.QuotaChange{Container: web, Raised: true, Reason: burst.Throttled})
 	one := m.byGroup["/web"]
 	got := []any{one.samples, one.utilization, one.periods, one.throttled, one.bursts, one.throttledTime, one.burstTime, one.changes[change{true, "throttled"}]}
 	expect := []any{uint64(3), [...]uint64{1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3}, uint64(3), uint64(1), uint64(1), 7 * ms, 10 * ms, uint64(1)}

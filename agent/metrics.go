@@ -8,8 +8,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/batchpods"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -117,12 +115,12 @@ func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 	counter(out, "reconciles_total", "Rounds, each of which checks all control groups.")(float64(stats.rounds))
 	counter(out, "nri_conflicts_total", "Containers that another NRI plugin sets, too.")(float64(stats.nriConflicts))
 	undone := counter(out, "foreign_writes_undone_total", "Settings that another program changed and the agent restored.", "setting")
-	for _, field := range []node.Field{node.FieldCPUs, node.FieldQuota, node.FieldPeriod, node.FieldBurst, node.FieldIdle,
-		node.FieldBVT, node.FieldPartition} {
+	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle,
+		control.FieldBVT, control.FieldPartition} {
 		undone(float64(stats.undone[field]), string(field))
 	}
 	left := counter(out, "foreign_writes_left_total", "Settings that another program changed and the agent left as they are.", "setting")
-	for _, field := range []node.Field{node.FieldQuota, node.FieldPeriod, node.FieldBurst} {
+	for _, field := range []control.Field{control.FieldQuota, control.FieldPeriod, control.FieldBurst} {
 		left(float64(stats.left[field]), string(field))
 	}
 	writes := counter(out, "cgroup_writes_total", "Writes to files of control groups.", "file", "result")
@@ -141,7 +139,7 @@ func collectMechanisms(out chan<- prometheus.Metric, chosen colocation.Choice) {
 }
 
 // collectBatch sends the metrics of batch pods, if they are bounded.
-func collectBatch(out chan<- prometheus.Metric, b *batchpods.Status, groups *cgroup.FS) {
+func collectBatch(out chan<- prometheus.Metric, b *control.Batch, groups *cgroup.FS) {
 	decision := b.Decision
 	if decision.Budget == 0 {
 		return
@@ -193,12 +191,12 @@ func containerLabels(more ...string) []string {
 	return append([]string{"namespace", "pod", "container"}, more...)
 }
 
-func labelValues(l *node.Limited, more ...string) []string {
+func labelValues(l *control.Limited, more ...string) []string {
 	return append([]string{l.Namespace, l.Name, l.Ref.Container}, more...)
 }
 
 // collectLimits sends the limits and the present bandwidth of containers.
-func collectLimits(out chan<- prometheus.Metric, limited []node.Limited) {
+func collectLimits(out chan<- prometheus.Metric, limited []control.Limited) {
 	labels := containerLabels()
 	limit := gauge(out, "container_cpu_limit_cores", "The limit, in CPUs.", labels...)
 	quota := gauge(out, "container_cpu_quota_cores", "The present quota of the control group, in CPUs; above the limit while it is raised.", labels...)
@@ -223,7 +221,7 @@ func collectLimits(out chan<- prometheus.Metric, limited []node.Limited) {
 }
 
 // collectPressure sends how long containers waited for CPUs, if the kernel measures that.
-func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroup.Pressure, error), containers []node.Limited) {
+func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroup.Pressure, error), containers []control.Limited) {
 	labels := containerLabels()
 	total := counter(out, "container_cpu_pressure_seconds_total",
 		"Time in which at least one thread of the container waited for CPU time, also while throttled (PSI, some).", labels...)

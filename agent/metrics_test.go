@@ -16,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/trace"
@@ -42,7 +41,7 @@ func TestMetrics(t *testing.T) {
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
-	n.reports.stats.summary.Problems = []node.Notice{{Reason: control.CannotWrite}}
+	n.reports.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
 	registry, duration := newRegistry(n.agent)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()

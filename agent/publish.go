@@ -128,7 +128,7 @@ func (p *publisher) readKubelet(ctx context.Context) error {
 // readStaticPods asks for the static pods if a pod claims to be the copy of an unknown one.
 func (p *publisher) readStaticPods(ctx context.Context) error {
 	var needed bool
-	p.engine.with(func(c *control.Control) { needed = c.Pods.NeedsStaticPods() })
+	p.engine.with(func(c *control.Control) { needed = c.NeedsStaticPods() })
 	if p.StaticPods == nil || !needed {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.engine.with(func(c *control.Control) { c.Pods.SetStaticPods(pods) })
+	p.engine.with(func(c *control.Control) { c.SetStaticPods(pods) })
 	p.engine.requestRound()
 	return nil
 }

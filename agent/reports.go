@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -24,7 +23,7 @@ import (
 type reports struct {
 	Options
 	dedup     *logdedup.Log
-	events    func(node.Notice) // creates an event
+	events    func(control.Notice) // creates an event
 	condition func(corev1.NodeCondition)
 
 	mu    sync.Mutex
@@ -36,15 +35,15 @@ type stats struct {
 	summary      control.Summary
 	holding      bool
 	rounds       uint64
-	undone, left map[node.Field]uint64 // foreign changes
-	failed       int                   // cgroups
-	connected    bool                  // to the container runtime
-	nriConflicts uint64                // containers that another NRI plugin sets too
+	undone, left map[control.Field]uint64 // foreign changes
+	failed       int                      // cgroups
+	connected    bool                     // to the container runtime
+	nriConflicts uint64                   // containers that another NRI plugin sets too
 }
 
 func newReports(o Options) *reports {
-	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(node.Notice) {}, condition: func(corev1.NodeCondition) {},
-		stats: stats{undone: map[node.Field]uint64{}, left: map[node.Field]uint64{}}}
+	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(control.Notice) {}, condition: func(corev1.NodeCondition) {},
+		stats: stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}}}
 }
 
 // update changes the stats.
@@ -92,7 +91,7 @@ func (r *reports) ready() error {
 }
 
 // logChanges logs and counts the changes by other writers, and what was written.
-func (r *reports) logChanges(foreign []node.Foreign, result control.Result) {
+func (r *reports) logChanges(foreign []control.Foreign, result control.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, f := range foreign {
@@ -126,7 +125,7 @@ func (r *reports) publish(report control.Report) {
 }
 
 // warn logs a notice and creates its event.
-func (r *reports) warn(n node.Notice) {
+func (r *reports) warn(n control.Notice) {
 	r.Log.Warn(n.Message, "reason", n.Reason)
 	r.events(n)
 }
@@ -143,7 +142,7 @@ func (r *reports) recordEvents() (stop func()) {
 	// kubectl finds the events of a node by its name in place of the UID, as the kubelet writes
 	// them.
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.NodeName, UID: types.UID(r.NodeName)}
-	r.events = func(n node.Notice) {
+	r.events = func(n control.Notice) {
 		message := api.Shorten(n.Message, maxEvent)
 		if n.Pod != nil {
 			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, message)

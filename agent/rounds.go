@@ -150,7 +150,8 @@ func (r *rounds) readMachine() error {
 	e.reports.dedup.Clear("machine")
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
-		e.control.SetMachine(m, notes)
+		e.control.SetMachine(m)
+		e.control.SetMachineNotes(notes)
 		e.node.setMachine(m)
 	}
 	return nil

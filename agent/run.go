@@ -136,7 +136,7 @@ func watchPods(ctx context.Context, e *engine) error {
 		UpdateFunc: func(before, after any) { // most updates change only conditions and times
 			a, ok := before.(*corev1.Pod)
 			b, also := after.(*corev1.Pod)
-			if !ok || !also || !e.control.Pods.Alike(a, b) {
+			if !ok || !also || !e.control.Alike(a, b) {
 				e.requestRound()
 			}
 		},

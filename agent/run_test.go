@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
@@ -169,7 +169,7 @@ func TestForgedMirrorPod(t *testing.T) {
 	w.root = k.root
 	w.static = map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "genuine"}}
 	w.start()
-	w.eventually(func() error { return w.log.Says(node.NotAStaticPod) })
+	w.eventually(func() error { return w.log.Says(control.NotAStaticPod) })
 	// The forged pod's CPUs are exclusive to it, and the static pod's cgroup has the shared ones.
 	w.eventually(func() error { return k.cpus(group, "1-7") })
 	s, err := k.fs.Read(group)

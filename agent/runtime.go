@@ -28,11 +28,11 @@ func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, container
 		uids := map[string]ledger.PodID{}
 		for _, p := range pods {
 			uids[p.ID] = p.UID
-			h.control.Pods.AddSandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+			h.control.AddSandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 		}
 		for _, c := range containers {
 			if c.Running {
-				h.control.Pods.Created(h.Now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
+				h.control.Created(h.Now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
 			}
 		}
 		h.Log.Info("the container runtime is connected", "containers", len(containers))
@@ -46,7 +46,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 	h.awaitPod(ctx, pod)
 	h.update(func() {
 		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
-		h.control.Pods.Created(h.Now(), ref, c.ID)
+		h.control.Created(h.Now(), ref, c.ID)
 		h.addGroup(pod.CgroupParent)
 		h.control.Ask(ref)
 		h.decide()
@@ -91,7 +91,7 @@ func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) 
 // Stopped releases the container's CPUs.
 func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container) {
 	h.update(func() {
-		h.control.Pods.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
+		h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
 		h.requestRound()
 	})
 }
@@ -99,7 +99,7 @@ func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container)
 // awaitPod waits for a short time until the pod is known.
 func (h runtimeHandler) awaitPod(ctx context.Context, pod nri.Pod) {
 	h.with(func(c *control.Control) {
-		c.Pods.AddSandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		c.AddSandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 	})
 	// A pod that is still unknown then is treated as unknown.
 	_ = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, maxPodDelay, true, func(context.Context) (bool, error) {
@@ -115,7 +115,7 @@ func (h runtimeHandler) knows(id ledger.PodID) bool {
 	if pods != nil {
 		h.control.SetPods(pods)
 	}
-	return pods == nil || h.control.Pods.Of(id) != nil
+	return pods == nil || h.control.HasPod(id)
 }
 
 // withoutNRI is the warning while the container runtime is not connected.
@@ -146,7 +146,7 @@ func (h runtimeHandler) setState(state nri.State) {
 func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
 	h.reports.update(func(s *stats) { s.nriConflicts++ })
 	go h.with(func(c *control.Control) {
-		if n := c.Pods.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
+		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			h.reports.warn(n)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -47,7 +46,7 @@ func newTicks(e *engine) *ticks {
 func (t *ticks) loop(ctx context.Context) {
 	e := t.engine
 	defer e.with(func(c *control.Control) {
-		if c.Tick(control.Tick{Tick: quota.Tick{Last: true}}).Write {
+		if c.Tick(control.Tick{Last: true}).Write {
 			e.decide()
 		}
 	})
@@ -76,7 +75,7 @@ func (t *ticks) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	in := control.Tick{Tick: quota.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}}
+	in := control.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}
 	in.Idle, in.Interval = t.idle()
 	if in.Interval > 0 {
 		in.Behind, _ = t.behind.Used(e.kernel.groups, e.status.Raises.Behind)

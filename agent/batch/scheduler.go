@@ -32,7 +32,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/agent/control/batchpods"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
@@ -63,7 +63,7 @@ type Options struct {
 type Node struct {
 	Machine *topology.Machine // nil until it is known
 	Known   bool              // whether the pods are known
-	Pods    []batchpods.Pod
+	Pods    []control.BatchPod
 	Others  []string // paths of all other pods
 }
 
@@ -75,8 +75,8 @@ type Scheduler struct {
 	// running is nil while the kernel does not run the scheduler.
 	running *scx.Scheduler
 	status  Status
-	pods    map[uint64]batchpods.Pod // by the numbers of their groups
-	rescue  colocation.Rescue        // to the fair class
+	pods    map[uint64]control.BatchPod // by the numbers of their groups
+	rescue  colocation.Rescue           // to the fair class
 }
 
 // Status is what is known of a scheduler.
@@ -94,7 +94,7 @@ type Status struct {
 
 // PodStatus is a batch pod and what it has used.
 type PodStatus struct {
-	batchpods.Pod
+	control.BatchPod
 	scx.Stat
 }
 
@@ -235,7 +235,7 @@ func (s *Scheduler) follow(ctx context.Context, loaded *scx.Scheduler) error {
 // turnOver gives the scheduler the threads of batch pods, and takes those of others from it.
 func (s *Scheduler) turnOver(loaded *scx.Scheduler, node Node) error {
 	var pods []scx.Pod
-	byGroup := map[uint64]batchpods.Pod{}
+	byGroup := map[uint64]control.BatchPod{}
 	for _, pod := range node.Pods {
 		id, err := s.Groups.Inode(cgroup.CPU, pod.Path)
 		if err != nil {
@@ -275,7 +275,7 @@ func (s *Scheduler) turnAllBack() (done bool) {
 
 // TurnOverStarting gives the scheduler, if it runs, the threads of batch pods before a container of
 // one starts, because what they start has their policy.
-func (s *Scheduler) TurnOverStarting(pods []batchpods.Pod) {
+func (s *Scheduler) TurnOverStarting(pods []control.BatchPod) {
 	s.mu.Lock()
 	running := s.running != nil
 	var paths []string

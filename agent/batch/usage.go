@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/batchpods"
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/logdedup"
@@ -39,7 +39,7 @@ type waiting struct {
 
 // Measure returns what was used and waited since the last call. now is monotonic. It returns nil if
 // batch pods are not bounded.
-func (u *Usage) Measure(now time.Duration, b *batchpods.Status) *colocation.Tick {
+func (u *Usage) Measure(now time.Duration, b *control.Batch) *colocation.Tick {
 	if !b.Bounded {
 		u.forget()
 		return nil

@@ -5,9 +5,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control/batchpods"
+	"pinfold.dev/pinfold/agent/control/batch"
 	"pinfold.dev/pinfold/agent/control/cpus"
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
@@ -40,7 +41,7 @@ type Config struct {
 	// Keys verify the signatures of allocations. Without keys every allocation is accepted.
 	Keys *api.Keys
 	// QuotaOwner determines what happens when another program changes quota, period or burst.
-	QuotaOwner quota.Owner
+	QuotaOwner QuotaOwner
 	// Partition is the kind of cpuset partition that containers with exclusive CPUs become: "" or
 	// cgroup.PartitionMember for none.
 	Partition cgroup.Partition
@@ -48,6 +49,17 @@ type Config struct {
 
 // Partitioned reports whether containers with exclusive CPUs become cpuset partitions.
 func (c Config) Partitioned() bool { return c.Partition != "" && c.Partition != cgroup.PartitionMember }
+
+// QuotaOwner determines whose quota, period and burst apply when other programs write them too.
+type QuotaOwner string
+
+// The owners.
+const (
+	// OwnerPinfold restores the agent's values. It is the default.
+	OwnerPinfold QuotaOwner = "pinfold"
+	// OwnerOther leaves the other program's values until the cgroup ends or its limit changes.
+	OwnerOther QuotaOwner = "other"
+)
 
 // Kubelet is the part of the kubelet's configuration that the agent uses.
 type Kubelet struct {
@@ -57,12 +69,29 @@ type Kubelet struct {
 	CgroupRoot       string
 }
 
-// Control is the state machine. Its methods must not be called concurrently, except those of
-// [node.Pods] that say otherwise.
+// View is the present settings of the pods' cgroups.
+type View = groups.View
+
+// Control is the state machine. It passes its inputs to the controllers and merges what these want.
+// Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {
-	// Pods are the pods and what the runtime and the kubelet say about them. They are inputs.
-	Pods    *node.Pods
-	config  Config
+	*pods.Pods
+	config Config
+	node   node
+	cpus   *cpus.Controller
+	quota  *quota.Controller
+	batch  *batch.Controller
+	// round is the last one. Its groups are those of the last observation.
+	round groups.Round
+	watch watch
+	asked *nodeplan.Ref // by the runtime, until the decision was carried out
+	// failures are those of the last round, by path. noticed are the notices of the last report.
+	failures map[string]error
+	noticed  noticed
+}
+
+// node is the inputs that are about the node.
+type node struct {
 	index   *placement.Index // nil until SetMachine
 	kubelet *Kubelet         // nil until SetKubelet
 	// strangeKubelet is set if another program may answer at the kubelet's port.
@@ -70,98 +99,97 @@ type Control struct {
 	reserved       ledger.MilliCPU // of the Node object
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU
-	asked          *nodeplan.Ref // by the runtime, until the decision was carried out
-	watch          node.Watch
-
-	// state is that of the last decision, with the view that was observed since. previous are the core
-	// sets of its plan.
-	state    node.State
-	previous nodeplan.CoreSets
-	cpus     *cpus.Controller
-	quota    *quota.Controller
-	batch    *batchpods.Controller
-	// noBurst is set when a cgroup without burst has been seen: the kernel does not support it.
-	noBurst bool
-	notices notices
+	notes          []string // what is wrong with the files about the machine, and assumed instead
 }
 
 // New returns a state machine without any input.
 func New(config Config) *Control {
-	pods := node.NewPods(config.Keys, config.Ceilings, config.Burst)
-	return &Control{Pods: pods, config: config, used: map[nodeplan.Ref]ledger.MilliCPU{}, state: node.State{Pods: pods, First: true},
-		cpus: cpus.New(config.Partition), quota: quota.New(config.QuotaOwner), batch: batchpods.New(config.Priority, config.Batch)}
+	ceilings := config.Ceilings.Allowing(config.Burst)
+	var partition cgroup.Partition
+	if config.Partitioned() {
+		partition = config.Partition
+	}
+	return &Control{
+		Pods:    pods.New(pods.Config{Keys: config.Keys, Ceilings: ceilings, Burst: config.Burst}),
+		config:  config,
+		cpus:    cpus.New(partition),
+		quota:   quota.New(ceilings, config.QuotaOwner == OwnerOther),
+		batch:   batch.New(config.Priority, config.Batch),
+		round:   groups.Round{Groups: &groups.Groups{}, First: true, Plan: &nodeplan.Desired{}},
+		watch:   watch{expected: map[string]cgroup.Settings{}},
+		noticed: noticed{},
+	}
 }
 
-// SetMachine sets the topology of the machine, and what is wrong with the files about it, and assumed
-// instead. CPUs may have gone online or offline since the last call.
-func (c *Control) SetMachine(m *topology.Machine, notes []string) {
-	c.notices.machine = notes
-	if c.index != nil && c.index.Machine().SameCPUs(m) {
+// SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
+// call.
+func (c *Control) SetMachine(m *topology.Machine) {
+	if c.node.index != nil && c.node.index.Machine().SameCPUs(m) {
 		return
 	}
-	c.index, c.state.Machine = placement.NewIndex(m), m
+	c.node.index, c.round.Online = placement.NewIndex(m), m.Online()
 	c.Pods.SetMachine(m)
 }
 
+// SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
+func (c *Control) SetMachineNotes(notes []string) { c.node.notes = notes }
+
 // SetKubelet sets the kubelet's configuration.
-func (c *Control) SetKubelet(k Kubelet) { c.kubelet = &k }
+func (c *Control) SetKubelet(k Kubelet) { c.node.kubelet = &k }
 
 // SetKubeletTrust sets whether what answers at the kubelet's port is known to be the kubelet.
-func (c *Control) SetKubeletTrust(known bool) { c.strangeKubelet = !known }
+func (c *Control) SetKubeletTrust(known bool) { c.node.strangeKubelet = !known }
 
 // Kubelet returns the configuration last set with SetKubelet, or nil.
-func (c *Control) Kubelet() *Kubelet { return c.kubelet }
+func (c *Control) Kubelet() *Kubelet { return c.node.kubelet }
 
 // SetReserved sets the difference of capacity and allocatable of the Node object.
-func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.reserved = reserved }
+func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = reserved }
 
-// SetPods sets all pods that are bound to the node. Those that were set before and still run
-// keep their limits.
-func (c *Control) SetPods(pods []*corev1.Pod) { c.Pods.Set(pods, c.state.View) }
+// SetPods sets all pods that are bound to the node.
+func (c *Control) SetPods(objects []*corev1.Pod) { c.Pods.SetPods(objects, c.round.Runs) }
 
 // SetUsage sets the load of the CPUs and the containers' share of it.
 func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
-	c.usage = nodeplan.Usage{Sequence: c.usage.Sequence + 1, Busy: busy}
-	c.used = used
+	c.node.usage = nodeplan.Usage{Sequence: c.node.usage.Sequence + 1, Busy: busy}
+	c.node.used = used
 }
 
 // Observe sets the present settings of the cgroups.
-func (c *Control) Observe(v node.View) {
-	if v.Lacking == nil && c.state.View != nil {
-		v.Lacking = c.state.View.Lacking
-	}
-	c.state.View, c.watch.Changed = &v, nil
-	c.Pods.Observed(&v)
-	foreign := map[string]int{}
+func (c *Control) Observe(v View) {
+	c.round.Observe(v)
+	c.Forget(c.round.Runs)
+	c.watch.changed = nil
 	for path, now := range v.Settings {
-		c.noBurst = c.noBurst || now.NoBurst
-		foreign[path] = c.watch.Observe(path, now, c.online())
+		c.compare(path, now)
 	}
-	c.quota.Observed(&v, foreign)
 }
 
-// online returns the CPUs that are online.
-func (c *Control) online() cpuset.Set {
-	if c.index == nil {
-		return cpuset.Set{}
+// compare records what other writers have changed in a cgroup, and reports whether there are any
+// changes.
+func (c *Control) compare(path string, now cgroup.Settings) bool {
+	changed := c.watch.compare(path, now, c.round.Online)
+	for _, f := range changed {
+		if f.isLimit() {
+			c.quota.Written(path)
+		}
 	}
-	return c.state.Machine.Online()
+	return len(changed) > 0
 }
 
 // AddGroup adds the cgroup of a pod or container that was created since the last observation.
 func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Settings) {
-	if c.state.View != nil {
-		c.state.View.Add(path, where, settings)
-		c.noBurst = c.noBurst || settings.NoBurst
+	if c.round.Observed() {
+		c.round.Add(path, where, settings)
 	}
 }
 
 // Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
-// yet adopted. Pass their usage to [Control.SetGroupUsage] before the next decision.
-func (c *Control) Waiting() (paths []string) { return c.quota.Waiting(c.Pods.All()) }
+// yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.
+func (c *Control) Waiting() []string { return c.quota.Waiting(c.All) }
 
 // SetGroupUsage sets the CPU time that a cgroup has used since it was created.
-func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetGroupUsage(path, usage) }
+func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetUsage(path, usage) }
 
 // Ask makes the settings with which a container is to be created, or updated, a part of the status
 // after the next decision.

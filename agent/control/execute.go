@@ -108,36 +108,6 @@ func (r *Result) narrow(a Decision, apply func(map[string]cgroup.Wanted) cgroup.
 	}
 }
 
-// blockedCPUs returns the CPUs that a move must leave out.
-func blockedCPUs(stuck []cpus.Holding, m cpus.Move) (blocked cpuset.Set) {
-	for _, s := range stuck {
-		if s.Pod != m.Pod && (s.Exclusive || m.Exclusive) {
-			blocked = blocked.Union(s.CPUs)
-		}
-	}
-	return blocked
-}
-
-// apply applies settings and returns what failed.
-func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cgroup.Wanted) cgroup.Outcome) map[string]error {
-	if len(wanted) == 0 {
-		return nil
-	}
-	outcome := apply(wanted)
-	r.Written = append(r.Written, outcome.Written...)
-	for path, err := range outcome.Failed {
-		r.fail(path, err)
-	}
-	for path, w := range wanted {
-		if outcome.Failed[path] == nil {
-			r.applied[path] = append(r.applied[path], w)
-		}
-	}
-	return outcome.Failed
-}
-
-func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
-
 // partition makes partitions of the containers that have their CPUs. A container that does not
 // become one is a member again, and the groups above do not keep its CPUs exclusively.
 func (r *Result) partition(a Decision, apply func(map[string]cgroup.Wanted) cgroup.Outcome) {
@@ -174,10 +144,40 @@ func (r *Result) partition(a Decision, apply func(map[string]cgroup.Wanted) cgro
 func (a Decision) withdraw(wanted map[string]cgroup.Wanted, group string) {
 	cpus := *a.Partitions[group].Exclusive
 	for above := path.Dir(group); above != "/"; above = path.Dir(above) {
-		a.PartitionedCPUs[above] = a.PartitionedCPUs[above].Difference(cpus)
-		wanted[above] = cgroup.Wanted{Exclusive: new(a.PartitionedCPUs[above])}
+		a.Exclusive[above] = a.Exclusive[above].Difference(cpus)
+		wanted[above] = cgroup.Wanted{Exclusive: new(a.Exclusive[above])}
 	}
 }
+
+// blockedCPUs returns the CPUs that a move must leave out.
+func blockedCPUs(stuck []cpus.Holding, m cpus.Move) (blocked cpuset.Set) {
+	for _, s := range stuck {
+		if s.Pod != m.Pod && (s.Exclusive || m.Exclusive) {
+			blocked = blocked.Union(s.CPUs)
+		}
+	}
+	return blocked
+}
+
+// apply applies settings and returns what failed.
+func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cgroup.Wanted) cgroup.Outcome) map[string]error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	outcome := apply(wanted)
+	r.Written = append(r.Written, outcome.Written...)
+	for path, err := range outcome.Failed {
+		r.fail(path, err)
+	}
+	for path, w := range wanted {
+		if outcome.Failed[path] == nil {
+			r.applied[path] = append(r.applied[path], w)
+		}
+	}
+	return outcome.Failed
+}
+
+func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
 
 // Applied records the outcome of the last decision, and returns what follows from it.
 func (c *Control) Applied(r Result) Status {
@@ -190,14 +190,18 @@ func (c *Control) Applied(r Result) Status {
 }
 
 func (c *Control) record(r Result) {
-	settings, failures := c.state.View.Settings, map[string]error{}
+	c.failures = map[string]error{}
+	settings := c.round.Settings
 	for path, err := range r.Failed {
-		if errors.Is(err, cgroup.ErrGone) {
+		present, ok := settings[path]
+		switch differs := onlyEffective(err); {
+		case errors.Is(err, cgroup.ErrGone):
 			delete(settings, path)
-			continue
-		}
-		if err = c.withoutEffective(path, err); err != nil {
-			failures[path] = err
+		case ok && differs != nil && c.round.Layout.CPUSet == cgroup.V2:
+			present.CPUs, present.Effective = differs.Wanted, differs.Effective
+			settings[path] = present
+		default:
+			c.failures[path] = err
 		}
 	}
 	for path, all := range r.applied {
@@ -217,36 +221,27 @@ func (c *Control) record(r Result) {
 			settings[path] = s
 		}
 	}
-	c.notices.failures = failures
-	c.cpus.Applied(c.state.Now, r.Unpartitioned)
-	c.quota.Applied(&c.state, r.Written, r.Failed)
-	c.watch.Expect(settings, failures)
-	c.state.Changed = nil
+	c.cpus.Applied(c.round.Now, r.Unpartitioned)
+	c.quota.Applied(c.round.Groups, c.round.Now, r.Written, r.Failed)
+	c.watch.changed, c.watch.expected = nil, maps.Clone(settings)
+	for path := range c.failures {
+		delete(c.watch.expected, path)
+	}
 }
 
-// withoutEffective records which CPUs a cgroup has and runs on if the error says only that these
-// differ, and returns nil then: the CPU controller reports it, also in later rounds. It returns
-// other errors, and those on version 1.
-func (c *Control) withoutEffective(path string, err error) error {
-	s, ok := c.state.View.Settings[path]
-	if !ok || c.state.View.Layout.CPUSet != cgroup.V2 {
-		return err
-	}
+// onlyEffective returns which CPUs a cgroup has and runs on if the error says only that these
+// differ, which [CPUsUnavailable] reports, also in later rounds. Otherwise it returns nil.
+func onlyEffective(err error) (differs *cgroup.EffectiveError) {
 	for alone := err; ; {
 		joined, ok := alone.(interface{ Unwrap() []error })
 		if !ok {
 			break
 		}
 		if len(joined.Unwrap()) > 1 {
-			return err
+			return nil
 		}
 		alone = joined.Unwrap()[0]
 	}
-	var differs *cgroup.EffectiveError
-	if !errors.As(err, &differs) {
-		return err
-	}
-	s.CPUs, s.Effective = differs.Wanted, differs.Effective
-	c.state.View.Settings[path] = s
-	return nil
+	errors.As(err, &differs)
+	return differs
 }

@@ -10,7 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -132,7 +134,7 @@ func (k *fakeKernel) makePod(pod string) {
 	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {
 		all, declared := time.Duration(0), true
-		for _, c := range node.NewPod(p, nil, nil).Plan.Containers {
+		for _, c := range containersOf(p) {
 			all, declared = all+kubeletsQuota(c.Limit), declared && c.Limit > 0
 		}
 		if declared {
@@ -140,6 +142,13 @@ func (k *fakeKernel) makePod(pod string) {
 		}
 	}
 	k.groups[path], k.names[path] = s, pod
+}
+
+// containersOf returns the containers of a pod with the limits in force.
+func containersOf(p *corev1.Pod) []nodeplan.Container {
+	all := pods.New(pods.Config{})
+	all.SetPods([]*corev1.Pod{p}, nil)
+	return all.All[0].Plan.Containers
 }
 
 func kubeletsQuota(limit ledger.MilliCPU) time.Duration {
@@ -157,7 +166,7 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	k.makePod(pod)
 	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {
-		for _, c := range node.NewPod(p, nil, nil).Plan.Containers {
+		for _, c := range containersOf(p) {
 			if c.Name == container && c.Limit > 0 {
 				s.Quota = kubeletsQuota(c.Limit)
 			}
@@ -216,8 +225,8 @@ func (k *fakeKernel) below(path string) []string {
 
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
-func (k *fakeKernel) view() node.View {
-	v := node.View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
+func (k *fakeKernel) view() View {
+	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
 	for _, m := range colocation.Mechanisms() {
 		if !slices.Contains(k.has, string(m)) {
 			v.Lacking[m] = "this kernel has no " + string(m)
@@ -315,7 +324,7 @@ func (k *fakeKernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 // checkAll checks all cgroups after a round in which nothing failed: all CPUs of an exclusive
 // cgroup are exclusive to its pod.
 func (k *fakeKernel) checkAll() {
-	if len(k.node.control.notices.failures) > 0 || k.node.control.hold() != "" {
+	if len(k.node.control.failures) > 0 || k.node.control.hold() != "" {
 		return
 	}
 	for path, own := range k.node.control.cpus.Exclusive() {
@@ -358,7 +367,7 @@ func (k *fakeKernel) print() string {
 		if k.v2 && s.CPUs.IsEmpty() {
 			cpus = "inherit"
 		}
-		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, node.QuotaText(s.Quota))
+		fmt.Fprintf(&b, "%-12s CPUs %-8s quota %s", k.name(path), cpus, quotaText(s.Quota))
 		if s.Period != 100*time.Millisecond {
 			fmt.Fprintf(&b, " in %v", s.Period)
 		}

@@ -11,9 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/agent/control/node"
-	"pinfold.dev/pinfold/agent/control/quota"
+	"pinfold.dev/pinfold/agent/control/controltest"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -24,8 +24,8 @@ import (
 // fakeNode is a node in memory: an API server, a kubelet, a container runtime and a kernel.
 type fakeNode struct {
 	control *Control
-	last    Status        // after the last decision
-	events  []node.Notice // since the last round
+	last    Status   // after the last decision
+	events  []Notice // since the last round
 	config  Config
 	now     time.Time
 	ticks   time.Duration // monotonic
@@ -49,6 +49,16 @@ func newFakeNode() *fakeNode {
 
 func (n *fakeNode) restart() { n.control = New(n.config) }
 
+// play runs commands.
+func (n *fakeNode) play(t rapid.TB, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if _, err := n.run(strings.Fields(line)); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+}
+
 func (n *fakeNode) run(line []string) (string, error) {
 	args := line[1:]
 	options := map[string]string{}
@@ -65,7 +75,9 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "kubelet":
 		return "", n.setKubelet(options)
 	case "pod":
-		return "", n.addPod(args)
+		p, err := controltest.Pod(args, n.now)
+		n.pods[args[0]] = p
+		return "", err
 	case "resize", "edit", "deferred", "resized":
 		return "", n.resize(command, args)
 	case "asks":
@@ -108,7 +120,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "busy":
 		return "", n.busy(args)
 	case "stop":
-		if n.control.Tick(Tick{Tick: quota.Tick{Last: true}}).Write {
+		if n.control.Tick(Tick{Last: true}).Write {
 			return n.decide(), nil
 		}
 		return "nothing to do\n", nil
@@ -199,7 +211,7 @@ func (n *fakeNode) create(of string) string {
 	n.observe()
 	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)
-	n.control.Pods.Created(n.now, ref, id)
+	n.control.Created(n.now, ref, id)
 	n.addGroup(pod)
 	n.control.Ask(ref)
 	text := n.decide()
@@ -249,7 +261,7 @@ func (n *fakeNode) busy(args []string) error {
 
 // observe passes the state of the node to the state machine.
 func (n *fakeNode) observe() {
-	n.control.SetMachine(n.machine(), nil)
+	n.control.SetMachine(n.machine())
 	if n.kubelet != nil {
 		n.control.SetKubelet(*n.kubelet)
 	}

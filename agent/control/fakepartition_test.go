@@ -5,11 +5,8 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"syscall"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -122,7 +119,7 @@ func (k *fakeKernel) whyInvalid(group string, s cgroup.Settings) string {
 // checkPartitions checks all partitions after a round in which nothing failed: every container that
 // can be one is a valid one, and no other group is one or has exclusive CPUs.
 func (k *fakeKernel) checkPartitions() {
-	if !k.v2 || k.noPartition || len(k.node.control.notices.failures) > 0 || k.node.control.hold() != "" {
+	if !k.v2 || k.noPartition || len(k.node.control.failures) > 0 || k.node.control.hold() != "" {
 		return
 	}
 	c := k.node.control
@@ -132,16 +129,16 @@ func (k *fakeKernel) checkPartitions() {
 		}
 	}
 	roots, exclusive := map[string]bool{}, map[string]cpuset.Set{}
-	groups := node.Locate(c.Pods, c.state.View).Containers
-	for _, p := range c.state.Plan.Pods {
+	failed := c.cpus.Unpartitioned()
+	for _, p := range c.round.Plan.Pods {
 		for _, container := range p.Containers {
-			group := groups[nodeplan.Ref{Pod: p.ID, Container: container.Name}]
-			if !c.config.Partitioned() || !container.Sole || !c.state.View.Exists(group) || k.node.isRefused(c.Pods.NameOf(p.ID), container.Name) {
+			group := c.round.Container[nodeplan.Ref{Pod: p.ID, Container: container.Name}]
+			if _, failed := failed[group]; !c.config.Partitioned() || !container.Sole || failed || !c.round.Exists(group) {
 				continue
 			}
 			roots[group] = true
-			for ; group != "/"; group = path.Dir(group) {
-				exclusive[group] = exclusive[group].Union(container.CPUs)
+			for above := group; above != "/"; above = path.Dir(above) {
+				exclusive[above] = exclusive[above].Union(container.CPUs)
 			}
 		}
 	}
@@ -155,11 +152,4 @@ func (k *fakeKernel) checkPartitions() {
 				k.name(group), s.Partition, s.Exclusive, is, exclusive[group]))
 		}
 	}
-}
-
-// isRefused reports whether users are told that a container could not become a partition.
-func (n *fakeNode) isRefused(pod, container string) bool {
-	return slices.ContainsFunc(n.last.Report.Summary.Notes, func(note node.Notice) bool {
-		return note.Reason == cpus.NotPartitioned && strings.Contains(note.Message, fmt.Sprintf("container %q of pod %s ", container, pod))
-	})
 }

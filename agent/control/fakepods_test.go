@@ -7,66 +7,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 )
-
-// addPod adds a pod as the scheduler binds it.
-func (n *fakeNode) addPod(args []string) error {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: args[0], Namespace: "default", UID: types.UID("uid-" + args[0]), Generation: 1},
-		Spec:       corev1.PodSpec{NodeName: "n1"},
-		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, ObservedGeneration: 1,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(n.now)}}},
-	}
-	p.Annotations = map[string]string{}
-	var placed []string
-	policy := "static"
-	for _, arg := range args[1:] {
-		name, rest, _ := strings.Cut(arg, "=")
-		if key := annotationKeys[name]; key != "" {
-			p.Annotations[key] = rest
-			continue
-		}
-		if name == "tier" {
-			p.Status.QOSClass = corev1.PodQOSClass(rest)
-			continue
-		}
-		if name == "qos" {
-			p.Labels = map[string]string{api.QoSLabel: rest}
-			continue
-		}
-		limit, cpus, asks := strings.Cut(rest, "@")
-		c := corev1.Container{Name: name}
-		if limit != "-" {
-			amount, err := resource.ParseQuantity(limit)
-			if err != nil {
-				return err
-			}
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
-		}
-		p.Spec.Containers = append(p.Spec.Containers, c)
-		if nodes, burst := strings.CutPrefix(cpus, "node"); burst {
-			policy = "static-burst"
-			placed = append(placed, fmt.Sprintf(`{"name":%q,"numaNodes":[%s]}`, name, nodes))
-		} else if asks {
-			placed = append(placed, fmt.Sprintf(`{"name":%q,"cpus":%q,"numaNodes":[0]}`, name, cpus))
-		}
-	}
-	if len(placed) > 0 {
-		p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", policy
-		p.Annotations[api.AllocationAnnotation] = fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s]}`, policy, strings.Join(placed, ","))
-	}
-	n.pods[p.Name] = p
-	return nil
-}
-
-// annotationKeys are the keys of annotations, by their names in scenarios.
-var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
 
 // resize changes a limit, changes another field of the spec, or records that the kubelet has
 // deferred or carried out the changes.
@@ -146,7 +91,7 @@ func (n *fakeNode) status(of string) error {
 func (n *fakeNode) end(of string) {
 	pod, container, _ := strings.Cut(of, "/")
 	n.kernel.remove(n.kernel.pathOf(of))
-	n.control.Pods.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
+	n.control.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
 	delete(n.ids, of)
 	if n.pods[pod] == nil {
 		return

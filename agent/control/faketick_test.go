@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
@@ -67,7 +66,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	var b strings.Builder
 	for i := range count {
 		n.ticks += tickLength
-		t := Tick{Tick: quota.Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}}
+		t := Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}
 		if others != nil {
 			used, err := strconv.ParseFloat(*others, 64)
 			t.Colocation = &colocation.Tick{Now: n.ticks, Others: quantity.CPUs(used), Unsampled: err != nil}
@@ -165,7 +164,7 @@ func (n *fakeNode) setClass(args []string) {
 
 // setAgent sets the flags of the next agent.
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
-	n.config.QuotaOwner = quota.Owner(options["quota-owner"])
+	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Partition = cgroup.Partition(options["partition"])
 	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
 		return err

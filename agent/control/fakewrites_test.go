@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -61,7 +60,8 @@ func (k *fakeKernel) write(w cgroup.Write) error {
 	}
 	k.groups[w.Path] = s
 	k.validate()
-	if k.wrote != nil && quota.Refills(w.File) {
+	isBandwidth := strings.HasPrefix(string(w.File), "cpu.max") || strings.HasPrefix(string(w.File), "cpu.cfs")
+	if k.wrote != nil && isBandwidth {
 		k.wrote(w.Path, s)
 	}
 	return nil

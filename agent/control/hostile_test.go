@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/burst"
@@ -71,16 +70,14 @@ func (h *hostile) run(line string) {
 	h.history = append(h.history, fmt.Sprintf("%v: %s", h.now, line))
 	was := h.node.now
 	h.node.now = was.Add(-time.Second) // commands take no time
-	if _, err := h.node.run(strings.Fields(line)); err != nil {
-		h.t.Fatal(err)
-	}
+	h.node.play(h.t, line)
 	h.node.now = was
 }
 
 // round runs one round of the agent.
 func (h *hostile) round() {
 	h.history = append(h.history, fmt.Sprintf("%v: round", h.now))
-	h.reported = strings.Contains(h.node.oneRound(), quota.Postponed) || h.reported
+	h.reported = strings.Contains(h.node.oneRound(), Postponed) || h.reported
 }
 
 func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }

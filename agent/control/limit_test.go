@@ -8,8 +8,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/agent/control/node"
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -32,7 +30,7 @@ func TestLimitHoldsAgainstAuthors(t *testing.T) {
 			pause := rapid.SampledFrom([]int{100, 200, 1100, 3000}).Draw(t, "pause in ms")
 			idle := rapid.IntRange(0, 3).Draw(t, "idle")
 			if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
-				h.node.config.QuotaOwner = quota.OwnerOther // of agents that start
+				h.node.config.QuotaOwner = OwnerOther // of agents that start
 			}
 			for range rapid.IntRange(1, 40).Draw(t, "acts") {
 				h.act(kinds)
@@ -155,17 +153,9 @@ func TestCeilingsOfPods(t *testing.T) {
 		n := newFakeNode()
 		n.config.Ceilings = ceilings
 		n.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
-		for _, line := range []string{"machine cores=4 threads=1", "restart", "round", `pod web app=100m period=1s burst={"policy":"auto"}`} {
-			if _, err := n.run(strings.Fields(line)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		n.play(t, "machine cores=4 threads=1", "restart", "round", `pod web app=100m period=1s burst={"policy":"auto"}`)
 		n.pods["web"].Namespace = namespace
-		for _, line := range []string{"create web/app", "start web/app", "status web/app"} {
-			if _, err := n.run(strings.Fields(line)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		n.play(t, "create web/app", "start web/app", "status web/app")
 		n.observe()
 		n.decide()
 		events := n.events
@@ -173,7 +163,7 @@ func TestCeilingsOfPods(t *testing.T) {
 		if got.Burst != want.burst || got.Period != 50*ms || got.Quota != 5*ms {
 			t.Errorf("%s: %+v", namespace, got)
 		}
-		if len(events) != want.events || events[len(events)-1].Reason != node.AboveCeiling || events[0].Pod.Name != "web" ||
+		if len(events) != want.events || events[len(events)-1].Reason != AboveCeiling || events[0].Pod.Name != "web" ||
 			!strings.Contains(events[len(events)-1].Message, "cpu-period asks for 1s, and the administrator allows 5ms to 50ms") {
 			t.Errorf("%s: %+v", namespace, events)
 		}
@@ -184,22 +174,18 @@ func TestCeilingsOfPods(t *testing.T) {
 // if it is added later, and that very many of them cause only a few events.
 func TestUnknownAnnotations(t *testing.T) {
 	n := newFakeNode()
-	for _, line := range []string{"machine cores=4 threads=1", "restart", "round", "pod web app=100m", "create web/app", "start web/app", "status web/app"} {
-		if _, err := n.run(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n.play(t, "machine cores=4 threads=1", "restart", "round", "pod web app=100m", "create web/app", "start web/app", "status web/app")
 	eventsOf := func(annotations map[string]string) (all []string) {
 		before, after := n.pods["web"], n.pods["web"].DeepCopy()
 		after.Annotations = annotations
 		n.pods["web"] = after
-		if n.control.Pods.Alike(before, after) {
+		if n.control.Alike(before, after) {
 			t.Errorf("a pod with annotations %v counts as unchanged", annotations)
 		}
 		n.observe()
 		n.decide()
 		for _, e := range n.last.Report.Events {
-			if e.Reason == node.UnknownKey && e.Pod.Name == "web" {
+			if e.Reason == UnknownKey && e.Pod.Name == "web" {
 				all = append(all, e.Message)
 			}
 		}

@@ -1,23 +1,41 @@
 package control
 
 import (
-	"errors"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Reasons of notices. Others are in package nodeplan, and in those of the controllers.
+// Reasons of notices. Others are in package nodeplan.
 const (
+	// AboveCeiling: a pod asks for more than the administrator allows.
+	AboveCeiling = "AboveCeiling"
+	// UnknownKey: an annotation or label has no effect and may be misspelled.
+	UnknownKey = "UnknownAnnotation"
+	// Postponed: changed annotations have no effect yet.
+	Postponed = "ChangePostponed"
+	// NotAStaticPod: a pod claims to be the copy of a static pod that the kubelet does not run.
+	NotAStaticPod = "NotAStaticPod"
+	// CPUsUnavailable: a container does not run on all CPUs that its cgroup has. Version 2 accepts any
+	// CPUs, and uses those that are online, in the groups above, and in no partition of another group.
+	CPUsUnavailable = "CPUsUnavailable"
+	// NotPartitioned: a container could not become a partition.
+	NotPartitioned = "NotPartitioned"
+	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
+	BadAllocation = "CPUAllocationInvalid"
+	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
+	UnknownGroup = "UnknownGroup"
+	// IdleTier: another program has given idle priority to the tier of batch pods.
+	IdleTier = "IdleTier"
+	// LackingMechanism: the machine lacks a mechanism that is to put batch pods behind all others.
+	LackingMechanism = "LackingMechanism"
 	// DamagedTopology: files of the kernel about the machine are missing, damaged or contradictory.
 	DamagedTopology = "DamagedTopology"
 	// CannotWrite: the settings of a cgroup could not be written.
@@ -26,11 +44,20 @@ const (
 	CannotEnforce = "CannotEnforce"
 )
 
-// notices are what notices are made of besides the state.
-type notices struct {
-	machine  []string         // what is wrong with the machine's topology, and assumed instead
-	failures map[string]error // of the last round, by path
-	noticed  map[string]bool  // what was passed on by the last report
+// Notice is a message for users.
+type Notice struct {
+	// Pod is nil if the notice is about the node.
+	Pod             *corev1.Pod
+	Reason, Message string
+}
+
+// NewNotice returns a notice about a pod, or about the node if the pod is unknown.
+func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {
+	n := Notice{Reason: reason, Message: message}
+	if s := c.Get(id); s != nil {
+		n.Pod = s.Object
+	}
+	return n
 }
 
 // Summary is the state of the node, for its condition and for metrics.
@@ -45,26 +72,26 @@ type Summary struct {
 	// Problems say what is wrong with the node, and make its condition False. Notes, which the
 	// condition repeats, say what is done differently there than requested. Warnings and PodNotes
 	// are the same about what authors of pods can cause: the condition must not depend on them.
-	Problems, Warnings, Notes, PodNotes []node.Notice
+	Problems, Warnings, Notes, PodNotes []Notice
 }
 
 func (c *Control) summary() Summary {
-	s := Summary{Exclusive: c.state.Plan.Exclusive, Shared: c.state.Plan.Shared, Containers: map[nodeplan.Home]int{}}
-	for _, p := range c.state.Plan.Pods {
+	s := Summary{Exclusive: c.round.Plan.Exclusive, Shared: c.round.Plan.Shared, Containers: map[nodeplan.Home]int{}}
+	for _, p := range c.round.Plan.Pods {
 		for _, container := range p.Containers {
 			if !container.Running {
 				continue
 			}
 			s.Containers[container.Home]++
 			if container.Home == nodeplan.HomeExclusive {
-				q := c.index.Quality(container.CPUs)
+				q := c.node.index.Quality(container.CPUs)
 				s.Quality.NUMANodes += q.NUMANodes
 				s.Quality.SplitCores += q.SplitCores
 				s.Quality.LLCs += q.LLCs
 			}
 		}
 	}
-	for _, f := range c.state.Plan.Findings {
+	for _, f := range c.round.Plan.Findings {
 		if f.Kind == nodeplan.Conflict {
 			s.Conflicts++
 		}
@@ -75,10 +102,17 @@ func (c *Control) summary() Summary {
 	return s
 }
 
-// split separates notices about the node from those that authors of pods can cause.
-func (c *Control) split(notices []node.Notice) (ofNode, ofPods []node.Notice) {
+// split separates notices about the node from those that everybody who may write pods can cause.
+func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
 	for _, n := range notices {
-		if c.causedByPods(n) {
+		tenants := n.Pod != nil && c.CanBeForged(n.Pod)
+		switch n.Reason {
+		case string(nodeplan.Overflow): // too many requests of all pods together
+			tenants = true
+		case CPUsUnavailable, NotPartitioned: // caused by the kernel
+			tenants = false
+		}
+		if tenants {
 			ofPods = append(ofPods, n)
 		} else {
 			ofNode = append(ofNode, n)
@@ -87,23 +121,11 @@ func (c *Control) split(notices []node.Notice) (ofNode, ofPods []node.Notice) {
 	return ofNode, ofPods
 }
 
-// causedByPods reports whether everybody who may write pods can cause a notice. The authors of
-// static pods can write files of the node.
-func (c *Control) causedByPods(n node.Notice) bool {
-	switch n.Reason {
-	case string(nodeplan.Overflow): // too many requests of all pods together
-		return true
-	case cpus.CPUsUnavailable, cpus.NotPartitioned: // by the kernel
-		return false
-	}
-	return n.Pod != nil && !c.Pods.IsStatic(n.Pod)
-}
-
 // Report is what to publish after a round.
 type Report struct {
 	Summary Summary
 	// Events are the problems and notes that the last report did not contain.
-	Events []node.Notice
+	Events []Notice
 	// Condition has no times, so equal situations give equal conditions.
 	Condition corev1.NodeCondition
 }
@@ -115,66 +137,40 @@ func (c *Control) report() Report {
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.Pods.AnnotationNotes(), c.quota.Notices(&c.state))
-	return Report{s, c.notices.added(notices), condition(s.Problems, s.Notes)}
+	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.annotationNotices())
+	return Report{s, c.noticed.update(notices), condition(s.Problems, s.Notes)}
 }
 
 // Failed returns the report of a round that could not start because of err.
 func (c *Control) Failed(err error) Report {
-	problems := []node.Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	return Report{Summary{Problems: problems}, c.notices.added(problems), condition(problems, nil)}
+	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
+	return Report{Summary{Problems: problems}, c.noticed.update(problems), condition(problems, nil)}
 }
 
-// problems returns the findings of the plan, invalid allocations, and cgroups that could not be
-// written.
-func (c *Control) problems() (all, notes []node.Notice) {
-	for _, f := range c.state.Plan.Findings {
-		n := c.Pods.NewNotice(f.Pod, string(f.Kind), f.Describe(c.Pods.NameOf))
-		if f.IsNote() {
-			notes = append(notes, n)
-			continue
-		}
-		all = append(all, n)
-	}
-	ofCPUs, cpuNotes := c.cpus.Notices(&c.state)
-	all = slices.Concat(all, c.Pods.Problems(), ofCPUs)
-	for _, path := range slices.Sorted(maps.Keys(c.notices.failures)) {
-		if err := c.notices.failures[path]; !errors.Is(err, ErrBlocked) {
-			all = append(all, node.Notice{Reason: CannotWrite, Message: err.Error()})
-		}
-	}
-	return all, slices.Concat(c.notices.ofMachine(), notes, c.Pods.NotStaticNotes(), cpuNotes, c.batch.Notes(c.state.View))
-}
+// noticed are the notices of the last report.
+type noticed map[string]bool
 
-// ofMachine returns the notes about the machine's topology.
-func (n *notices) ofMachine() (notes []node.Notice) {
-	for _, note := range n.machine {
-		notes = append(notes, node.Notice{Reason: DamagedTopology, Message: "topology: " + note})
-	}
-	return notes
-}
-
-// added returns the notices that were not passed to the last call.
-func (n *notices) added(all []node.Notice) (added []node.Notice) {
-	now := map[string]bool{}
-	for _, notice := range all {
-		key := notice.Reason + " " + notice.Message
-		if notice.Pod != nil {
-			key += " " + string(notice.Pod.UID)
+// update replaces the notices, and returns those that are new.
+func (last *noticed) update(notices []Notice) (added []Notice) {
+	now := noticed{}
+	for _, n := range notices {
+		key := n.Reason + " " + n.Message
+		if n.Pod != nil {
+			key += " " + string(n.Pod.UID)
 		}
-		if !n.noticed[key] && !now[key] {
-			added = append(added, notice)
+		if !(*last)[key] && !now[key] {
+			added = append(added, n)
 		}
 		now[key] = true
 	}
-	n.noticed = now
+	*last = now
 	return added
 }
 
 // maxMessage is the length after which the condition's message is cut.
 const maxMessage = 2000
 
-func condition(problems, notes []node.Notice) corev1.NodeCondition {
+func condition(problems, notes []Notice) corev1.NodeCondition {
 	c := corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionTrue, Reason: "Enforced"}
 	var lines []string
 	if len(problems) > 0 {

@@ -11,20 +11,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 )
 
+// The kubelet's annotations on a mirror pod.
+const mirror, hash = "kubernetes.io/config.mirror", "kubernetes.io/config.hash"
+
 // A long message is cut between characters. The API server would replace half of one, and the agent
 // would publish the condition again in each round.
 func TestConditionIsCutBetweenCharacters(t *testing.T) {
 	for _, prefix := range []string{"", "-", "--"} {
-		c := condition([]node.Notice{{Reason: "Problem", Message: prefix + strings.Repeat("µ", maxMessage)}}, nil)
+		c := condition([]Notice{{Reason: "Problem", Message: prefix + strings.Repeat("µ", maxMessage)}}, nil)
 		if !utf8.ValidString(c.Message) || len(c.Message) < maxMessage || !strings.HasSuffix(c.Message, " ...") {
 			t.Errorf("the message of %d bytes ends with %q", len(c.Message), c.Message[len(c.Message)-6:])
 		}
@@ -42,7 +44,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		pod    func(*corev1.Pod)
 	}
 	attacks := map[string]attack{
-		"asks without the scheduler": {node.BadAllocation, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
+		"asks without the scheduler": {BadAllocation, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
 		"requests more than is shared": {string(nodeplan.Overflow), func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("40")}
 		}},
@@ -56,20 +58,20 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			limit(p, "5")
 		}},
 		"names an offline CPU":            {string(nodeplan.Offline), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"1,7","numaNodes":[0]`); limit(p, "2") }},
-		"names an unknown container":      {node.BadAllocation, func(p *corev1.Pod) { forge(p, `"static"`, `"name":"other","cpus":"1","numaNodes":[0]`) }},
+		"names an unknown container":      {BadAllocation, func(p *corev1.Pod) { forge(p, `"static"`, `"name":"other","cpus":"1","numaNodes":[0]`) }},
 		"is confined with a large limit":  {"", func(p *corev1.Pod) { forge(p, `"static-burst"`, `"name":"main","numaNodes":[0]`); limit(p, "8") }},
 		"is a batch pod with a limit":     {string(nodeplan.NotBestEffort), func(p *corev1.Pod) { p.Labels = map[string]string{api.QoSLabel: "BE"}; limit(p, "1") }},
 		"is BestEffort beside batch pods": {string(nodeplan.BatchUnbounded), func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBestEffort }},
-		"claims to be a mirror pod": {node.NotAStaticPod, func(p *corev1.Pod) {
-			p.Annotations[node.ConfigMirror], p.Annotations[node.ConfigHash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
+		"claims to be a mirror pod": {NotAStaticPod, func(p *corev1.Pod) {
+			p.Annotations[mirror], p.Annotations[hash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
 		}},
-		"has the name of a static pod": {node.BadAllocation, func(p *corev1.Pod) {
+		"has the name of a static pod": {BadAllocation, func(p *corev1.Pod) {
 			p.Name, p.Namespace, p.Annotations[api.CPUSetSchedulerAnnotation] = "etcd", "kube-system", "true"
 		}},
-		"misspells an annotation": {node.UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
+		"misspells an annotation": {UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
 	}
 	for _, key := range []string{api.CPUSetSchedulerAnnotation, "cpuset-scheduler", api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.CPUBurstAnnotation,
-		api.CPUPeriodAnnotation, api.AllocationAnnotation, api.SchedulerAnnotation, "koordinator.sh/cpuBurst", node.ConfigMirror, node.ConfigHash} {
+		api.CPUPeriodAnnotation, api.AllocationAnnotation, api.SchedulerAnnotation, "koordinator.sh/cpuBurst", mirror, hash} {
 		for _, value := range values {
 			attacks[fmt.Sprintf("annotation %s=%.20q", key, value)] = attack{pod: func(p *corev1.Pod) { p.Annotations[key] = value }}
 		}
@@ -93,7 +95,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			n.kernel.other("evil/unknown", nil)
 			for range 3 {
 				n.observe()
-				n.control.Pods.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+				n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 				n.decide()
 			}
 			report := n.last.Report
@@ -109,7 +111,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			if want := attacks[name].reason; want != "" && !reasons[want] {
 				t.Errorf("events %v, want one of reason %s", reasons, want)
 			}
-			if !reasons[cpus.UnknownGroup] {
+			if !reasons[UnknownGroup] {
 				t.Errorf("events %v, want one about the unknown cgroup", reasons)
 			}
 		})
@@ -119,13 +121,9 @@ func TestConditionIgnoresTenants(t *testing.T) {
 // attackedNode returns a node with pods of others and an offline CPU.
 func attackedNode(t *testing.T) *fakeNode {
 	n := newFakeNode()
-	for line := range strings.Lines("machine cores=4 threads=2\nkubelet policy=none\nagent batch-priority=idle batch=65%\nrestart\n" +
-		"pod web app=2@0,4\npod near app=1@node0\npod batch qos=BE tier=BestEffort main=-\noffline 7\n" +
-		"create web/app\ncreate near/app\ncreate batch/main\nround\ntick 20 others=1\nround\n") {
-		if _, err := n.run(strings.Fields(line)); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-	}
+	n.play(t, "machine cores=4 threads=2", "kubelet policy=none", "agent batch-priority=idle batch=65%", "restart",
+		"pod web app=2@0,4", "pod near app=1@node0", "pod batch qos=BE tier=BestEffort main=-", "offline 7",
+		"create web/app", "create near/app", "create batch/main", "round", "tick 20 others=1", "round")
 	if c := n.last.Report.Condition; c.Status != corev1.ConditionTrue {
 		t.Fatalf("before the attack the condition is %v", c)
 	}
@@ -148,12 +146,47 @@ func TestConditionOfStaticPods(t *testing.T) {
 	n := attackedNode(t)
 	static := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}}}
 	static.Name, static.Namespace, static.UID = "etcd", "kube-system", "uid-etcd"
-	static.Annotations = map[string]string{node.ConfigMirror: "0a5f", node.ConfigHash: "0a5f", api.CPUSetSchedulerAnnotation: "true"}
+	static.Annotations = map[string]string{mirror: "0a5f", hash: "0a5f", api.CPUSetSchedulerAnnotation: "true"}
 	n.pods["etcd"] = static
 	n.observe()
-	n.control.Pods.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 	n.decide()
-	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != node.BadAllocation {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != BadAllocation {
 		t.Errorf("condition %+v, want False because of the static pod", c)
+	}
+}
+
+// TestForgedMirrorPodIsReported checks that a pod is reported after the kubelet has denied it, and
+// that the kubelet is not asked again.
+func TestForgedMirrorPodIsReported(t *testing.T) {
+	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
+		hash: "0a5f", mirror: "0a5f"}}}
+	c := New(Config{})
+	c.SetPods([]*corev1.Pod{forged})
+	if _, notes := c.problems(); len(notes) > 0 {
+		t.Errorf("before the kubelet has answered: %v", notes)
+	}
+	c.SetStaticPods(nil)
+	c.SetPods([]*corev1.Pod{forged.DeepCopy()})
+	_, notes := c.problems()
+	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
+		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
+	}
+}
+
+// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
+// updates a container: it would report it, and the kubelet would take it for the limit.
+func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
+	n := newFakeNode()
+	n.play(t, "machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
+		"tick 600 web/main=5ms", "tick 1 web/main=50ms!")
+	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
+	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
+		t.Fatalf("the quota %v is not raised", raised)
+	}
+	n.control.Ask(ref)
+	n.decide()
+	if got := n.last.Created; got.Quota != 0 {
+		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }

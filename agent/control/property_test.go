@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -42,7 +41,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		do("%s", flags())
 		if rapid.IntRange(0, 3).Draw(t, "owner") == 3 {
-			n.config.QuotaOwner = quota.OwnerOther
+			n.config.QuotaOwner = OwnerOther
 		}
 		do("restart")
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
@@ -111,7 +110,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			t.Fatalf("%s%s\nafter\n%s\n%s", out, strings.Join(n.broken, "\n"), strings.Join(history, "\n"), n.kernel.print())
 		}
 		for name, p := range n.pods {
-			group, used := n.kernel.groups[n.kernel.podPath(name)], n.control.batch.Mechanisms(n.control.state.View)
+			group, used := n.kernel.groups[n.kernel.podPath(name)], n.control.batch.Mechanisms(n.control.round.Groups)
 			class := nodeplan.Class(p.Labels[api.QoSLabel])
 			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself

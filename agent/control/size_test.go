@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -41,9 +40,9 @@ func largePod(name string, n int) (*corev1.Pod, kubepods.Pod) {
 // node returns a state machine that has observed pods of n containers each.
 func largeNode(pods, n int) *Control {
 	c := New(Config{NodeName: "n"})
-	c.SetMachine(topology.Intel104().MustBuild(), nil)
+	c.SetMachine(topology.Intel104().MustBuild())
 	c.SetKubelet(Kubelet{CPUManagerPolicy: "none"})
-	v := node.View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
+	v := View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
 		Settings: map[string]cgroup.Settings{}}
 	settings := cgroup.Settings{CPUs: cpuset.Of(0, 1), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}}
 	for _, tier := range v.Tiers {
@@ -69,7 +68,7 @@ func TestLargePods(t *testing.T) {
 		busy.Linear(t, 250, func(n int) func() {
 			pod, _ := largePod("p", n)
 			c := New(Config{})
-			return func() { c.Pods.Alike(pod, pod.DeepCopy()) }
+			return func() { c.Alike(pod, pod.DeepCopy()) }
 		})
 	})
 	round := func(c *Control) func() {

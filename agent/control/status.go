@@ -1,11 +1,18 @@
 package control
 
 import (
-	"pinfold.dev/pinfold/agent/control/batchpods"
-	"pinfold.dev/pinfold/agent/control/node"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control/batch"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -16,18 +23,90 @@ type Status struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
 	// Containers are the running containers. They are sampled, traced and shown in metrics.
-	Containers []node.Limited
+	Containers []Limited
 	// CoreSets are the paths of the containers that have core sets, whose usage these follow.
 	CoreSets map[nodeplan.Ref]string
 	// Created are the settings for the container that the runtime asked about; see [Control.Ask].
 	Created nri.Settings
-	Raises  quota.Raises
-	Batch   batchpods.Status
+	Raises  Raises
+	Batch   Batch
 	Report  Report
 }
 
+// Limited is the cgroup of a container whose bandwidth is planned.
+type Limited struct {
+	Ref             nodeplan.Ref
+	Namespace, Name string // of the pod
+	Path            string
+	nodeplan.Raising
+	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
+	// raised. Both are set in a [Status] only.
+	Present bandwidth.Limits
+	Raise   quota.Raise
+}
+
+// Raises are what the next tick must read to decide about raised quotas.
+type Raises struct {
+	// Possible is set if any quota may be raised. If not, the CPUs' idle time need not be read.
+	Possible bool
+	// Raised are the paths of the containers whose quota is raised.
+	Raised []string
+	// Behind are the paths of the pods of QoS class BestEffort that run behind all others. They give
+	// way to all others at once, so the time that they use does not prevent raises.
+	Behind []string
+}
+
+// Batch is about batch pods.
+type Batch struct {
+	// Mechanisms are what puts batch pods behind all others.
+	Mechanisms colocation.Choice
+	// Bounded is set if the CPU time of batch pods is to be bounded: then each tick must contain
+	// what they use. Tier is the path of their tier, once the cgroups have been observed.
+	Bounded bool
+	Tier    string
+	// Excluded are the paths of the cgroups whose usage is not that of others on the shared CPUs: the
+	// tier of batch pods, and containers with exclusive CPUs. Online are those of the containers of
+	// online pods (LS).
+	Excluded, Online []string
+	// Decision is the last one. It is the zero value without a bound.
+	Decision colocation.Decision
+	// Requested is what the running pods request, in thousandths of a CPU.
+	Requested int64
+	// Pods are the batch pods of QoS class BestEffort, and Others are the paths of all other pods. A
+	// scheduler for batch work may run the former only: quotas do not bound what it runs, and pods of
+	// other QoS classes may have limits.
+	Pods   []BatchPod
+	Others []string
+	// Separate are the paths of the pods whose threads must have the core-scheduling cookie of batch
+	// pods, and Together those of the pods whose threads must not.
+	Separate, Together []string
+}
+
+// BatchPod is a running batch pod.
+type BatchPod struct {
+	Namespace, Name, Path string
+	// Request is its request of pinfold.dev/batch-cpu, in thousandths of a CPU.
+	Request int64
+}
+
+// Capacity returns what the node offers to batch pods, in thousandths of a CPU: the decided
+// capacity, but at least what the running pods request, because a kubelet that starts rejects pods
+// that do not fit. Other pods do not count: everybody may bind a pod of any request to the node,
+// which the kubelet then rejects. It returns false while nothing has been decided.
+func (b *Batch) Capacity() (capacity int64, known bool) {
+	return max(int64(batch.MilliCPU(b.Decision.Capacity)), b.Requested), b.Decision.Budget > 0
+}
+
+// Budget returns what all batch pods together may use, +Inf while nothing has been decided.
+func (b *Batch) Budget() quantity.CPUs {
+	if b.Decision.Budget == 0 {
+		return quantity.CPUs(math.Inf(1))
+	}
+	return b.Decision.Budget
+}
+
 // Limited returns the containers that have a quota.
-func (s *Status) Limited() (limited []node.Limited) {
+func (s *Status) Limited() (limited []Limited) {
 	for i := range s.Containers {
 		if s.Containers[i].Base.Quota != bandwidth.Unlimited {
 			limited = append(limited, s.Containers[i])
@@ -42,27 +121,96 @@ func (c *Control) status() Status {
 	if s.Hold != "" {
 		return s
 	}
-	s.CoreSets = map[nodeplan.Ref]string{}
-	for ref := range c.previous.Sets {
-		if path, ok := c.state.Groups.Containers[ref]; ok {
+	r := &c.round
+	s.CoreSets, s.Batch = map[nodeplan.Ref]string{}, c.batchStatus()
+	for ref := range r.Plan.CoreSets.Sets {
+		if path, ok := r.Container[ref]; ok {
 			s.CoreSets[ref] = path
 		}
 	}
 	if c.asked != nil {
-		s.Created = c.settingsOf(*c.asked)
+		s.Created = c.createSettings(*c.asked)
 	}
-	s.Containers, s.Raises = c.quota.Status(&c.state)
-	s.Batch = c.batch.Status(&c.state, c.cpus.Exclusive())
+	for i := range r.Planned {
+		l := &r.Planned[i]
+		if l.IsPod() || !r.Exists(l.Path) {
+			continue
+		}
+		container := limited(l)
+		container.Present, container.Raise = r.Settings[l.Path].Limits, c.quota.Raise(l.Path)
+		s.Containers = append(s.Containers, container)
+		s.Raises.Possible = s.Raises.Possible || c.quota.MayRaise(r.Groups, l)
+		if container.Raise.Quota > 0 {
+			s.Raises.Raised = append(s.Raises.Raised, l.Path)
+		}
+	}
+	for _, p := range r.View.Pods {
+		if p.Tier == nodeplan.BestEffort && groups.IsBehind(r.Settings[p.Path]) {
+			s.Raises.Behind = append(s.Raises.Behind, p.Path)
+		}
+	}
 	return s
 }
 
-// settingsOf returns the settings with which a container is to be created. It contains a quota only
-// if that differs from the kubelet's, so that other plugins may set the quota of all other
+// limited returns a cgroup as the status has it, without its present bandwidth.
+func limited(l *groups.Planned) Limited {
+	return Limited{Ref: l.Ref, Namespace: l.Pod.Object.Namespace, Name: l.Pod.Object.Name, Path: l.Path, Raising: *l.Raising}
+}
+
+// batchStatus returns what is known about batch pods after a decision.
+func (c *Control) batchStatus() Batch {
+	r := &c.round
+	b := Batch{Mechanisms: c.batch.Mechanisms(r.Groups), Bounded: c.batch.Bounded(), Tier: r.BatchTier(), Decision: c.batch.Decision}
+	b.Excluded = []string{b.Tier}
+	for path, cpus := range c.cpus.Exclusive() {
+		if !cpus.IsEmpty() {
+			b.Excluded = append(b.Excluded, path)
+		}
+	}
+	for i := range c.All {
+		if pod := c.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.All[i].Departed {
+			b.Requested += api.BatchRequest(pod)
+		}
+	}
+	for i := range r.Planned {
+		l := &r.Planned[i]
+		switch {
+		case !l.IsPod():
+			if l.Class == nodeplan.LS && r.Exists(l.Path) {
+				b.Online = append(b.Online, l.Path)
+			}
+			continue
+		case l.IsBatch():
+			pod := l.Pod.Object
+			b.Pods = append(b.Pods, BatchPod{pod.Namespace, pod.Name, l.Path, api.BatchRequest(pod)})
+		default:
+			b.Others = append(b.Others, l.Path)
+		}
+		if l.Separate {
+			b.Separate = append(b.Separate, l.Path)
+		} else {
+			b.Together = append(b.Together, l.Path)
+		}
+	}
+	return b
+}
+
+// createSettings returns the settings with which a container is to be created. It contains a quota
+// only if that differs from the kubelet's, so that other plugins may set the quota of all other
 // containers.
-func (c *Control) settingsOf(ref nodeplan.Ref) (settings nri.Settings) {
-	planned, own := c.state.Plan.Container(ref), false
-	if settings.CPUs, own = c.cpus.ForNew(&c.state, ref.Pod, planned); own {
-		settings.Quota, settings.Period = c.quota.ForNew(&c.state, ref, planned)
+func (c *Control) createSettings(ref nodeplan.Ref) nri.Settings {
+	container, kubelet := c.round.PlanOf(ref)
+	cpus, planned := c.cpus.Create(&c.round, ref.Pod, container)
+	settings := nri.Settings{CPUs: cpus}
+	if !planned {
+		return settings
+	}
+	// Not a raised quota: the runtime would report it, and the kubelet would take it for the limit.
+	if l := container.Base.WithoutBurst(); l != kubelet {
+		settings.Quota, settings.Period = l.Quota, l.Period
+		if l.Quota == bandwidth.Unlimited {
+			settings.Period = 0
+		}
 	}
 	return settings
 }

@@ -62,7 +62,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent 101", 2, "--trace-percent 101: it must be 0 to 100"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent NaN", 2, "--trace-percent NaN: it must be 0 to 100"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-objective 1ms", 2, "--batch-objective needs --batch-percent"},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-priority best", 2, `--batch-priority: there is no mechanism "best"`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-priority best", 2, `"--batch-priority" flag: there is no mechanism "best"`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor 0", 2, "--batch-floor 0: it must be 0.01 to"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor NaN", 2, "--batch-floor NaN: it must be 0.01 to"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --partition member", 2, `"--partition" flag: must be none or root or isolated`},

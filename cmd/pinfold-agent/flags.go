@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
@@ -17,17 +16,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/agent"
-	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/scx"
 )
 
 // nodeOptions are the flags that several commands share.
@@ -106,123 +97,6 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, frame.KubeconfigError(err)
 	}
 	return config, nil
-}
-
-// readKeys reads the public keys that verify allocations. Without a file every allocation is
-// accepted.
-func readKeys(path string, log *slog.Logger) (*api.Keys, error) {
-	if path == "" {
-		log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
-		return nil, nil //nolint:nilnil // accept every allocation
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--allocation-keys: %w", err)
-	}
-	keys, err := api.ParsePublicKeys(text)
-	if err != nil {
-		return nil, fmt.Errorf("--allocation-keys %s: %w", path, err)
-	}
-	return api.NewKeys(keys...), nil
-}
-
-// addBurst adds the flags about bursts above the limit.
-func addBurst(flags *pflag.FlagSet, c *control.Config) {
-	frame.OneOf(flags, &c.Burst.Mode, "burst-policy", "burst policy of pods that name none", burst.Modes()...)
-	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
-	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
-	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
-		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
-	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose quota applies when another program writes it, too", quota.OwnerPinfold, quota.OwnerOther)
-}
-
-// checkBurst checks the flags of addBurst.
-func checkBurst(c *control.Config) error {
-	const maxPercent = 10000
-	switch b := &c.Burst; {
-	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
-		return frame.Usagef("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
-	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:
-		return frame.Usagef("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
-	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
-		return frame.Usagef("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
-	}
-	return nil
-}
-
-// addPartition adds the flag --partition.
-func addPartition(flags *pflag.FlagSet, c *control.Config) {
-	frame.OneOf(flags, &c.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+cgroup.RemotePartitionsSince+")",
-		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
-}
-
-// noPartition is the value of --partition for no partitions.
-const noPartition = "none"
-
-// addBatch adds the flags about batch pods.
-func addBatch(flags *pflag.FlagSet, c *control.Config, maxWait *time.Duration) {
-	flags.String(batchPriority, "none", "how the kernel puts batch pods (class BE) behind all others: none, auto, or some of idle, core-scheduling, sched_ext, bvt, separated by commas")
-	flags.DurationVar(maxWait, batchMaxWait, scx.DefaultMaxWait,
-		"with sched_ext, a thread of a batch pod waits at most about this long, in spite of the bound and of others on its core, as long as others leave CPUs")
-	flags.Int(batchPercent, 0, "batch pods may use this percentage of the shared CPUs, less what everything else uses there; 0 for no bound")
-	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "CPUs that all batch pods together may use in any case")
-	flags.DurationVar(&c.Batch.Objective, batchObjective, 0,
-		"what the containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
-}
-
-const (
-	batchPriority  = "batch-priority"
-	batchMaxWait   = "batch-max-wait"
-	batchPercent   = "batch-percent"
-	batchObjective = "batch-objective"
-)
-
-// checkBatch checks the flags of addBatch.
-func checkBatch(flags *pflag.FlagSet, c *control.Config, maxWait time.Duration) error {
-	const tickLength = 100 * time.Millisecond
-	// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose
-	// threads wait for 30 s; the agent needs some of that.
-	const minBatchWait, maxBatchWait = 100 * time.Millisecond, 5 * time.Second
-	const minFloor = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
-	percent, err := flags.GetInt(batchPercent)
-	switch {
-	case err != nil:
-		return err
-	case percent < 0 || percent > 100:
-		return frame.Usagef("--%s %d: it must be 0 to 100", batchPercent, percent)
-	case maxWait < minBatchWait || maxWait > maxBatchWait:
-		return frame.Usagef("--%s %v: it must be %v to %v", batchMaxWait, maxWait, minBatchWait, maxBatchWait)
-	case !(c.Batch.Floor >= minFloor && c.Batch.Floor <= cpuset.MaxCPUs):
-		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(c.Batch.Floor), minFloor, cpuset.MaxCPUs)
-	case c.Batch.Objective < 0 || c.Batch.Objective > tickLength:
-		return frame.Usagef("--%s %v: it must be 0 to %v", batchObjective, c.Batch.Objective, tickLength)
-	case c.Batch.Objective > 0 && percent == 0:
-		return frame.Usagef("--%s needs --%s, which it lowers", batchObjective, batchPercent)
-	}
-	c.Batch.Threshold = quantity.Share(percent) / 100
-	text, err := flags.GetString(batchPriority)
-	if err == nil {
-		c.Priority, err = colocation.ParsePriority(text)
-	}
-	if err != nil {
-		return frame.Usagef("--%s: %w", batchPriority, err)
-	}
-	return nil
-}
-
-// addTrace adds the flag --trace-percent.
-func addTrace(flags *pflag.FlagSet, o *agent.Options) {
-	flags.Float64Var(&o.TraceShare, "trace-percent", 0,
-		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
-}
-
-// checkTrace checks the flag of addTrace.
-func checkTrace(o *agent.Options) error {
-	if !(o.TraceShare >= 0 && o.TraceShare <= 100) {
-		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.TraceShare)
-	}
-	o.TraceShare /= 100
-	return nil
 }
 
 // readCeilings reads the file of the ceilings, if one is named. The agent must not start when that

@@ -165,7 +165,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		if binaries == "" {
 			binaries = filepath.Join(filepath.Dir(executable), "node")
 		}
-		config.RealNode = &localcluster.RealNode{Binaries: binaries, AgentFlags: o.agentFlags, Images: o.images, CgroupDriver: o.cgroupDriver}
+		config.RealNode = &localnode.Options{Binaries: binaries, AgentFlags: o.agentFlags, Images: o.images, CgroupDriver: o.cgroupDriver}
 		agent := filepath.Join(filepath.Dir(executable), "pinfold-agent")
 		if o.stock {
 			return config, nil

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
 // life is one container on a machine on which everything fails that can.
@@ -48,12 +47,7 @@ func drawPolicy(t *rapid.T) Policy {
 func drawLife(t *rapid.T) *life {
 	l := &life{t: t, controller: New(), r: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))}
 	l.m.cpus = rapid.IntRange(1, 8).Draw(t, "cpus")
-	base := drawBase(t)
-	kernel, err := bandwidthtest.NewController(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.g = &group{name: "g", base: base, policy: drawPolicy(t), kernel: kernel}
+	l.g = newGroup(t, "g", drawBase(t), drawPolicy(t), load{})
 	l.m.groups = []*group{l.g}
 	return l
 }

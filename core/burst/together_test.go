@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 )
 
 // TestTogether lets containers compete for the same CPUs. Each keeps its limit in the long run, and
@@ -43,13 +42,9 @@ func TestTogether(t *testing.T) {
 func drawGroup(t *rapid.T, name string) *group {
 	quota := time.Duration(rapid.IntRange(1, 10).Draw(t, "tenths of a CPU")) * 10 * ms
 	base := bandwidth.Limits{Quota: quota, Period: 100 * ms, Burst: quota * time.Duration(rapid.IntRange(0, 1).Draw(t, "burst"))}
-	kernel, err := bandwidthtest.NewController(base)
-	if err != nil {
-		t.Fatal(err)
-	}
 	every := rapid.SampledFrom([]time.Duration{10 * ms, 503 * ms}).Draw(t, "every")
-	return &group{name: name, base: base, kernel: kernel, load: load{every: every, threads: 4},
-		policy: Policy{Mode: Auto, BurstPercent: 100, QuotaPercent: rapid.IntRange(110, 1000).Draw(t, "quotaPercent"), QuotaBurstSeconds: 60}}
+	policy := Policy{Mode: Auto, BurstPercent: 100, QuotaPercent: rapid.IntRange(110, 1000).Draw(t, "quotaPercent"), QuotaBurstSeconds: 60}
+	return newGroup(t, name, base, policy, load{every: every, threads: 4})
 }
 
 // checkRaises checks the sum of raised quotas whenever one was raised.
@@ -85,18 +80,14 @@ func TestBurstsAreServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		quota := time.Duration(rapid.IntRange(5, 100).Draw(t, "quota in ms")) * ms
 		base := bandwidth.Limits{Quota: quota, Period: 100 * ms, Burst: quota * time.Duration(rapid.IntRange(0, 1).Draw(t, "burst"))}
-		kernel, err := bandwidthtest.NewController(base)
-		if err != nil {
-			t.Fatal(err)
-		}
 		amount := quota * time.Duration(rapid.IntRange(50, 280).Draw(t, "burst in percent of quota")) / 100
 		mean := rapid.IntRange(10, 60).Draw(t, "mean in percent of the limit")
 		every := scaled(amount, 100*100*ms, quota*time.Duration(mean)).Truncate(ms)
 		if every < 150*ms || every > 8*time.Second {
 			t.Skip("no burst")
 		}
-		g := &group{name: "g", base: base, kernel: kernel, load: load{amount: amount, every: every, threads: 4},
-			policy: Policy{Mode: Auto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60}}
+		g := newGroup(t, "g", base, Policy{Mode: Auto, BurstPercent: 1000, QuotaPercent: 300, QuotaBurstSeconds: 60},
+			load{amount: amount, every: every, threads: 4})
 		m := &machine{cpus: 4, groups: []*group{g}}
 		r := rand.New(rand.NewPCG(3, rapid.Uint64().Draw(t, "seed")))
 		c := New()

@@ -114,13 +114,13 @@ func (s *scenario) setFigures(words []string) error {
 }
 
 func (s *scenario) setBurst(words []string) error {
-	s.state.Burst.Mode = burst.Mode(words[0])
+	s.burst.Mode = burst.Mode(words[0])
 	return eachArg(words[1:], func(key, value string) (err error) {
 		switch key {
 		case "percent":
-			s.state.Burst.BurstPercent, err = strconv.Atoi(value)
+			s.burst.BurstPercent, err = strconv.Atoi(value)
 		case "quota":
-			s.state.Burst.QuotaPercent, err = strconv.Atoi(value)
+			s.burst.QuotaPercent, err = strconv.Atoi(value)
 		default:
 			err = fmt.Errorf("unknown argument")
 		}
@@ -154,26 +154,18 @@ func (s *scenario) setBusy(words []string) error {
 	})
 }
 
-func (s *scenario) setUsed(words []string) error {
+// setFlow sets the usage or the raised quota of containers.
+func (s *scenario) setFlow(what string, words []string) error {
 	return eachArg(words, func(key, value string) error {
 		pod, name, _ := strings.Cut(key, "/")
 		c, err := s.find(pod, name)
-		if err != nil {
-			return err
+		switch {
+		case err != nil:
+		case what == "used":
+			c.Used, err = parseMilli(value)
+		default:
+			c.Raised, err = time.ParseDuration(value)
 		}
-		c.Used, err = parseMilli(value)
-		return err
-	})
-}
-
-func (s *scenario) setRaised(words []string) error {
-	return eachArg(words, func(key, value string) error {
-		pod, name, _ := strings.Cut(key, "/")
-		c, err := s.find(pod, name)
-		if err != nil {
-			return err
-		}
-		c.Raised, err = time.ParseDuration(value)
 		return err
 	})
 }

@@ -11,12 +11,12 @@ import (
 // maxKernelPercent is the kernel's maximum of a burst, in percent of the quota.
 const maxKernelPercent = 100
 
-// burstOf returns the burst policy of a pod. Batch pods have none: nothing waits for their answers.
-func (s *State) burstOf(p *Pod) burst.Policy {
+// policy returns the burst policy of a pod. Batch pods have none: nothing waits for their answers.
+func (p *Pod) policy() burst.Policy {
 	if p.Class == BE {
 		return burst.Policy{Mode: burst.None}
 	}
-	return p.Burst.Or(s.Burst)
+	return p.Burst
 }
 
 // setBursts sets the burst and the raised quota of all pods.
@@ -25,7 +25,7 @@ func (s *State) setBursts(d *Desired) {
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
 		lacking = s.setBurst(p, settings) || lacking
-		s.raise(p, settings)
+		p.raise(settings)
 	}
 	if lacking {
 		d.Findings = append(d.Findings, Finding{Kind: NoKernelBurst})
@@ -35,7 +35,7 @@ func (s *State) setBursts(d *Desired) {
 // setBurst sets the kernel burst of a pod and of its containers with a quota. It reports whether
 // the policy needs a burst that the kernel does not support.
 func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
-	policy := s.burstOf(p)
+	policy := p.policy()
 	if !policy.Mode.UsesKernel() {
 		return false
 	}
@@ -69,9 +69,9 @@ type Raising struct {
 
 // raise sets the raised quota of containers with a limit, at most as the policy allows, and raises
 // their pod's quota by the same amount.
-func (s *State) raise(p *Pod, settings *PodSettings) {
+func (p *Pod) raise(settings *PodSettings) {
 	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
-	policy := s.burstOf(p)
+	policy := p.policy()
 	mayRaise := policy.Mode.RaisesQuota() && policy.QuotaPercent > 100 && p.limitsFit()
 	var more, most ledger.Phases[time.Duration]
 	for i, container := range p.present() {

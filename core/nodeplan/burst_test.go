@@ -26,7 +26,7 @@ func TestBurst(t *testing.T) {
 					want = (c.Quota * time.Duration(percent) / 100).Truncate(time.Microsecond)
 				}
 				if c.Burst != want || c.Burst > max(0, c.Quota) {
-					t.Fatalf("%s/%s has burst %v of quota %v, want %v (policy %+v of %+v)", p.ID, c.Name, c.Burst, c.Quota, want, pod.Burst, s.Burst)
+					t.Fatalf("%s/%s has burst %v of quota %v, want %v (policy %+v)", p.ID, c.Name, c.Burst, c.Quota, want, pod.Burst)
 				}
 			}
 			want := time.Duration(0)
@@ -42,14 +42,8 @@ func TestBurst(t *testing.T) {
 
 // kernelBurst returns the kernel's part of the policy of a pod.
 func kernelBurst(s *State, p *Pod) (on bool, percent int) {
-	mode, percent := p.Burst.Mode, p.Burst.BurstPercent
-	if mode == "" {
-		mode = s.Burst.Mode
-	}
-	if percent == 0 {
-		percent = s.Burst.BurstPercent
-	}
-	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.Class != BE, min(percent, 100)
+	mode := p.Burst.Mode
+	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.Class != BE, min(p.Burst.BurstPercent, 100)
 }
 
 // burstBeside returns the sum of the bursts of a container and of those that run at the same time.

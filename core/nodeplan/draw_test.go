@@ -28,7 +28,6 @@ func drawState(t *rapid.T) State {
 	}
 	s.Batch.Use = rapid.SampledFrom([][]colocation.Mechanism{nil, {colocation.Idle}, {colocation.BVT},
 		{colocation.CoreScheduling}, {colocation.Idle, colocation.CoreScheduling}}).Draw(t, "batch")
-	s.Burst = drawBurst(t)
 	s.NoKernelBurst = rapid.IntRange(0, 9).Draw(t, "noKernelBurst") == 9
 	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")
 	allBurst := rapid.Bool().Draw(t, "allBurst") // only then do they often fit exactly
@@ -92,7 +91,7 @@ func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Po
 
 func drawBurst(t *rapid.T) burst.Policy {
 	return burst.Policy{
-		Mode:         rapid.SampledFrom(append(burst.Modes(), "")).Draw(t, "mode"),
+		Mode:         rapid.SampledFrom(burst.Modes()).Draw(t, "mode"),
 		BurstPercent: rapid.SampledFrom([]int{0, 1, 33, 100, 101, 10000}).Draw(t, "burstPercent"),
 		QuotaPercent: rapid.SampledFrom([]int{0, 100, 101, 333, 10000}).Draw(t, "quotaPercent"),
 	}

@@ -90,10 +90,20 @@ func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tier
 // the rest. If that is too little, they run on the pod's exclusive CPUs.
 func Plan(s State) Desired {
 	s.Tuning = s.Tuning.withDefaults()
+	plan := planCPUs
 	if s.BindingOff != "" {
-		return planUnbound(&s)
+		plan = planUnbound
 	}
-	cpus := newCPUPlan(&s)
+	d := plan(&s)
+	s.prioritize(&d)
+	s.boundBatch(&d)
+	s.setBursts(&d)
+	return d
+}
+
+// planCPUs plans CPUs, and what follows from them for the quotas.
+func planCPUs(s *State) Desired {
+	cpus := newCPUPlan(s)
 	online := s.Index.Machine().Online()
 	d := Desired{Tiers: tiers(online), Exclusive: cpus.books.Exclusive(), Shared: cpus.books.Shared()}
 	d.CoreSets = cpus.planCoreSets()
@@ -101,9 +111,6 @@ func Plan(s State) Desired {
 		d.Pods = append(d.Pods, cpus.pod(&s.Pods[i]))
 	}
 	d.Findings = cpus.findings
-	s.prioritize(&d)
-	s.boundBatch(&d)
-	s.setBursts(&d)
 	return d
 }
 
@@ -127,7 +134,7 @@ func Kubelet(s State) Desired {
 	return d
 }
 
-// planUnbound plans a node on which CPUs must not be bound. The other settings are as usual.
+// planUnbound plans a node on which CPUs must not be bound.
 func planUnbound(s *State) Desired {
 	d := Kubelet(*s)
 	d.CoreSets = CoreSets{Sequence: s.Previous.Sequence}
@@ -148,9 +155,6 @@ func planUnbound(s *State) Desired {
 			d.Findings = append(d.Findings, Finding{Kind: NotBound, Pod: p.ID, Reason: s.BindingOff})
 		}
 	}
-	s.prioritize(&d)
-	s.boundBatch(&d)
-	s.setBursts(&d)
 	return d
 }
 

@@ -32,8 +32,8 @@ func TestRaise(t *testing.T) {
 					t.Fatalf("%s/%s has quota %v, %+v, before %v", p.ID, c.Name, c.Quota, c.Raising, before)
 				}
 				asked := pod.container(c.Name).Raised
-				if mayRaise(&s, pod, &c) && min(asked, c.Highest) > before != (c.Quota > before) || !mayRaise(&s, pod, &c) && c.Quota != before {
-					t.Fatalf("%s/%s has quota %v instead of %v, %v was decided, policies %+v, %+v", p.ID, c.Name, c.Quota, before, asked, pod.Burst, s.Burst)
+				if mayRaise(pod, &c) && min(asked, c.Highest) > before != (c.Quota > before) || !mayRaise(pod, &c) && c.Quota != before {
+					t.Fatalf("%s/%s has quota %v instead of %v, %v was decided, policy %+v", p.ID, c.Name, c.Quota, before, asked, pod.Burst)
 				}
 			}
 			checkPodsRaise(t, pod, p, base.Pods[i])
@@ -42,8 +42,8 @@ func TestRaise(t *testing.T) {
 }
 
 // mayRaise reports whether the policy of the container's pod permits a raise.
-func mayRaise(s *State, p *Pod, c *ContainerSettings) bool {
-	policy := p.Burst.Or(s.Burst)
+func mayRaise(p *Pod, c *ContainerSettings) bool {
+	policy := p.Burst
 	limits, declared := p.containerLimits()
 	return (policy.Mode == burst.Quota || policy.Mode == burst.Auto) && policy.QuotaPercent > 100 && p.Class != BE &&
 		p.container(c.Name).Limit > 0 && c.Base.Quota > 0 && (p.Limit == 0 || declared && p.Limit >= limits)

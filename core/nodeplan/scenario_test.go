@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -56,6 +57,7 @@ func TestScenarios(t *testing.T) {
 // scenario is the node of a scenario.
 type scenario struct {
 	state State
+	burst burst.Policy // of pods without one
 	last  []Assignment
 }
 
@@ -91,10 +93,8 @@ func (s *scenario) run(words []string) (string, error) {
 		return "", s.setPhase(command, args)
 	case "busy":
 		return "", s.setBusy(args)
-	case "used":
-		return "", s.setUsed(args)
-	case "raised":
-		return "", s.setRaised(args)
+	case "used", "raised":
+		return "", s.setFlow(command, args)
 	case "kubelet-settings":
 		return printPlan(Kubelet(s.state)), nil
 	}
@@ -103,9 +103,14 @@ func (s *scenario) run(words []string) (string, error) {
 
 // plan prints one view of the plan, and checks that planning again changes nothing.
 func (s *scenario) plan(view string) (string, error) {
-	d := Plan(s.state)
-	s.state.Previous = d.CoreSets
-	if diff := cmp.Diff(printPlan(d), printPlan(Plan(s.state))); diff != "" {
+	state := s.state
+	state.Pods = slices.Clone(state.Pods)
+	for i := range state.Pods {
+		state.Pods[i].Burst = state.Pods[i].Burst.Or(s.burst)
+	}
+	d := Plan(state)
+	state.Previous, s.state.Previous = d.CoreSets, d.CoreSets
+	if diff := cmp.Diff(printPlan(d), printPlan(Plan(state))); diff != "" {
 		return "", fmt.Errorf("planning again changes the plan:\n%s", diff)
 	}
 	steps := Steps(s.last, d.Assignments())

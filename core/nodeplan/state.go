@@ -31,9 +31,6 @@ type State struct {
 	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
 	// are batch pods. 0 stands for no bound.
 	BatchBudget ledger.MilliCPU
-	// Burst is the policy of pods without one. It also supplies the fields that other pods'
-	// policies leave open.
-	Burst burst.Policy
 	// NoKernelBurst is true if the kernel does not support bursts.
 	NoKernelBurst bool
 }
@@ -83,7 +80,7 @@ type Pod struct {
 	Overhead ledger.MilliCPU
 	// Period is the CFS period that the pod asks for, or 0.
 	Period time.Duration
-	// Burst is the pod's policy. [State].Burst supplies fields that it leaves open.
+	// Burst is the pod's policy, complete.
 	Burst burst.Policy
 	// Containers are in the pod's order: init containers, main ones, ephemeral ones.
 	Containers []Container

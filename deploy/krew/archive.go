@@ -1,14 +1,14 @@
 package main
 
 import (
-	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+
+	"pinfold.dev/pinfold/internal/ociimage"
 )
 
 // platform is a platform for which there is an archive.
@@ -26,57 +26,25 @@ type archive struct {
 	platform
 	Name   string // of the file
 	SHA256 string // in hexadecimal digits
-	Bytes  int64
+	Bytes  int
 }
 
-// member is a file in an archive.
-type member struct {
-	name, path string
-	mode       int64
-}
-
-// writeArchive writes the archive of one platform to a directory. The same members give the same
+// writeArchive writes the archive of one platform to a directory. The same files give the same
 // bytes: owners, times and modes in the archive do not depend on the machine.
-func writeArchive(dir string, p platform, members []member) (made archive, err error) {
-	made = archive{platform: p, Name: fmt.Sprintf("pinfold_%s.tar.gz", p)}
-	file, err := os.Create(filepath.Join(dir, made.Name))
+func writeArchive(dir string, p platform, files []ociimage.File) (archive, error) {
+	made := archive{platform: p, Name: fmt.Sprintf("pinfold_%s.tar.gz", p)}
+	data, err := ociimage.Tar(files)
 	if err != nil {
-		return made, err
+		return made, fmt.Errorf("write %s: %w", made.Name, err)
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	sum := sha256.New()
-	zipped := gzip.NewWriter(io.MultiWriter(file, sum))
-	tarred := tar.NewWriter(zipped)
-	for _, m := range members {
-		if err := addMember(tarred, m); err != nil {
-			return made, fmt.Errorf("write %s: %w", made.Name, err)
-		}
+	var zipped bytes.Buffer
+	zip := gzip.NewWriter(&zipped)
+	if _, err := zip.Write(data); err != nil {
+		return made, fmt.Errorf("write %s: %w", made.Name, err)
 	}
-	for _, end := range []io.Closer{tarred, zipped} {
-		if err := end.Close(); err != nil {
-			return made, fmt.Errorf("write %s: %w", made.Name, err)
-		}
+	if err := zip.Close(); err != nil {
+		return made, fmt.Errorf("write %s: %w", made.Name, err)
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return made, err
-	}
-	made.SHA256, made.Bytes = hex.EncodeToString(sum.Sum(nil)), info.Size()
-	return made, nil
-}
-
-func addMember(archive *tar.Writer, m member) error {
-	data, err := os.ReadFile(m.path)
-	if err != nil {
-		return err
-	}
-	if err := archive.WriteHeader(&tar.Header{Name: m.name, Mode: m.mode, Size: int64(len(data)), Format: tar.FormatUSTAR}); err != nil {
-		return err
-	}
-	_, err = archive.Write(data)
-	return err
+	made.SHA256, made.Bytes = fmt.Sprintf("%x", sha256.Sum256(zipped.Bytes())), zipped.Len()
+	return made, os.WriteFile(filepath.Join(dir, made.Name), zipped.Bytes(), 0o644)
 }

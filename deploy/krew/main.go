@@ -19,6 +19,8 @@ import (
 	"regexp"
 	"strings"
 	"text/template"
+
+	"pinfold.dev/pinfold/internal/ociimage"
 )
 
 //go:embed pinfold.yaml.tmpl
@@ -59,11 +61,23 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	for _, p := range platforms() {
-		made, err := writeArchive(*out, p, []member{
-			{"LICENSE", filepath.Join(*source, "LICENSE"), 0o644},
-			{"kubectl-pinfold", filepath.Join(*binaries, p.String(), "kubectl-pinfold"), 0o755},
-			{"kubectl_complete-pinfold", filepath.Join(*source, "deploy/krew/kubectl_complete-pinfold"), 0o755},
-		})
+		files := []ociimage.File{
+			{Name: "LICENSE", Mode: 0o644},
+			{Name: "kubectl-pinfold", Mode: 0o755},
+			{Name: "kubectl_complete-pinfold", Mode: 0o755},
+		}
+		for i, path := range []string{
+			filepath.Join(*source, "LICENSE"),
+			filepath.Join(*binaries, p.String(), "kubectl-pinfold"),
+			filepath.Join(*source, "deploy/krew/kubectl_complete-pinfold"),
+		} {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			files[i].Data = data
+		}
+		made, err := writeArchive(*out, p, files)
 		if err != nil {
 			return err
 		}

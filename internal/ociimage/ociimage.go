@@ -46,7 +46,7 @@ type Spec struct {
 
 // Build returns the image for Linux.
 func Build(s Spec) (v1.Image, error) {
-	data, err := s.tar()
+	data, err := Tar(s.Files, s.Dirs...)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +72,11 @@ func Build(s Spec) (v1.Image, error) {
 	return mutate.ConfigFile(image, config)
 }
 
-// tar returns the layer as a tar archive: directories before their contents, then files.
-func (s Spec) tar() ([]byte, error) {
+// Tar returns a tar archive: all directories, parents first, and then the files.
+func Tar(files []File, dirs ...string) ([]byte, error) {
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
-	for _, dir := range s.dirs() {
+	for _, dir := range allDirs(files, dirs) {
 		mode := int64(0o755)
 		if dir == "tmp" {
 			mode = 0o1777
@@ -85,7 +85,7 @@ func (s Spec) tar() ([]byte, error) {
 			return nil, fmt.Errorf("add %s: %w", dir, err)
 		}
 	}
-	files := slices.SortedFunc(slices.Values(s.Files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	files = slices.SortedFunc(slices.Values(files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	for i, file := range files {
 		if i > 0 && files[i-1].Name == file.Name {
 			return nil, fmt.Errorf("there are two files %s", file.Name)
@@ -105,18 +105,12 @@ func (s Spec) tar() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// dirs returns all directories of the image, parents first.
-func (s Spec) dirs() []string {
-	dirs := slices.Clone(s.Dirs)
-	for _, file := range s.Files {
+// allDirs returns the directories, those of files, and all their parents, parents first.
+func allDirs(files []File, dirs []string) (all []string) {
+	dirs = slices.Clone(dirs)
+	for _, file := range files {
 		dirs = append(dirs, path.Dir(file.Name))
 	}
-	return withParents(dirs)
-}
-
-// withParents returns the directories and all their parents, parents first.
-func withParents(dirs []string) []string {
-	var all []string
 	for _, dir := range dirs {
 		for ; dir != "."; dir = path.Dir(dir) {
 			all = append(all, dir)

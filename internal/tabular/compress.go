@@ -16,9 +16,9 @@ import (
 // Limits for decompressed content: a constant plus an amount per byte of the file, which tables
 // do not reach.
 const (
-	content        = 32 << 20
-	contentPerByte = 64
-	maxWindow      = 8 << 20 // what RFC 8878 recommends to support
+	maxContent        = 32 << 20
+	maxContentPerByte = 64
+	maxWindow         = 8 << 20 // what RFC 8878 recommends to support
 )
 
 // Decompress returns the content of a file of a size, which may be compressed with gzip, zstd or
@@ -44,7 +44,7 @@ func Decompress(in io.Reader, size int64) (out *bufio.Reader, compressed bool, e
 	if err != nil {
 		return nil, false, errDamaged
 	}
-	return bufio.NewReaderSize(&limited{r, content + contentPerByte*size}, 64<<10), true, nil
+	return bufio.NewReaderSize(&limited{r, maxContent + maxContentPerByte*size}, 64<<10), true, nil
 }
 
 var errDamaged = errors.New("the compressed file is damaged, or was cut short")
@@ -57,7 +57,7 @@ type limited struct {
 
 func (l *limited) Read(b []byte) (int, error) {
 	if l.left <= 0 {
-		return 0, fmt.Errorf("it decompresses to more than %d times its size: decompress it first", contentPerByte)
+		return 0, fmt.Errorf("it decompresses to more than %d times its size: decompress it first", maxContentPerByte)
 	}
 	n, err := l.in.Read(b[:min(int64(len(b)), l.left)])
 	l.left -= int64(n)

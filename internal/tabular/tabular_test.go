@@ -168,7 +168,7 @@ func TestDecompress(t *testing.T) {
 	}
 	got, _, err := unpack(bomb.Bytes())
 	plain(t, "bomb", err, "more than 64 times its size")
-	if most := content + contentPerByte*bomb.Len(); len(got) > most {
+	if most := maxContent + maxContentPerByte*bomb.Len(); len(got) > most {
 		t.Errorf("%d bytes of a bomb of %d, want at most %d", len(got), bomb.Len(), most)
 	}
 }

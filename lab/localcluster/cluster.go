@@ -8,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/supervisor"
 )
@@ -145,21 +143,17 @@ func (c *Cluster) launch(ctx context.Context) error {
 // waitForServiceAccount waits for the default service account. Until it exists, admission rejects
 // pods in the default namespace.
 func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) error {
-	for {
-		err := localnode.Answered(ctx, func() error {
-			_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
-			return err
-		})
-		if err == nil {
-			return nil
+	err := localnode.Poll(ctx, func() (string, error) {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return "it does not exist", nil
 		}
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("wait for the default service account: %w", err)
-		}
-		if !sleep.For(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("wait for the default service account: %w: %w", context.Cause(ctx), err)
-		}
+		return localnode.TryAgain(err)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the default service account: %w", err)
 	}
+	return nil
 }
 
 // run starts a component of the multi-call executable.

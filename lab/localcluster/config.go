@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/kube/versions"
+	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // startTimeout limits Start, which takes about five seconds on two idle CPUs and much longer on a
@@ -44,8 +45,9 @@ type Config struct {
 	// Populate is called when pods can be scheduled. It creates the nodes. The cluster counts as ready
 	// when it returns.
 	Populate func(ctx context.Context, admin *rest.Config) error
-	// RealNode adds this machine as a node, before Populate. nil: no real node. Needs root.
-	RealNode *RealNode
+	// RealNode adds this machine as a node, before Populate. nil: no real node. Needs root. Start sets
+	// its Dir, Executable and Registry.
+	RealNode *localnode.Options
 	// Progress is called with a short description of each step of Start. nil: not reported.
 	Progress func(step string)
 	// Logger logs unexpected exits of components, and what cannot be removed. nil: no logging.

@@ -8,40 +8,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/linux/kubepods"
 )
-
-// RealNode configures this machine as a node of the cluster.
-type RealNode struct {
-	// Binaries is the directory of the node's programs.
-	Binaries string
-	// Agent is the executable of pinfold-agent. Empty: no agent, and pods that ask for placement are
-	// not scheduled to this node.
-	Agent string
-	// AgentFlags are additional flags of "pinfold-agent run".
-	AgentFlags []string
-	// Images are directories with OCI image layouts, whose images the node can pull, too.
-	Images []string
-	// CgroupDriver is that of kubelet and containerd, 0 for cgroupfs.
-	CgroupDriver kubepods.Driver
-}
 
 // nodeDirName is the directory of a real node.
 const nodeDirName = "node"
 
 // planNode sets c.node. It returns an error if this machine cannot be a node.
 func (c *Cluster) planNode() error {
-	node, err := localnode.New(localnode.Options{
-		Dir:        c.layout.path(nodeDirName),
-		Binaries:   c.config.RealNode.Binaries,
-		Executable: c.config.Executable,
-		Registry:   fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number),
-		Agent:      c.config.RealNode.Agent,
-		AgentFlags: c.config.RealNode.AgentFlags,
-		Images:     c.config.RealNode.Images,
-
-		CgroupDriver: c.config.RealNode.CgroupDriver,
-	})
+	options := *c.config.RealNode
+	options.Dir, options.Executable = c.layout.path(nodeDirName), c.config.Executable
+	options.Registry = fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number)
+	node, err := localnode.New(options)
 	if err != nil {
 		return err
 	}

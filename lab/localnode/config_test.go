@@ -3,12 +3,10 @@ package localnode
 import (
 	"encoding/json"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
@@ -91,45 +89,15 @@ func TestContainerdRejectsQuotesInPaths(t *testing.T) {
 	}
 }
 
-func TestParseRoutes(t *testing.T) {
-	// A default route, 192.0.2.0/24 and 10.213.0.0/23, on a little-endian machine.
-	text, err := os.ReadFile(filepath.Join("testdata", "route"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	routes, err := parseRoutes(string(text))
-	want := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("10.213.0.0/23")}
-	if diff := cmp.Diff(want, routes, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
-		t.Errorf("routes (-want +got):\n%s%v", diff, err)
-	}
-	chosen, err := chooseNetwork(routes)
+func TestChooseNetwork(t *testing.T) {
+	used := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("10.213.0.0/23")}
+	chosen, err := chooseNetwork(used)
 	if err != nil || chosen.pods.String() != "10.213.2.0/24" || chosen.node.String() != "10.213.2.254" {
 		t.Errorf("chose %+v (%v)", chosen, err)
 	}
 	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
 		t.Error("a used network was chosen")
 	}
-	for _, bad := range []string{"Iface\nlo 1", "Iface\nlo x 0 0 0 0 0 0 0 0 0"} {
-		if routes, err := parseRoutes(bad); err == nil {
-			t.Errorf("%q: %v", bad, routes)
-		}
-	}
-}
-
-func FuzzParseRoutes(f *testing.F) {
-	text, err := os.ReadFile(filepath.Join("testdata", "route"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(string(text))
-	f.Fuzz(func(t *testing.T, text string) {
-		routes, _ := parseRoutes(text)
-		for _, route := range routes {
-			if !route.IsValid() || route != route.Masked() {
-				t.Errorf("%q: route %v", text, route)
-			}
-		}
-	})
 }
 
 func TestPodAddressesExcludeTheNode(t *testing.T) {

@@ -23,7 +23,7 @@ type Options struct {
 	Binaries   string   // the directory of the node's programs; see Missing
 	Executable string   // the multi-call program that contains the registry
 	Registry   string   // host:port on which the registry listens
-	Agent      string   // executable of pinfold-agent, which enforces placements; "": no agent
+	Agent      string   // executable of pinfold-agent, which enforces placements; "": no agent, and no pods that ask
 	AgentFlags []string // additional flags of "pinfold-agent run"
 	Images     []string // directories with OCI image layouts that the registry serves, too
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/prometheus/procfs"
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -177,14 +176,12 @@ func mentions(cmdline []byte, l layout) bool {
 
 // isZombie reports whether a process has ended, even if its parent has not waited for it yet.
 func isZombie(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
 		return true
 	}
-	// The state follows the name, which is in parentheses and may contain any character
-	// (proc_pid_stat(5)).
-	_, state, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
-	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+	stat, err := process.Stat()
+	return err != nil || stat.State == "Z" || stat.State == "X"
 }
 
 // retry calls try until it succeeds or ctx ends.

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -144,7 +147,8 @@ func removeLinks(ctx context.Context, pods netip.Prefix) error {
 				continue // it may have disappeared meanwhile
 			}
 			left++
-			if err := removeLink(link.Index); err != nil {
+			device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: link.Index}}
+			if err := netlink.LinkDel(device); err != nil && !errors.Is(err, unix.ENODEV) {
 				return fmt.Errorf("remove network interface %s: %w", link.Name, err)
 			}
 		}

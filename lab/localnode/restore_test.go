@@ -3,6 +3,7 @@ package localnode
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -123,36 +125,21 @@ func TestKillAll(t *testing.T) {
 	}
 }
 
-func TestParseAnswer(t *testing.T) {
-	answer := func(code int32) []byte {
-		message := make([]byte, unix.SizeofNlMsghdr)
-		message[4] = unix.NLMSG_ERROR
-		return append(message, nativeBytes(uint32(code))...)
-	}
-	if err := parseAnswer(answer(0)); err != nil {
-		t.Error(err)
-	}
-	if err := parseAnswer(answer(-int32(unix.EEXIST))); !errors.Is(err, unix.EEXIST) {
-		t.Errorf("%v, want EEXIST", err)
-	}
-	if err := parseAnswer([]byte{1}); err == nil {
-		t.Error("a short answer is accepted")
-	}
-}
-
-// TestAddress adds an address of the documentation range (RFC 5737) twice, and removes it twice.
+// TestAddress adds an address of the documentation range (RFC 5737) twice, and removes it twice. It
+// also adds a route.
 func TestAddress(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: changes the addresses of the loopback interface")
 	}
 	address := netip.MustParseAddr("203.0.113.77")
-	has := func() bool {
+	uses := func(network netip.Prefix) bool {
 		used, err := usedNetworks()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.Contains(used, netip.PrefixFrom(address, 32))
+		return slices.Contains(used, network)
 	}
+	has := func() bool { return uses(netip.PrefixFrom(address, 32)) }
 	for _, step := range []struct {
 		change func(netip.Addr) error
 		want   bool
@@ -163,6 +150,25 @@ func TestAddress(t *testing.T) {
 		if has() != step.want {
 			t.Fatalf("the address exists: %v", has())
 		}
+	}
+	routed := netip.MustParsePrefix("203.0.113.128/25")
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, destination, _ := net.ParseCIDR(routed.String())
+	route := &netlink.Route{LinkIndex: loopback.Attrs().Index, Dst: destination, Scope: netlink.SCOPE_LINK}
+	if err := netlink.RouteAdd(route); err != nil {
+		t.Fatal(err)
+	}
+	if !uses(routed) {
+		t.Errorf("the route to %v is not seen", routed)
+	}
+	if err := netlink.RouteDel(route); err != nil {
+		t.Error(err)
+	}
+	if uses(routed) {
+		t.Errorf("the route to %v is still seen", routed)
 	}
 }
 
@@ -186,5 +192,36 @@ func TestOneNodePerMachine(t *testing.T) {
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestRemoveLinks removes the machine's end of a pod's link, and no other interface.
+func TestRemoveLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes network interfaces")
+	}
+	add := func(name, address string) netlink.Link {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name}, PeerName: "to-" + name}
+		if err := netlink.LinkAdd(link); errors.Is(err, unix.EOPNOTSUPP) {
+			t.Skip("needs a kernel with interfaces of the type veth")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = netlink.LinkDel(link) }) // it may be gone
+		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: netlink.NewIPNet(net.ParseIP(address).To4())}); err != nil {
+			t.Fatal(err)
+		}
+		return link
+	}
+	pods, other := add("vethpf1", "203.0.113.1"), add("vethpf2", "203.0.113.2")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := removeLinks(ctx, netip.MustParsePrefix("203.0.113.0/24")); err != nil {
+		t.Fatal(err)
+	}
+	for link, want := range map[netlink.Link]bool{pods: false, other: true} {
+		if _, err := net.InterfaceByIndex(link.Attrs().Index); (err == nil) != want {
+			t.Errorf("%s: %v, want it kept: %t", link.Attrs().Name, err, want)
+		}
 	}
 }

@@ -153,7 +153,7 @@ func (l *launcher) site(one *program, real programs.Program, threads int) (err e
 		one.path = strings.TrimPrefix(programs.CPUPath(int(float64(request.CPU.Duration)/l.loop)), "/")
 	}
 	site.Workers = 64 // more than connections
-	one.Args, err = real.Apache(site, programs.Event)
+	one.Args, err = real.Apache(site)
 	return err
 }
 

@@ -8,15 +8,6 @@ import (
 	"path/filepath"
 )
 
-// MPM is a multi-processing module, with which Apache serves requests at the same time.
-type MPM string
-
-// The multi-processing modules.
-const (
-	Event   MPM = "event"   // one process with as many threads as the site has workers
-	Prefork MPM = "prefork" // as many processes with one thread; each serves one connection at a time
-)
-
 var (
 	//go:embed httpd.conf.tmpl
 	apacheTemplate string
@@ -28,34 +19,25 @@ var (
 // be root.
 const nobody = 65534
 
-// modules returns the names of the modules that Apache loads with a multi-processing module.
-func modules(mpm MPM) []string { return []string{"authz_core", "dir", "lua", "mpm_" + string(mpm)} }
+// modules returns the names of the modules that [Program.Apache] loads. With mpm_event, Apache is one
+// process with as many threads as the site has workers.
+func modules() []string { return []string{"authz_core", "dir", "lua", "mpm_event"} }
 
-// moduleFiles returns the files of all modules that [Program.Apache] may load.
-func moduleFiles() (files []string) {
-	for _, name := range append(modules(Event), "mpm_"+string(Prefork)) {
-		files = append(files, "mod_"+name+".so")
-	}
-	return files
-}
+func moduleFile(name string) string { return "mod_" + name + ".so" }
 
 // Apache writes the configuration of a site and returns the arguments that run it in the
 // foreground. SIGTERM ends Apache. It writes its errors to error.log in the site's directory.
 // Beside the page, it serves [CPUPath].
 //
-// Start Apache in a process group of its own ([syscall.SysProcAttr].Setpgid), because with
-// [Prefork] it sends the signal that ends it to its whole group. Use more workers than connections:
-// otherwise [Event] closes idle connections, which clients may count as errors.
+// Use more workers than connections: otherwise Apache closes idle connections, which clients may
+// count as errors.
 //
 // If this process is root, the workers are nobody. Apache then permits all users to enter the
 // site's directory, and returns an error if they cannot enter one above it.
-func (p Program) Apache(s Site, mpm MPM) (args []string, err error) {
-	if mpm != Event && mpm != Prefork {
-		return nil, fmt.Errorf("multi-processing module %q: use %s or %s", mpm, Event, Prefork)
-	}
+func (p Program) Apache(s Site) (args []string, err error) {
 	loaded := map[string]string{}
-	for _, name := range modules(mpm) {
-		loaded[name+"_module"] = filepath.Join(p.modules, "mod_"+name+".so")
+	for _, name := range modules() {
+		loaded[name+"_module"] = filepath.Join(p.modules, moduleFile(name))
 	}
 	text, err := p.configure("apache2", apacheTemplate, configuration{Site: s, Modules: loaded, Nobody: nobody})
 	if err != nil {

@@ -58,8 +58,8 @@ func (p Program) Image() (id string, image v1.Image, err error) {
 func (p Program) files() (files []ociimage.File, err error) {
 	names := []string{p.Executable}
 	if p.modules != "" {
-		for _, file := range moduleFiles() {
-			names = append(names, filepath.Join(p.modules, file))
+		for _, name := range modules() {
+			names = append(names, filepath.Join(p.modules, moduleFile(name)))
 		}
 	}
 	for _, name := range slices.Clone(names) {

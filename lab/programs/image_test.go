@@ -80,7 +80,7 @@ func TestImagesRun(t *testing.T) {
 			args := []string{known[name].version}
 			if name == "apache2" {
 				site := Site{Dir: siteDir(t), Address: freeAddress(t), Workers: 1}
-				if args, err = p.Apache(site, Event); err != nil {
+				if args, err = p.Apache(site); err != nil {
 					t.Fatal(err)
 				}
 				if err := os.CopyFS(filepath.Join(root, site.Dir), os.DirFS(site.Dir)); err != nil {

@@ -52,7 +52,7 @@ func Find(name string) (Program, error) {
 	}
 	if name == "apache2" {
 		if p.modules = modulesIn(moduleDirs); p.modules == "" {
-			return p, fmt.Errorf("apache2 is installed without %v in one of %v: %w", moduleFiles(), moduleDirs, exec.ErrNotFound)
+			return p, fmt.Errorf("apache2 is installed without %v in one of %v: %w", modules(), moduleDirs, exec.ErrNotFound)
 		}
 	}
 	if p.Version, err = p.version(); err != nil {
@@ -80,8 +80,8 @@ func (p Program) version() (string, error) {
 func modulesIn(dirs []string) string {
 	for _, dir := range dirs {
 		has := true
-		for _, file := range moduleFiles() {
-			_, err := os.Stat(filepath.Join(dir, file))
+		for _, name := range modules() {
+			_, err := os.Stat(filepath.Join(dir, moduleFile(name)))
 			has = has && err == nil
 		}
 		if has {

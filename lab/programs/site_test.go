@@ -28,15 +28,12 @@ func TestSiteErrors(t *testing.T) {
 		if _, err := nginx.Nginx(site); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("nginx: error %v, want %q", err, says)
 		}
-		if _, err := apache.Apache(site, Event); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := apache.Apache(site); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("apache2: error %v, want %q", err, says)
 		}
 	}
 	if _, err := apache.Nginx(good); err == nil || !strings.Contains(err.Error(), "the program is apache2") {
 		t.Errorf("apache2 as nginx: %v", err)
-	}
-	if _, err := apache.Apache(good, "worker"); err == nil || !strings.Contains(err.Error(), `"worker"`) {
-		t.Errorf("another multi-processing module: %v", err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the directory of a bad site exists (%v)", err)

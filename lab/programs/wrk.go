@@ -42,11 +42,10 @@ func (l WrkLoad) Args() ([]string, error) {
 // those counted by Timeouts.
 type WrkResult struct {
 	Requests  uint64
-	Duration  time.Duration // in the precision of the output, 10 ms for durations below 1 minute
-	PerSecond float64       // requests
+	PerSecond float64 // requests
 
-	Mean, Stdev, Max   time.Duration // latency
-	P50, P75, P90, P99 time.Duration // percentiles of latency
+	Mean, Max     time.Duration // latency
+	P50, P90, P99 time.Duration // percentiles of latency
 
 	ConnectErrors, ReadErrors, WriteErrors uint64 // of sockets
 	Timeouts                               uint64 // responses later than 10 s
@@ -69,7 +68,7 @@ func ParseWrk(r io.Reader) (WrkResult, error) {
 	if err := lines.Err(); err != nil {
 		return WrkResult{}, fmt.Errorf("read the output of wrk: %w", err)
 	}
-	for _, kind := range []string{"Latency", "50%", "75%", "90%", "99%", "requests", "Requests/sec:"} {
+	for _, kind := range []string{"Latency", "50%", "90%", "99%", "requests", "Requests/sec:"} {
 		if !found[kind] {
 			return WrkResult{}, fmt.Errorf("read the output of wrk: %q is missing: wrk failed, or ran without --latency", kind)
 		}
@@ -82,11 +81,15 @@ func (w *WrkResult) parseLine(line string) (kind string, err error) {
 	fields := strings.Fields(line)
 	switch {
 	case len(fields) == 5 && fields[0] == "Latency":
-		return fields[0], parseLatencies(fields[1:4], &w.Mean, &w.Stdev, &w.Max)
+		if w.Mean, err = parseDuration(fields[1]); err == nil {
+			w.Max, err = parseDuration(fields[3])
+		}
+		return fields[0], err
 	case len(fields) == 2 && strings.HasSuffix(fields[0], "%"):
 		return fields[0], w.parsePercentile(fields[0], fields[1])
 	case len(fields) == 6 && fields[1] == "requests":
-		return fields[1], w.parseRequests(fields)
+		w.Requests, err = strconv.ParseUint(fields[0], 10, 64)
+		return fields[1], err
 	case len(fields) == 2 && fields[0] == "Requests/sec:":
 		w.PerSecond, err = strconv.ParseFloat(fields[1], 64)
 		if err == nil && (w.PerSecond < 0 || math.IsNaN(w.PerSecond) || math.IsInf(w.PerSecond, 0)) {
@@ -103,30 +106,14 @@ func (w *WrkResult) parseLine(line string) (kind string, err error) {
 }
 
 func (w *WrkResult) parsePercentile(percent, latency string) error {
-	values := map[string]*time.Duration{"50%": &w.P50, "75%": &w.P75, "90%": &w.P90, "99%": &w.P99}
+	values := map[string]*time.Duration{"50%": &w.P50, "75%": new(time.Duration), "90%": &w.P90, "99%": &w.P99}
 	value, ok := values[percent]
 	if !ok {
 		return errors.New("not a percentile that wrk prints")
 	}
-	return parseLatencies([]string{latency}, value)
-}
-
-// parseRequests reads "N requests in DURATION, SIZE read".
-func (w *WrkResult) parseRequests(fields []string) (err error) {
-	if w.Requests, err = strconv.ParseUint(fields[0], 10, 64); err != nil {
-		return err
-	}
-	w.Duration, err = parseDuration(strings.TrimSuffix(fields[3], ","))
+	var err error
+	*value, err = parseDuration(latency)
 	return err
-}
-
-func parseLatencies(texts []string, values ...*time.Duration) (err error) {
-	for i, text := range texts {
-		if *values[i], err = parseDuration(text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // parseDuration reads a duration with one unit: us, ms, s, m or h.

@@ -18,20 +18,20 @@ const ms, us = time.Millisecond, time.Microsecond
 func TestParseWrk(t *testing.T) {
 	for name, want := range map[string]WrkResult{
 		"microseconds.txt": {
-			Requests: 56220, Duration: 2100 * ms, PerSecond: 26756.25, Mean: 1130 * us, Stdev: 2530 * us, Max: 35990 * us,
-			P50: 221 * us, P75: 990 * us, P90: 3060 * us, P99: 12770 * us,
+			Requests: 56220, PerSecond: 26756.25, Mean: 1130 * us, Max: 35990 * us,
+			P50: 221 * us, P90: 3060 * us, P99: 12770 * us,
 		},
 		"milliseconds.txt": {
-			Requests: 312, Duration: 2 * time.Second, PerSecond: 155.79, Mean: 62770 * us, Stdev: 33580 * us, Max: 124950 * us,
-			P50: 58870 * us, P75: 89540 * us, P90: 109060 * us, P99: 124060 * us,
+			Requests: 312, PerSecond: 155.79, Mean: 62770 * us, Max: 124950 * us,
+			P50: 58870 * us, P90: 109060 * us, P99: 124060 * us,
 		},
 		"seconds.txt": {
-			Requests: 55, Duration: 10010 * ms, PerSecond: 5.49, Mean: 1660 * ms, Stdev: 471980 * us, Max: 2590 * ms,
-			P50: 1670 * ms, P75: 2040 * ms, P90: 2290 * ms, P99: 2590 * ms,
+			Requests: 55, PerSecond: 5.49, Mean: 1660 * ms, Max: 2590 * ms,
+			P50: 1670 * ms, P90: 2290 * ms, P99: 2590 * ms,
 		},
 		"errors.txt": {
-			Requests: 391, Duration: 25070 * ms, PerSecond: 15.60, Mean: 358410 * us, Stdev: 326900 * us, Max: 998700 * us,
-			P50: 311930 * us, P75: 666370 * us, P90: 847870 * us, P99: 985820 * us,
+			Requests: 391, PerSecond: 15.60, Mean: 358410 * us, Max: 998700 * us,
+			P50: 311930 * us, P90: 847870 * us, P99: 985820 * us,
 			ReadErrors: 80, Timeouts: 58, BadStatus: 91,
 		},
 	} {
@@ -57,7 +57,6 @@ func TestParseWrkErrors(t *testing.T) {
 	}
 	for _, test := range []struct{ old, replacement, says string }{
 		{"391 requests", "-391 requests", "-391"},
-		{"25.07s", "25.07x", "25.07x"},
 		{"Latency   358.41ms", "Latency  -358.41ms", "negative"},
 		{"75%  666.37ms", "76%  666.37ms", "percentile"},
 		{"Requests/sec:     15.60", "Requests/sec:     nan", "rate"},
@@ -94,7 +93,7 @@ func FuzzParseWrk(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if w.PerSecond < 0 || min(w.Duration, w.Mean, w.Stdev, w.Max, w.P50, w.P75, w.P90, w.P99) < 0 {
+		if w.PerSecond < 0 || min(w.Mean, w.Max, w.P50, w.P90, w.P99) < 0 {
 			t.Errorf("negative values: %+v", w)
 		}
 	})

@@ -36,7 +36,7 @@ import (
 // OCI image layouts. It reads the executables of the given images from dir, where they are at
 // [images.Path], and logs each request to out.
 func New(list []images.Image, dir string, layouts []string, out io.Writer) (http.Handler, error) {
-	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	store := registry.New(registry.Logger(log.New(out, "", log.LstdFlags)))
 	executables := map[string][]byte{} // by program
 	for _, image := range list {
 		if executables[image.Program] == nil {
@@ -59,15 +59,12 @@ func New(list []images.Image, dir string, layouts []string, out io.Writer) (http
 			return nil, fmt.Errorf("OCI image layout %s: %w", dir, err)
 		}
 	}
-	requests := log.New(out, "", log.LstdFlags)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			http.Error(w, "this registry is read-only", http.StatusMethodNotAllowed)
 			return
 		}
-		recorder := &statusRecorder{ResponseWriter: w, status: http.StatusOK}
-		store.ServeHTTP(recorder, r)
-		requests.Printf("%d %s %s", recorder.status, r.Method, r.URL)
+		store.ServeHTTP(w, r)
 	}), nil
 }
 
@@ -134,16 +131,4 @@ func (h handlerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	answer := recorder.Result()
 	answer.Request = request
 	return answer, nil
-}
-
-// statusRecorder records the status of a response.
-type statusRecorder struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader records and sends the status.
-func (s *statusRecorder) WriteHeader(status int) {
-	s.status = status
-	s.ResponseWriter.WriteHeader(status)
 }

@@ -20,6 +20,9 @@ const (
 	maxReadyInterval = 2 * time.Second
 )
 
+// settle is how long a child without a Ready function must run to count as ready.
+const settle = time.Second
+
 // maxDoublings limits the pause before a restart.
 const maxDoublings = 4
 
@@ -154,7 +157,7 @@ func (c *Child) runOnce() (served bool, err error) {
 // probe closes ready when the child serves.
 func (c *Child) probe(ctx context.Context, ready chan<- struct{}) {
 	if c.spec.Ready == nil {
-		if sleep.For(ctx, c.supervisor.options.Settle) {
+		if sleep.For(ctx, settle) {
 			close(ready)
 		}
 		return

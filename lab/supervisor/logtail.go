@@ -15,15 +15,15 @@ import (
 
 // Limits of the part of a log that an error quotes.
 const (
-	tailBytes = 64 << 10
-	tailLines = 15
-	lineBytes = 500
+	maxTailBytes = 64 << 10
+	maxTailLines = 15
+	maxLineBytes = 500
 )
 
 // logTail formats the last lines of a log as the end of an error message. If the log cannot be
 // read, it returns only its path and the reason.
 func logTail(path string) string {
-	text, err := readTail(path, tailBytes)
+	text, err := readTail(path, maxTailBytes)
 	if err != nil {
 		return fmt.Sprintf("; its log %s: %v", path, err)
 	}
@@ -33,12 +33,12 @@ func logTail(path string) string {
 			dir, left>>20, path)
 	}
 	lines := withoutStacks(strings.Split(strings.TrimRight(text, "\n"), "\n"))
-	if len(lines) > tailLines {
-		lines = lines[len(lines)-tailLines:]
+	if len(lines) > maxTailLines {
+		lines = lines[len(lines)-maxTailLines:]
 	}
 	for i, line := range lines {
-		if len(line) > lineBytes {
-			lines[i] = strings.ToValidUTF8(line[:lineBytes], "") + " ..."
+		if len(line) > maxLineBytes {
+			lines[i] = strings.ToValidUTF8(line[:maxLineBytes], "") + " ..."
 		}
 	}
 	return fmt.Sprintf(": %s; the end of its log %s:\n    %s", cause(lines), path, strings.Join(lines, "\n    "))

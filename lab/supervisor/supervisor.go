@@ -39,7 +39,7 @@ type Spec struct {
 	Log  string   // standard output and error are appended to this file
 
 	// Ready returns nil when the child serves. It is called repeatedly until then. If Ready is
-	// nil, a child counts as ready after it has run for Options.Settle.
+	// nil, a child counts as ready after it has run for 1 s.
 	Ready func(ctx context.Context) error
 }
 
@@ -78,8 +78,6 @@ type Options struct {
 	// Pause is the pause before the first restart. It doubles with every further failure, up to 16
 	// times its value. Default 200 ms.
 	Pause time.Duration
-	// Settle is how long a child without a Ready function must run to count as ready. Default 1 s.
-	Settle time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -94,9 +92,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Pause == 0 {
 		o.Pause = 200 * time.Millisecond
-	}
-	if o.Settle == 0 {
-		o.Settle = time.Second
 	}
 	return o
 }

@@ -76,12 +76,21 @@ func CheckImports(m *Module) []string {
 				problems = append(problems, fmt.Sprintf("%s: imports %s: %s may import %s", f.Path, dir, room, sees(allowed)))
 			case isTestPackage(dir) && !f.IsTest():
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which is for tests", f.Path, dir))
+			case isController(dir) && strings.HasPrefix(f.Dir(), controllers) && dir != f.Dir():
+				problems = append(problems, fmt.Sprintf("%s: imports %s, which is another controller: they meet in agent/control", f.Path, dir))
 			case room == "cmd" && to == "cmd" && command(dir) != command(f.Dir()) && command(dir) != shared:
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which belongs to another command", f.Path, dir))
 			}
 		}
 	}
 	return problems
+}
+
+// controllers is where the controllers of the agent are, beside the values that they decide from.
+const controllers = "agent/control/"
+
+func isController(dir string) bool {
+	return strings.HasPrefix(dir, controllers) && !isTestPackage(dir) && dir != controllers+"groups" && dir != controllers+"pods"
 }
 
 func sees(allowed []string) string {

@@ -1,66 +1,29 @@
 package cpus
 
 import (
-	"path"
 	"slices"
-	"strings"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/placement"
 )
 
-// CoreSetsInForce reads the core sets that an earlier agent set from the cgroups of static-burst
-// containers. A cgroup with all CPUs was never given a core set.
-func CoreSetsInForce(s *node.State) nodeplan.CoreSets {
-	sets := map[nodeplan.Ref]cpuset.Set{}
-	online := s.Machine.Online()
-	pods := s.Pods.All()
-	for i := range pods {
-		plan := &pods[i].Plan
-		for _, claim := range plan.Claim.Containers {
-			ref := nodeplan.Ref{Pod: plan.ID, Container: claim.Name}
-			present, ok := s.View.Settings[s.Groups.Containers[ref]]
-			if ok && claim.Policy == placement.StaticBurst && !present.CPUs.IsEmpty() && present.CPUs != online {
-				sets[ref] = present.CPUs
-			}
-		}
-	}
-	return nodeplan.CoreSets{Sets: sets}
-}
-
-// assignmentsNow returns the present cpusets of the containers in to.
-func (c *Controller) assignmentsNow(to []nodeplan.Assignment, s *node.State) []nodeplan.Assignment {
-	var from []nodeplan.Assignment
-	for _, a := range to {
-		path := s.Groups.Containers[a.Ref]
-		own, planned := c.exclusive[path]
-		if !planned && a.Exclusive { // set by an earlier agent
-			own = a.CPUs
-		}
-		held := s.Held(path) // not exclusive if the cgroup holds more than its own CPUs
-		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own)})
-	}
-	return from
-}
-
-// assignmentsWanted returns the planned cpusets of cgroups that exist. Unknown containers get the
-// shared CPUs.
-func assignmentsWanted(s *node.State) []nodeplan.Assignment {
-	to := slices.DeleteFunc(s.Plan.Assignments(), func(a nodeplan.Assignment) bool { return !s.View.Exists(s.Groups.Containers[a.Ref]) })
-	if !s.Binds {
+// assignments returns the planned cpusets of cgroups that exist. Unknown containers get the shared
+// CPUs.
+func assignments(r *groups.Round) []nodeplan.Assignment {
+	to := slices.DeleteFunc(r.Plan.Assignments(), func(a nodeplan.Assignment) bool { return !r.Exists(r.Container[a.Ref]) })
+	if !r.Binds {
 		return to
 	}
-	for _, ref := range s.Groups.Unknown {
-		if s.View.Exists(s.Groups.Containers[ref]) && !s.Plan.Shared.IsEmpty() {
-			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: s.Plan.Shared})
+	for _, ref := range r.Unknown {
+		if r.Exists(r.Container[ref]) && !r.Plan.Shared.IsEmpty() {
+			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: r.Plan.Shared})
 		}
 	}
-	pods := plannedByPod(s)
-	for _, ref := range s.Groups.Others {
-		if a := otherAssignment(ref, s.Plan.Shared, pods[ref.Pod], isMonitor(s.Groups.Containers[ref])); s.View.Exists(s.Groups.Containers[ref]) && !a.CPUs.IsEmpty() {
+	pods := plannedByPod(r)
+	for _, ref := range r.Others {
+		if a := otherAssignment(r, ref, pods[ref.Pod]); r.Exists(r.Container[ref]) && !a.CPUs.IsEmpty() {
 			to = append(to, a)
 		}
 	}
@@ -75,14 +38,14 @@ type plannedCPUs struct {
 
 // plannedByPod returns the planned CPUs by pod, if any pod has a cgroup whose name is not a
 // container's.
-func plannedByPod(s *node.State) map[ledger.PodID]plannedCPUs {
-	if len(s.Groups.Others) == 0 {
+func plannedByPod(r *groups.Round) map[ledger.PodID]plannedCPUs {
+	if len(r.Others) == 0 {
 		return nil
 	}
 	pods := map[ledger.PodID]plannedCPUs{}
-	for _, a := range s.Plan.Assignments() {
+	for _, a := range r.Plan.Assignments() {
 		in := pods[a.Ref.Pod]
-		runsHere := !s.View.Exists(s.Groups.Containers[a.Ref])
+		runsHere := !r.Exists(r.Container[a.Ref])
 		if runsHere {
 			in.all = in.all.Union(a.CPUs)
 		}
@@ -102,17 +65,52 @@ func plannedByPod(s *node.State) map[ledger.PodID]plannedCPUs {
 // gets their CPUs. Without such containers it is a helper, and gets the shared CPUs. In a pod with
 // exclusive CPUs it gets only these, because the pod's quota is removed and nothing else bounds it.
 // CRI-O's monitor is an exception.
-func otherAssignment(other nodeplan.Ref, shared cpuset.Set, in plannedCPUs, monitor bool) nodeplan.Assignment {
+func otherAssignment(r *groups.Round, other nodeplan.Ref, in plannedCPUs) nodeplan.Assignment {
 	switch {
 	case !in.exclusive.IsEmpty():
 		return nodeplan.Assignment{Ref: other, CPUs: in.exclusive, Exclusive: true}
-	case !in.own.IsEmpty() && !monitor:
+	case !in.own.IsEmpty() && !groups.IsMonitor(r.Container[other]):
 		return nodeplan.Assignment{Ref: other, CPUs: in.own, Exclusive: true}
 	case !in.all.IsEmpty():
 		return nodeplan.Assignment{Ref: other, CPUs: in.all}
 	}
-	return nodeplan.Assignment{Ref: other, CPUs: shared}
+	return nodeplan.Assignment{Ref: other, CPUs: r.Plan.Shared}
 }
 
-// isMonitor reports whether a cgroup is that of CRI-O's monitor.
-func isMonitor(group string) bool { return strings.Contains(path.Base(group), "conmon") }
+// assignmentsNow returns the present cpusets of the containers in to.
+func (c *Controller) assignmentsNow(r *groups.Round, to []nodeplan.Assignment) []nodeplan.Assignment {
+	var from []nodeplan.Assignment
+	for _, a := range to {
+		path := r.Container[a.Ref]
+		own, planned := c.exclusive[path]
+		if !planned && a.Exclusive { // set by an earlier agent
+			own = a.CPUs
+		}
+		held := r.Held(path) // not exclusive if the cgroup holds more than its own CPUs
+		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own)})
+	}
+	return from
+}
+
+// podCPUs returns the planned cpusets of the pods' cgroups that exist, by path. Unknown pods get
+// the shared CPUs. If the agent does not bind CPUs, every pod gets all of them.
+func podCPUs(r *groups.Round) map[string]cpuset.Set {
+	planned := make(map[ledger.PodID]cpuset.Set, len(r.Plan.Pods))
+	for i := range r.Plan.Pods {
+		planned[r.Plan.Pods[i].ID] = r.Plan.Pods[i].CPUs
+	}
+	all := make(map[string]cpuset.Set, len(r.Pod))
+	for id, path := range r.Pod {
+		cpus, ok := planned[id]
+		switch {
+		case !r.Binds:
+			cpus = r.Online
+		case !ok:
+			cpus = r.Plan.Shared
+		}
+		if r.Exists(path) && !cpus.IsEmpty() {
+			all[path] = cpus
+		}
+	}
+	return all
+}

@@ -1,10 +1,33 @@
-// Package cpus decides which cgroups get which CPUs, in which order they change hands, and which
-// cgroups are cpuset partitions.
+// Package cpus decides which CPUs the cgroups of pods and containers get, in which order these
+// change hands, and which containers are cpuset partitions.
 //
-//	writes := c.Decide(state)
-//	c.Applied(now, failed)
+//	previous := c.CoreSets(round)  // for the plan
+//	changes := c.Decide(planned)
+//	c.Applied(now, unpartitioned)
 //
-// Its state is which CPUs are exclusive in force, and which partitions the kernel has refused.
+// # Order
+//
+// Partitions that change are ended. Tiers and pods are widened, then containers move in the order
+// of [nodeplan.Steps], then pods are narrowed, then bandwidth is written, then partitions are made.
+// A container that could not be moved keeps its CPUs, and so does its pod. Those CPUs are not given
+// to another container in the same round if either side needs them exclusively.
+//
+// A pod's cgroup has the shared CPUs and the CPUs of its containers, and no others. Groups that the
+// runtime creates in it without asking (sandboxes always, containers if the agent does not answer
+// in time) inherit the CPUs of the pod's cgroup.
+//
+// # Partitions
+//
+// With --partition the cgroups of containers with exclusive CPUs are cpuset partitions, and the
+// groups above have these CPUs as exclusive ones. Partitions that change are ended before anything
+// else, and made after everything else. A container whose partition is not valid is a member again
+// in the same round, and is tried again after a growing pause. Without that option, partitions that
+// are found are ended.
+//
+// # Core sets after a restart
+//
+// A core set is the CPUs that a static-burst container uses; see package nodeplan. The core sets in
+// force are read from the containers' cgroups. No file stores them.
 package cpus
 
 import (
@@ -12,52 +35,27 @@ import (
 	"path"
 	"slices"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Controller decides about CPUs. Its methods must not be called concurrently.
-type Controller struct {
-	// partition is the kind of partition that containers with exclusive CPUs become, or "".
-	partition cgroup.Partition
-	// exclusive are the CPUs that the last plan gave each container's cgroup exclusively; the empty
-	// set for containers on shared CPUs. The cgroup holds other CPUs if it could not be moved.
-	exclusive map[string]cpuset.Set
-	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
-	unpartitioned map[string]unpartitioned
-}
-
-// New returns a controller. Containers with exclusive CPUs become partitions of the given kind, or
-// none with "" and cgroup.PartitionMember.
-func New(partition cgroup.Partition) *Controller {
-	if partition == cgroup.PartitionMember {
-		partition = ""
-	}
-	return &Controller{partition: partition, exclusive: map[string]cpuset.Set{}}
-}
-
-// Writes are changes of CPUs. They must be carried out in the order of the fields; quotas change
-// between Narrow and Partitions. The keys are paths.
-type Writes struct {
+// Changes are the writes of CPUs, in the order of the fields. The keys are paths.
+type Changes struct {
 	Release    map[string]cgroup.Wanted // partitions that end
 	Widen      map[string]cgroup.Wanted
 	Moves      []Move
 	Narrow     map[string]Narrow
 	Partitions map[string]cgroup.Wanted
-	// PartitionedCPUs is cpuset.cpus.exclusive with all partitions.
-	PartitionedCPUs map[string]cpuset.Set
+	// Exclusive is cpuset.cpus.exclusive with all partitions.
+	Exclusive map[string]cpuset.Set
 	// Held are the CPUs of the containers' cgroups before the writes.
 	Held map[string]Holding
 	// Recheck are the paths of the containers that did not run on all of their CPUs before the writes.
 	Recheck []string
-}
-
-func newWrites() Writes {
-	return Writes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Partitions: map[string]cgroup.Wanted{},
-		Held: map[string]Holding{}}
 }
 
 // Move changes the CPUs of a container's cgroup.
@@ -83,118 +81,123 @@ type Holding struct {
 	Exclusive bool
 }
 
-// Decide returns the changes that follow from a plan.
-func (c *Controller) Decide(s *node.State) Writes {
-	w := newWrites()
-	p := c.planPartitions(s)
-	p.release(s, &w)
-	w.widen(s)
-	c.move(&w, s)
-	w.narrow(s)
-	p.make(s, &w)
-	for _, l := range unavailable(s) {
-		w.Recheck = append(w.Recheck, l.Path)
-	}
-	return w
+// Writes reports whether the CPUs of a cgroup are written.
+func (c *Changes) Writes(path string) bool {
+	_, narrows := c.Narrow[path]
+	return narrows || c.Widen[path].CPUs != nil || slices.ContainsFunc(c.Moves, func(m Move) bool { return m.Path == path })
 }
 
-// Restore returns the changes that restore the settings of the kubelet with the CPU manager policy
-// none: all CPUs for every cgroup, including those of unknown containers. s.Plan is the kubelet's.
-func (c *Controller) Restore(s *node.State) Writes {
-	w := newWrites()
-	p := c.planPartitions(s) // none: the kubelet gives no container CPUs of its own
-	p.release(s, &w)
-	w.widen(s)
-	if s.Binds {
-		w.unbind(s)
-	}
-	c.exclusive = map[string]cpuset.Set{}
-	return w
+// Controller is the state between rounds.
+type Controller struct {
+	partition cgroup.Partition // of containers with exclusive CPUs, "" for none
+	// coreSets are those of the last plan.
+	coreSets nodeplan.CoreSets
+	// exclusive are the CPUs that the last plan gave each container's cgroup exclusively; the empty
+	// set for containers on shared CPUs. The cgroup holds other CPUs if it could not be moved.
+	exclusive map[string]cpuset.Set
+	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
+	unpartitioned map[string]Unpartitioned
 }
 
-// Exclusive returns the CPUs that the last decision gave each container's cgroup exclusively, by
-// path; the empty set for containers on shared CPUs.
+// New returns a controller without any state. partition is what containers with exclusive CPUs
+// become, "" for no partitions.
+func New(partition cgroup.Partition) *Controller {
+	return &Controller{partition: partition, exclusive: map[string]cpuset.Set{}}
+}
+
+// Exclusive returns the CPUs that the last plan gave to each container's cgroup exclusively.
 func (c *Controller) Exclusive() map[string]cpuset.Set { return c.exclusive }
 
-// ForNew returns the CPUs with which a container is to be created, or the empty set for those of its
-// pod's cgroup. planned are its planned settings, nil of an unknown pod. own is false if the
-// container gets shared CPUs until its own are free.
-func (c *Controller) ForNew(s *node.State, pod ledger.PodID, planned *nodeplan.ContainerSettings) (cpus cpuset.Set, own bool) {
-	switch {
-	case planned != nil:
-		cpus = c.free(s, pod, planned.CPUs, planned.Home == nodeplan.HomeExclusive)
-		if !cpus.IsEmpty() || planned.CPUs.IsEmpty() {
-			return cpus, true
-		}
-	case !s.Binds:
-		return cpuset.Set{}, false
+// CoreSets returns the core sets in force. At the start they are read from the cgroups of
+// static-burst containers. A cgroup with all CPUs was never given a core set.
+func (c *Controller) CoreSets(r *groups.Round) nodeplan.CoreSets {
+	if !r.First {
+		return c.coreSets
 	}
-	return c.free(s, pod, s.Plan.Shared, false), false
-}
-
-// widen gives tiers and pods every CPU that their containers will get.
-func (w *Writes) widen(s *node.State) {
-	if len(s.Plan.Tiers) > 0 && !s.Plan.Tiers[0].CPUs.IsEmpty() {
-		for _, path := range s.View.Tiers {
-			if s.View.Exists(path) && !s.Plan.Tiers[0].CPUs.IsSubsetOf(s.Held(path)) {
-				w.Widen[path] = cgroup.Wanted{CPUs: &s.Plan.Tiers[0].CPUs}
+	sets := map[nodeplan.Ref]cpuset.Set{}
+	for i := range r.Pods {
+		plan := &r.Pods[i].Plan
+		for _, claim := range plan.Claim.Containers {
+			ref := nodeplan.Ref{Pod: plan.ID, Container: claim.Name}
+			present, ok := r.Settings[r.Container[ref]]
+			if ok && claim.Policy == placement.StaticBurst && !present.CPUs.IsEmpty() && present.CPUs != r.Online {
+				sets[ref] = present.CPUs
 			}
 		}
 	}
-	for path, cpus := range podCPUs(s) {
-		if held := s.Held(path); !cpus.IsSubsetOf(held) {
-			cpus := held.Union(cpus)
-			w.Widen[path] = cgroup.Wanted{CPUs: &cpus}
-		}
-	}
+	return nodeplan.CoreSets{Sets: sets}
 }
 
-// podCPUs returns the planned cpusets of the pods' cgroups that exist, by path. Unknown pods get
-// the shared CPUs. If the agent does not bind CPUs, every pod gets all of them.
-func podCPUs(s *node.State) map[string]cpuset.Set {
-	planned := make(map[ledger.PodID]cpuset.Set, len(s.Plan.Pods))
-	for i := range s.Plan.Pods {
-		planned[s.Plan.Pods[i].ID] = s.Plan.Pods[i].CPUs
+// Decide returns the changes that the plan requires.
+func (c *Controller) Decide(r *groups.Round) Changes {
+	c.coreSets = r.Plan.CoreSets
+	a := Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Partitions: map[string]cgroup.Wanted{}}
+	p := c.planPartitions(r)
+	p.release(r, &a)
+	widen(r, &a)
+	c.move(r, &a)
+	narrow(r, &a)
+	p.make(r, &a)
+	for _, l := range Unavailable(r) {
+		a.Recheck = append(a.Recheck, l.Path)
 	}
-	all := make(map[string]cpuset.Set, len(s.Groups.Pods))
-	for id, path := range s.Groups.Pods {
-		cpus, ok := planned[id]
-		switch {
-		case !s.Binds:
-			cpus = s.Machine.Online()
-		case !ok:
-			cpus = s.Plan.Shared
-		}
-		if s.View.Exists(path) && !cpus.IsEmpty() {
-			all[path] = cpus
+	return a
+}
+
+// Restore returns the changes that give all CPUs to every cgroup, including those of unknown
+// containers.
+func (c *Controller) Restore(r *groups.Round) Changes {
+	a := Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
+	p := c.planPartitions(r) // none: the kubelet gives no container CPUs of its own
+	p.release(r, &a)
+	widen(r, &a)
+	if r.Binds {
+		unbind(r, &a)
+	}
+	c.exclusive = map[string]cpuset.Set{}
+	return a
+}
+
+// widen gives tiers and pods every CPU that their containers will get.
+func widen(r *groups.Round, a *Changes) {
+	if tiers := r.Plan.Tiers; len(tiers) > 0 && !tiers[0].CPUs.IsEmpty() {
+		for _, path := range r.Tiers {
+			if r.Exists(path) && !tiers[0].CPUs.IsSubsetOf(r.Held(path)) {
+				a.Widen[path] = cgroup.Wanted{CPUs: &tiers[0].CPUs}
+			}
 		}
 	}
-	return all
+	for path, cpus := range podCPUs(r) {
+		if held := r.Held(path); !cpus.IsSubsetOf(held) {
+			cpus := held.Union(cpus)
+			a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
+		}
+	}
 }
 
 // narrow removes the other CPUs from the pods' cgroups. A container that the runtime creates
 // without asking then gets the CPUs of its pod, and no CPU of another pod.
-func (w *Writes) narrow(s *node.State) {
-	w.Narrow = map[string]Narrow{}
-	for path, cpus := range podCPUs(s) {
-		if !s.Held(path).IsSubsetOf(cpus) {
-			w.Narrow[path] = Narrow{cpus, map[string]cpuset.Set{}}
+func narrow(r *groups.Round, a *Changes) {
+	a.Narrow = map[string]Narrow{}
+	for path, cpus := range podCPUs(r) {
+		if !r.Held(path).IsSubsetOf(cpus) {
+			a.Narrow[path] = Narrow{cpus, map[string]cpuset.Set{}}
 		}
 	}
-	for child, present := range s.View.Settings {
-		if n, ok := w.Narrow[path.Dir(child)]; ok && !present.CPUs.IsEmpty() {
-			n.Children[child] = present.CPUs
+	for child, s := range r.Settings {
+		if n, ok := a.Narrow[path.Dir(child)]; ok && !s.CPUs.IsEmpty() {
+			n.Children[child] = s.CPUs
 		}
 	}
 }
 
 // move orders the changes of the containers' cpusets.
-func (c *Controller) move(w *Writes, s *node.State) {
-	to := assignmentsWanted(s)
-	from := c.assignmentsNow(to, s)
-	w.Held = make(map[string]Holding, len(from))
+func (c *Controller) move(r *groups.Round, a *Changes) {
+	to := assignments(r)
+	from := c.assignmentsNow(r, to)
+	a.Held = make(map[string]Holding, len(from))
 	for _, f := range from {
-		w.Held[s.Groups.Containers[f.Ref]] = Holding{f.Ref.Pod, f.CPUs, f.Exclusive}
+		a.Held[r.Container[f.Ref]] = Holding{f.Ref.Pod, f.CPUs, f.Exclusive}
 	}
 	c.exclusive = make(map[string]cpuset.Set, len(to))
 	for _, t := range to {
@@ -202,51 +205,75 @@ func (c *Controller) move(w *Writes, s *node.State) {
 		if t.Exclusive {
 			own = t.CPUs
 		}
-		c.exclusive[s.Groups.Containers[t.Ref]] = own
+		c.exclusive[r.Container[t.Ref]] = own
 	}
 	for _, step := range nodeplan.Steps(from, to) {
-		path := s.Groups.Containers[step.Ref]
-		w.Moves = append(w.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
+		path := r.Container[step.Ref]
+		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
 	}
 }
 
 // unbind gives every container all CPUs. On version 2 that is an empty cpuset, which the kubelet
 // leaves empty, too.
-func (w *Writes) unbind(s *node.State) {
-	online := s.Machine.Online()
-	if s.View.Layout.CPUSet == cgroup.V2 {
-		for _, path := range slices.AppendSeq(slices.Collect(maps.Values(s.Groups.Containers)), maps.Values(s.Groups.Pods)) {
-			if !s.View.Settings[path].CPUs.IsEmpty() {
-				w.Widen[path] = cgroup.Wanted{CPUs: &cpuset.Set{}}
+func unbind(r *groups.Round, a *Changes) {
+	if r.Layout.CPUSet == cgroup.V2 {
+		for _, path := range slices.AppendSeq(slices.Collect(maps.Values(r.Container)), maps.Values(r.Pod)) {
+			if !r.Settings[path].CPUs.IsEmpty() {
+				a.Widen[path] = cgroup.Wanted{CPUs: &cpuset.Set{}}
 			}
 		}
 		return
 	}
-	for _, path := range slices.Sorted(maps.Values(s.Groups.Containers)) {
-		if s.View.Exists(path) && s.Held(path) != online {
-			w.Moves = append(w.Moves, Move{Path: path, CPUs: online})
+	for _, path := range slices.Sorted(maps.Values(r.Container)) {
+		if r.Exists(path) && r.Held(path) != r.Online {
+			a.Moves = append(a.Moves, Move{Path: path, CPUs: r.Online})
 		}
 	}
+}
+
+// Create returns the CPUs with which a container is to be created, and whether they are the planned
+// ones. An unknown container, and one whose own CPUs are not free yet, gets the shared CPUs.
+func (c *Controller) Create(r *groups.Round, pod ledger.PodID, container *nodeplan.ContainerSettings) (cpus cpuset.Set, planned bool) {
+	if container != nil {
+		cpus = c.free(r, pod, container.CPUs, container.Home == nodeplan.HomeExclusive)
+		if !cpus.IsEmpty() || container.CPUs.IsEmpty() {
+			return cpus, true
+		}
+	} else if !r.Binds {
+		return cpuset.Set{}, false
+	}
+	return c.free(r, pod, r.Plan.Shared, false), false
 }
 
 // free returns cpus without those that a container of another pod still holds, if that container or
 // the new one (exclusive) is to have its CPUs exclusively. It returns the empty set if the pod's
 // cgroup does not have all of cpus: the runtime then gives the container the CPUs of the pod.
-func (c *Controller) free(s *node.State, pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
+func (c *Controller) free(r *groups.Round, pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
 	var podGroup string
-	for _, p := range s.View.Pods {
+	for _, p := range r.View.Pods {
 		if ledger.PodID(p.UID) == pod {
 			podGroup = p.Path
 			continue
 		}
 		for _, container := range p.Containers {
-			if s.View.Exists(container.Path) && (exclusive || !c.exclusive[container.Path].IsEmpty()) {
-				cpus = cpus.Difference(s.Held(container.Path))
+			if r.Exists(container.Path) && (exclusive || !c.exclusive[container.Path].IsEmpty()) {
+				cpus = cpus.Difference(r.Held(container.Path))
 			}
 		}
 	}
-	if s.View.Exists(podGroup) && !cpus.IsSubsetOf(s.Held(podGroup)) {
+	if r.Exists(podGroup) && !cpus.IsSubsetOf(r.Held(podGroup)) {
 		return cpuset.Set{}
 	}
 	return cpus
+}
+
+// Unavailable returns the containers that do not run on all of their CPUs.
+func Unavailable(r *groups.Round) (all []*groups.Planned) {
+	for i := range r.Planned {
+		l := &r.Planned[i]
+		if s := r.Settings[l.Path]; r.Binds && !l.IsPod() && !s.CPUs.IsEmpty() && !s.Effective.IsEmpty() && s.Effective != s.CPUs {
+			all = append(all, l)
+		}
+	}
+	return all
 }

@@ -1,36 +1,45 @@
 package cpus
 
 import (
-	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// NotPartitioned is the reason of the note that a container could not become a partition.
-const NotPartitioned = "NotPartitioned"
-
-// A container that could not become a partition is tried again after firstPartitionPause, then
-// after twice that time, and so on up to lastPartitionPause: each attempt makes the kernel rebuild
-// its scheduling domains.
+// A container that could not become a partition is tried again after firstPause, then after twice
+// that time, and so on up to lastPause: each attempt makes the kernel rebuild its scheduling
+// domains.
 const (
-	firstPartitionPause = 30 * time.Second
-	lastPartitionPause  = 10 * time.Minute
+	firstPause = 30 * time.Second
+	lastPause  = 10 * time.Minute
 )
 
-// unpartitioned is a container that could not become a partition.
-type unpartitioned struct {
-	ref   nodeplan.Ref
-	cpus  cpuset.Set
-	err   error
+// Unpartitioned is a container that is not the partition that it is to be.
+type Unpartitioned struct {
+	Ref   nodeplan.Ref
+	CPUs  cpuset.Set
+	Err   error     // of the last attempt, nil before it
 	again time.Time // when to try again
 	pause time.Duration
+}
+
+// Unpartitioned returns the planned partitions that do not exist, by the container's path.
+func (c *Controller) Unpartitioned() map[string]Unpartitioned { return c.unpartitioned }
+
+// Obstacle returns a group above the pods that is a partition itself, or "". The kernel then
+// accepts no partition below, and what the groups above have is left alone.
+func Obstacle(g *groups.Groups) string {
+	for _, group := range g.AbovePods() {
+		if g.Settings[group].Partition.Is() {
+			return group
+		}
+	}
+	return ""
 }
 
 // partitions are the planned cpuset partitions.
@@ -39,39 +48,32 @@ type partitions struct {
 	roots map[string]cpuset.Set // containers, by path
 	// exclusive is cpuset.cpus.exclusive of these and of all groups above.
 	exclusive map[string]cpuset.Set
-	// obstacle is a group above the pods that is a partition itself, or "". The kernel then accepts
-	// no partition below, and what the groups above have is left alone.
-	obstacle string
+	obstacle  string
 }
 
 // planPartitions returns the partitions of a plan: every container with exclusive CPUs, if that is
 // configured.
-func (c *Controller) planPartitions(s *node.State) partitions {
-	p := partitions{kind: c.partition, roots: map[string]cpuset.Set{}, exclusive: map[string]cpuset.Set{}}
-	for _, group := range s.View.AbovePods() {
-		if s.View.Settings[group].Partition.Is() {
-			p.obstacle = group
-		}
-	}
+func (c *Controller) planPartitions(r *groups.Round) partitions {
+	p := partitions{kind: c.partition, roots: map[string]cpuset.Set{}, exclusive: map[string]cpuset.Set{}, obstacle: Obstacle(r.Groups)}
 	failed := c.unpartitioned
-	c.unpartitioned = map[string]unpartitioned{}
+	c.unpartitioned = map[string]Unpartitioned{}
 	if c.partition == "" || p.obstacle != "" {
 		return p
 	}
-	for i := range s.Plan.Pods {
-		for j := range s.Plan.Pods[i].Containers {
-			container := &s.Plan.Pods[i].Containers[j]
-			ref := nodeplan.Ref{Pod: s.Plan.Pods[i].ID, Container: container.Name}
-			group := s.Groups.Containers[ref]
-			if !container.Sole || !s.View.Exists(group) {
+	for i := range r.Plan.Pods {
+		for j := range r.Plan.Pods[i].Containers {
+			container := &r.Plan.Pods[i].Containers[j]
+			ref := nodeplan.Ref{Pod: r.Plan.Pods[i].ID, Container: container.Name}
+			group := r.Container[ref]
+			if !container.Sole || !r.Exists(group) {
 				continue
 			}
 			f, ok := failed[group]
-			if !ok || f.cpus != container.CPUs {
-				f = unpartitioned{ref: ref, cpus: container.CPUs}
+			if !ok || f.CPUs != container.CPUs {
+				f = Unpartitioned{Ref: ref, CPUs: container.CPUs}
 			}
 			c.unpartitioned[group] = f // until it is one
-			if !s.Now.Before(f.again) {
+			if !r.Now.Before(f.again) {
 				p.add(group, container.CPUs)
 			}
 		}
@@ -87,78 +89,56 @@ func (p *partitions) add(group string, cpus cpuset.Set) {
 }
 
 // release ends the partitions that do not stay as they are, before their CPUs change hands.
-func (p *partitions) release(s *node.State, w *Writes) {
-	above := s.View.AbovePods()
-	for group, present := range s.View.Settings {
+func (p *partitions) release(r *groups.Round, a *Changes) {
+	above := r.AbovePods()
+	for group, s := range r.Settings {
 		if p.obstacle != "" && slices.Contains(above, group) {
 			continue
 		}
-		var wanted cgroup.Wanted
-		exclusive := present.Exclusive.Intersection(p.exclusive[group])
-		if present.Partition.Is() && !p.has(group, present) {
-			wanted.Partition, exclusive = new(cgroup.PartitionMember), cpuset.Set{}
+		var w cgroup.Wanted
+		exclusive := s.Exclusive.Intersection(p.exclusive[group])
+		if s.Partition.Is() && !p.has(group, s) {
+			w.Partition, exclusive = new(cgroup.PartitionMember), cpuset.Set{}
 		}
-		if exclusive != present.Exclusive {
-			wanted.Exclusive = &exclusive
+		if exclusive != s.Exclusive {
+			w.Exclusive = &exclusive
 		}
-		if wanted != (cgroup.Wanted{}) {
-			w.Release[group] = wanted
+		if w != (cgroup.Wanted{}) {
+			a.Release[group] = w
 		}
 	}
 }
 
 // has reports whether a group is the partition that it is to be.
-func (p *partitions) has(group string, present cgroup.Settings) bool {
+func (p *partitions) has(group string, s cgroup.Settings) bool {
 	cpus, ok := p.roots[group]
-	return ok && present.Partition == cgroup.PartitionState{Kind: p.kind} && present.CPUs == cpus && present.Exclusive == cpus
+	return ok && s.Partition == cgroup.PartitionState{Kind: p.kind} && s.CPUs == cpus && s.Exclusive == cpus
 }
 
 // make makes partitions, after their CPUs have changed hands.
-func (p *partitions) make(s *node.State, w *Writes) {
-	w.PartitionedCPUs = p.exclusive
+func (p *partitions) make(r *groups.Round, a *Changes) {
+	a.Exclusive = p.exclusive
 	for group, cpus := range p.exclusive {
-		if present, ok := s.View.Settings[group]; ok && !cpus.IsSubsetOf(present.Exclusive) {
-			w.Partitions[group] = cgroup.Wanted{Exclusive: &cpus}
+		if s, ok := r.Settings[group]; ok && !cpus.IsSubsetOf(s.Exclusive) {
+			a.Partitions[group] = cgroup.Wanted{Exclusive: &cpus}
 		}
 	}
 	for group, cpus := range p.roots {
-		if !p.has(group, s.View.Settings[group]) {
-			w.Partitions[group] = cgroup.Wanted{Exclusive: &cpus, Partition: &p.kind}
+		if s := r.Settings[group]; !p.has(group, s) {
+			a.Partitions[group] = cgroup.Wanted{Exclusive: &cpus, Partition: &p.kind}
 		}
 	}
 }
 
 // Applied records which containers could not become partitions, by path.
-func (c *Controller) Applied(now time.Time, refused map[string]error) {
+func (c *Controller) Applied(now time.Time, failed map[string]error) {
 	for group, f := range c.unpartitioned {
-		if err := refused[group]; err != nil {
-			f.err, f.pause = err, min(max(2*f.pause, firstPartitionPause), lastPartitionPause)
+		if err := failed[group]; err != nil {
+			f.Err, f.pause = err, min(max(2*f.pause, firstPause), lastPause)
 			f.again = now.Add(f.pause)
 			c.unpartitioned[group] = f
 		} else if !now.Before(f.again) {
 			delete(c.unpartitioned, group) // it is one, or its CPUs could not be set
 		}
 	}
-}
-
-// partitionNotes returns the notes about containers that could not become partitions.
-func (c *Controller) partitionNotes(s *node.State) (notes []node.Notice) {
-	if c.partition == "" {
-		return nil
-	}
-	for _, group := range s.View.AbovePods() {
-		if s.View.Settings[group].Partition.Is() {
-			return []node.Notice{{Reason: NotPartitioned, Message: fmt.Sprintf("no container can be a cpuset partition, because %s is one: "+
-				"make that a member, or run the agent with --partition=none", group)}}
-		}
-	}
-	for _, group := range slices.Sorted(maps.Keys(c.unpartitioned)) {
-		f := c.unpartitioned[group]
-		if f.err == nil {
-			continue
-		}
-		notes = append(notes, s.Pods.NewNotice(f.ref.Pod, NotPartitioned, fmt.Sprintf("CPUs %s of container %q of pod %s are not a cpuset partition, "+
-			"so processes outside of Kubernetes may run on them: %v", f.cpus, f.ref.Container, s.Pods.NameOf(f.ref.Pod), f.err)))
-	}
-	return notes
 }

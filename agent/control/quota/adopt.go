@@ -5,20 +5,18 @@ import (
 	"slices"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Postponed is the reason of the notice that changed annotations have no effect yet.
-const Postponed = "ChangePostponed"
-
 // adopted are the annotations that the plan follows for a pod. Changes are adopted when the write
 // budgets of the pod's cgroups can pay for the writes.
 type adopted struct {
-	node.Annotations
+	pods.Annotations
 	// limits are the limits of the pod and its containers at that time. They change at a resize.
 	limits []ledger.MilliCPU
 	// early is set if the pod is older than this agent. Its budgets start without credit.
@@ -37,10 +35,10 @@ type budget struct {
 const tellAfter = 10 * time.Second
 
 // Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
-// yet adopted. Pass their usage to Controller.SetGroupUsage before the next decision.
-func (c *Controller) Waiting(pods []node.Pod) (paths []string) {
-	for i := range pods {
-		if a := c.adopted[pods[i].Plan.ID]; a != nil && a.Annotations != pods[i].Annotations {
+// yet adopted. Pass their usage to SetUsage before the next decision.
+func (c *Controller) Waiting(all []pods.Pod) (paths []string) {
+	for i := range all {
+		if a := c.adopted[all[i].Plan.ID]; a != nil && a.Annotations != all[i].Annotations {
 			for _, b := range a.budgets {
 				paths = append(paths, b.path)
 			}
@@ -49,60 +47,66 @@ func (c *Controller) Waiting(pods []node.Pod) (paths []string) {
 	return paths
 }
 
-// SetGroupUsage sets the CPU time that a cgroup has used since it was created.
-func (c *Controller) SetGroupUsage(path string, usage time.Duration) { c.groupUsage[path] = usage }
+// SetUsage sets the CPU time that a cgroup has used since it was created.
+func (c *Controller) SetUsage(path string, usage time.Duration) { c.usage[path] = usage }
 
-// Annotations returns the annotations that the plan follows.
-func (c *Controller) Annotations(p *node.Pod) node.Annotations {
-	if a := c.adopted[p.Plan.ID]; a != nil {
+// Adopted returns the annotations that the plan follows.
+func (c *Controller) Adopted(s *pods.Pod) pods.Annotations {
+	if a := c.adopted[s.Plan.ID]; a != nil {
 		return a.Annotations
 	}
-	return p.Annotations
+	return s.Annotations
 }
 
-// Adopt adopts changed annotations if the budgets of the pod's cgroups pay for it. Each write of
-// quota, period or burst refills the kernel's bucket; without budgets, annotations that change all
-// the time would lift the limit. planned returns the cgroups with a plan that follows all pods'
-// present annotations.
-func (c *Controller) Adopt(s *node.State, planned func() []node.Limited) {
+// Postponed reports whether changed annotations of a pod have had no effect for a while.
+func (c *Controller) Postponed(s *pods.Pod, now time.Time) bool {
+	a := c.adopted[s.Plan.ID]
+	return a != nil && !s.Resizing && !a.waitingSince.IsZero() && now.Sub(a.waitingSince) >= tellAfter
+}
+
+// Adopt brings the write budgets up to date, and reports whether changed annotations wait. Then
+// AdoptPaid must follow.
+func (c *Controller) Adopt(r *groups.Round) (waiting bool) {
 	if c.began.IsZero() {
-		c.began = s.Now
+		c.began = r.Now
 	}
-	waiting := false
-	pods := s.Pods.All()
-	all := make(map[ledger.PodID]*adopted, len(pods))
-	for i := range pods {
-		p := &pods[i]
-		a := c.adoptedFor(s, p)
-		all[p.Plan.ID] = a
-		if a.Allocated && !p.Annotations.Allocated { // CPUs that a pod gives up are free at once
+	all := make(map[ledger.PodID]*adopted, len(r.Pods))
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		a := c.adoptedFor(r, s)
+		all[s.Plan.ID] = a
+		if a.Allocated && !s.Annotations.Allocated { // CPUs that a pod gives up are free at once
 			a.Allocated = false
-			a.startPeriod(s)
+			a.startPeriod(r)
 		}
-		c.updatePodBudgets(s, a, p)
-		waiting = waiting || a.Annotations != p.Annotations
+		c.updatePodBudgets(r, a, s)
+		waiting = waiting || a.Annotations != s.Annotations
 	}
 	c.adopted = all
-	clear(c.groupUsage)
-	if !waiting {
-		return
-	}
-	unpaid := c.unpaid(s, planned())
-	for i := range pods {
-		p := &pods[i]
-		a := all[p.Plan.ID]
-		made := s.View.Exists(s.Groups.Pods[p.Plan.ID])
-		if !unpaid[p.Plan.ID] {
-			a.Annotations = p.Annotations
+	clear(c.usage)
+	return waiting
+}
+
+// AdoptPaid adopts changed annotations if the budgets of the pod's cgroups pay for the writes that
+// the plan with all present annotations requires. Each write of quota, period or burst refills the
+// kernel's bucket; without budgets, annotations that change all the time would lift the limit.
+func (c *Controller) AdoptPaid(r *groups.Round) {
+	unpaid := c.unpaid(r)
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		a := c.adopted[s.Plan.ID]
+		made := r.Exists(r.Pod[s.Plan.ID])
+		if !unpaid[s.Plan.ID] {
+			a.Annotations = s.Annotations
 			if !made { // no cgroup has paid
-				a.startPeriod(s)
+				a.startPeriod(r)
 			}
 		}
 		switch {
-		case a.Annotations == p.Annotations || !made:
+		case a.Annotations == s.Annotations || !made:
 			a.waitingSince = time.Time{}
 		case a.waitingSince.IsZero():
-			a.waitingSince = s.Now
+			a.waitingSince = r.Now
 		}
 	}
 }
@@ -110,8 +114,8 @@ func (c *Controller) Adopt(s *node.State, planned func() []node.Limited) {
 // startPeriod gives a pod the kubelet's period instead of a longer one, which must be paid for. A
 // new cgroup begins with a full bucket, and so does one whose removed quota is restored. With a
 // period of a second, pods that are created again and again would use twice their limits.
-func (a *adopted) startPeriod(s *node.State) {
-	if a.Period > s.Period {
+func (a *adopted) startPeriod(r *groups.Round) {
+	if a.Period > r.Period {
 		a.Period = 0
 	}
 }
@@ -119,28 +123,28 @@ func (a *adopted) startPeriod(s *node.State) {
 // adoptedFor returns the adopted annotations of a pod. A new pod starts with its own annotations,
 // but not with a long period. A pod that is older than the agent, and one whose limits have
 // changed, starts with the settings that its cgroups hold.
-func (c *Controller) adoptedFor(s *node.State, p *node.Pod) *adopted {
-	a := c.adopted[p.Plan.ID]
+func (c *Controller) adoptedFor(r *groups.Round, s *pods.Pod) *adopted {
+	a, limits := c.adopted[s.Plan.ID], s.Limits()
 	if a == nil {
-		a = &adopted{Annotations: p.Annotations, limits: p.Limits(), early: s.First, budgets: map[string]*budget{}}
-		a.startPeriod(s)
+		a = &adopted{Annotations: s.Annotations, limits: limits, early: r.First, budgets: map[string]*budget{}}
+		a.startPeriod(r)
 		if a.early {
-			a.Annotations = annotationsInForce(s, p)
+			a.Annotations = c.annotationsInForce(r, s)
 		}
 	}
-	if limits := p.Limits(); !p.Resizing && !slices.Equal(limits, a.limits) {
-		a.Annotations, a.limits = annotationsInForce(s, p), limits
+	if !s.Resizing && !slices.Equal(limits, a.limits) {
+		a.Annotations, a.limits = c.annotationsInForce(r, s), limits
 	}
 	return a
 }
 
 // annotationsInForce returns the annotations that come closest to the settings of the pod's
 // cgroups. The policy for raising quota is the pod's, because adopting it writes nothing.
-func annotationsInForce(s *node.State, p *node.Pod) node.Annotations {
-	a := p.Annotations
+func (c *Controller) annotationsInForce(r *groups.Round, s *pods.Pod) pods.Annotations {
+	a := s.Annotations
 	var period, percent time.Duration // the shortest period, and the largest burst in percent of its quota
 	look := func(path string, limit ledger.MilliCPU) {
-		present, ok := s.View.Settings[path]
+		present, ok := r.Settings[path]
 		if !ok || present.Quota <= 0 {
 			return
 		}
@@ -153,30 +157,31 @@ func annotationsInForce(s *node.State, p *node.Pod) node.Annotations {
 		}
 		percent = max(percent, min(100, (100*present.Burst+quota/2)/quota))
 	}
-	look(s.Groups.Pods[p.Plan.ID], p.Plan.Limit)
-	for i := range p.Plan.Containers {
-		container := &p.Plan.Containers[i]
-		look(s.Groups.Containers[nodeplan.Ref{Pod: p.Plan.ID, Container: container.Name}], cmp.Or(container.Limit, p.Plan.Limit))
+	look(r.Pod[s.Plan.ID], s.Plan.Limit)
+	for i := range s.Plan.Containers {
+		container := &s.Plan.Containers[i]
+		look(r.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: container.Name}], cmp.Or(container.Limit, s.Plan.Limit))
 	}
 	if period == 0 { // no cgroup with a quota
 		return a
 	}
-	if a.Class == nodeplan.BE && !node.IsBehind(s.View.Settings[s.Groups.Pods[p.Plan.ID]]) {
+	if a.Class == nodeplan.BE && !groups.IsBehind(r.Settings[r.Pod[s.Plan.ID]]) {
 		a.Class = ""
 	}
-	a.Burst, a.Period = a.Burst.WithKernel(int(percent)), period
-	a = s.Pods.Cap(p.Object.Namespace, a)
-	if a.Period == s.Period {
+	ceiling := c.ceilings.For(s.Object.Namespace)
+	a.Burst, _ = ceiling.CapBurst(a.Burst.WithKernel(int(percent)))
+	a.Period, _ = ceiling.CapPeriod(period)
+	if a.Period == r.Period {
 		a.Period = 0
 	}
 	return a
 }
 
 // updatePodBudgets brings the budgets of a pod's cgroups up to date.
-func (c *Controller) updatePodBudgets(s *node.State, a *adopted, p *node.Pod) {
-	at := s.Now.Sub(c.began)
+func (c *Controller) updatePodBudgets(r *groups.Round, a *adopted, s *pods.Pod) {
+	at := r.Now.Sub(c.began)
 	update := func(container, path string) {
-		present, ok := s.View.Settings[path]
+		present, ok := r.Settings[path]
 		if !ok || present.Period == 0 { // the bandwidth was not read
 			return
 		}
@@ -193,37 +198,35 @@ func (c *Controller) updatePodBudgets(s *node.State, a *adopted, p *node.Pod) {
 			b.InForce(at, present.Limits)
 		}
 		a.budgets[container] = b
-		if usage, ok := c.groupUsage[path]; ok {
+		if usage, ok := c.usage[path]; ok {
 			b.Used(at, usage)
 		}
 	}
-	update("", s.Groups.Pods[p.Plan.ID])
-	for i := range p.Plan.Containers {
-		name := p.Plan.Containers[i].Name
-		update(name, s.Groups.Containers[nodeplan.Ref{Pod: p.Plan.ID, Container: name}])
+	update("", r.Pod[s.Plan.ID])
+	for i := range s.Plan.Containers {
+		name := s.Plan.Containers[i].Name
+		update(name, r.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: name}])
 	}
 }
 
-// Applied records a round's writes, and the bandwidth of all cgroups after it.
-func (c *Controller) Applied(s *node.State, written []cgroup.Write, failed map[string]error) {
-	c.countWrites(written, failed)
+// updateBudgets records the bandwidth of all cgroups after a round.
+func (c *Controller) updateBudgets(g *groups.Groups, now time.Time) {
 	for _, a := range c.adopted {
 		for _, b := range a.budgets {
-			if present, ok := s.View.Settings[b.path]; ok {
-				b.InForce(s.Now.Sub(c.began), present.Limits)
+			if present, ok := g.Settings[b.path]; ok {
+				b.InForce(now.Sub(c.began), present.Limits)
 			}
 		}
 	}
 }
 
-// unpaid returns the pods whose budgets do not pay for the writes that a plan requires.
-func (c *Controller) unpaid(s *node.State, planned []node.Limited) map[ledger.PodID]bool {
+// unpaid returns the pods whose budgets do not pay for the writes that the plan requires.
+func (c *Controller) unpaid(r *groups.Round) map[ledger.PodID]bool {
 	unpaid := map[ledger.PodID]bool{}
-	for i := range planned {
-		l := &planned[i]
+	for _, l := range plannedGroups(r) {
 		b := c.adopted[l.Ref.Pod].budgets[l.Ref.Container]
-		quota, kernelBurst := refill(s.View.Settings[l.Path], l)
-		if l.Resizing || quota > 0 && (b == nil || !b.Pays(quota, kernelBurst)) {
+		quota, kernelBurst := refill(r, l)
+		if l.resizing || quota > 0 && (b == nil || !b.Pays(quota, kernelBurst)) {
 			unpaid[l.Ref.Pod] = true
 		}
 	}
@@ -234,23 +237,11 @@ func (c *Controller) unpaid(s *node.State, planned []node.Limited) map[ledger.Po
 // nothing has to be written. For a quota that is to be removed it returns the present one, which
 // will have to be restored. A cgroup that another program owns is the agent's again when its limit
 // changes.
-func refill(present cgroup.Settings, l *node.Limited) (quota, kernelBurst time.Duration) {
+func refill(r *groups.Round, l group) (quota, kernelBurst time.Duration) {
+	present := r.Settings[l.Path]
 	quota = max(present.Quota, l.Want.Quota)
-	if node.Changes(present, l.Want) == (cgroup.Wanted{}) || quota <= 0 {
+	if groups.LimitChanges(present, l.Want.Limits) == (cgroup.Wanted{}) || quota <= 0 {
 		return 0, 0
 	}
 	return quota, max(present.Burst, l.Want.Burst)
-}
-
-// Notices returns which changed annotations are waiting.
-func (c *Controller) Notices(s *node.State) (notices []node.Notice) {
-	pods := s.Pods.All()
-	for i := range pods {
-		p := &pods[i]
-		if a := c.adopted[p.Plan.ID]; a != nil && !p.Resizing && !a.waitingSince.IsZero() && s.Now.Sub(a.waitingSince) >= tellAfter {
-			notices = append(notices, p.Notice(Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+
-				"because the change itself gives them CPU time"))
-		}
-	}
-	return notices
 }

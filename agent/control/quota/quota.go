@@ -1,156 +1,230 @@
-// Package quota decides about quota, period and burst of pods and containers: which annotations are
-// in force, which limits another program owns, and which quotas are raised.
+// Package quota decides on quota, period and burst of the cgroups of pods and containers: which
+// changed annotations the plan follows, which quotas are raised, and which are left to other
+// programs.
 //
-//	c.Adopt(state, plan)            // before the plan is made
-//	decision := c.Decide(state)     // after it
-//	c.Applied(state, written, failed)
+//	if c.Adopt(round) {      // changed annotations wait
+//		c.AdoptPaid(planned) // a plan with these
+//	}
+//	wanted, left := c.Decide(planned, changed)
+//	c.Applied(groups, now, written, failed)
 //
-//	changes, write := c.Tick(state, tick) // ten times a second
+// and every tenth of a second, between these:
+//
+//	changes, write := c.Tick(groups, tick, wall, samples)
+//
+// # Quota, period and burst
+//
+// Quota, period and burst follow the plan, with three exceptions:
+//
+//   - While the kubelet may be changing the limit of a pod, the API does not yet show which of the
+//     two limits is in force, so the pod's bandwidth is not changed. Only what would make the kernel
+//     reject the new quota is undone: a burst above it, and a raise. A change of anything else in
+//     the spec is no such change, and neither is one that the kubelet has deferred or refused: the
+//     limit is then the one in the pod's status. A quota that was removed is always restored; of
+//     two limits the smaller one counts.
+//   - With --quota-owner=other, a cgroup in which another writer changed one of the three belongs to
+//     that writer until the cgroup ends or its limit changes. The same applies to values found at
+//     the start that neither the kubelet nor an agent would have set.
+//   - A quota may be raised temporarily, as package burst decides.
+//
+// A raise is part of every later plan, so that no round undoes it and the pod's cgroup has room for
+// it. All writes to a container's bandwidth, including those of other writers, are counted and
+// charged at the next tick.
+//
+// # Bandwidth annotations
+//
+// Bandwidth settings in annotations and labels are limited by the configured ceilings. The plan
+// adopts a change when the write budgets of the pod's cgroups ([burst.Budget]) can pay for the
+// writes, because each write refills the kernel's bucket. Until then the values adopted before
+// remain in force.
+//
+// At the start, and after a resize, the settings found in the cgroups count as adopted.
 package quota
 
 import (
-	"maps"
+	"errors"
 	"slices"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/node"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Owner determines whose quota, period and burst apply when other programs write them too.
-type Owner string
-
-// The owners.
-const (
-	// OwnerPinfold restores the agent's values. It is the default.
-	OwnerPinfold Owner = "pinfold"
-	// OwnerOther leaves the other program's values until the cgroup ends or its limit changes.
-	OwnerOther Owner = "other"
-)
-
-// Controller decides about quota, period and burst. Its methods must not be called concurrently.
+// Controller is the state between rounds.
 type Controller struct {
-	owner Owner
-	// adopted are the annotations that the plan follows. groupUsage is what SetGroupUsage has
-	// recorded since the last decision, by path. began is the time of the first decision.
-	adopted    map[ledger.PodID]*adopted
-	groupUsage map[string]time.Duration
-	began      time.Time
-	// foreign are the cgroups whose bandwidth is left to another program, with the quota and period
-	// of the limit at that time.
-	foreign map[string]bandwidth.Limits
-	// planned are the cgroups as planned last outside of a resize, by path.
-	planned map[string]node.Limited
-	// raised are the quotas above limits that were decided, by path. decisions are those of the
-	// last tick (kept to reuse the memory). writes counts the writes to bandwidth files since then,
-	// by path.
+	ceilings api.Ceilings
+	// leaves is set if values of other programs stay in force. owned are the cgroups whose bandwidth
+	// is left to them, with the quota and period of the limit at that time.
+	leaves bool
+	owned  map[string]bandwidth.Limits
+	// planned are the cgroups of the last plan. lifted are the raised quotas that were planned last
+	// outside of a resize, by path.
+	planned []group
+	lifted  map[string]lift
+	// raised are the quotas above limits that were decided, by path. decisions are those of the last
+	// tick (kept to reuse the memory). writes counts the writes to bandwidth files since then, by
+	// path.
 	burst     *burst.Controller
-	raised    map[string]node.Raise
+	raised    map[string]Raise
 	decisions []burst.Decision
 	writes    map[string]int
+	// adopted are the annotations that the plan follows. usage is what SetUsage has recorded since
+	// the last decision, by path. began is the time of the first decision.
+	adopted map[ledger.PodID]*adopted
+	usage   map[string]time.Duration
+	began   time.Time
 }
 
-// New returns a controller.
-func New(owner Owner) *Controller {
-	return &Controller{owner: owner, groupUsage: map[string]time.Duration{}, foreign: map[string]bandwidth.Limits{}, burst: burst.New(),
-		raised: map[string]node.Raise{}, writes: map[string]int{}}
+// New returns a controller without any state. leaves is set if values that other programs write
+// stay in force until the cgroup ends or its limit changes.
+func New(ceilings api.Ceilings, leaves bool) *Controller {
+	return &Controller{ceilings: ceilings, leaves: leaves, owned: map[string]bandwidth.Limits{}, burst: burst.New(), raised: map[string]Raise{},
+		writes: map[string]int{}, usage: map[string]time.Duration{}}
 }
 
-// Decision is what follows from a plan.
-type Decision struct {
-	// Wanted are the changes of quota, period and burst, by path.
-	Wanted map[string]cgroup.Wanted
-	// Left are the changes by other writers that are newly left in force.
-	Left []node.Foreign
-	// Raised are the paths of the containers whose quota is raised, for less than a second.
-	Raised []string
+// group is a planned cgroup.
+type group struct {
+	*groups.Planned
+	// resizing is set while the quota is left to the kubelet, which is changing it: of all cgroups of
+	// a pod without CPUs of its own, unless the quota of one of them must be restored.
+	resizing bool
 }
 
-// Decide returns what follows from a plan.
-func (c *Controller) Decide(s *node.State) Decision {
-	left := c.leaveForeign(s)
-	wanted := c.changes(s)
-	c.rememberPlanned(s.Limited)
-	return Decision{wanted, left, slices.Collect(maps.Keys(c.raised))}
-}
+// lift is a raised quota, and the one of the limit.
+type lift struct{ quota, base time.Duration }
 
-// Restore returns the changes that restore the kubelet's settings. s.Plan is the kubelet's.
-func (c *Controller) Restore(s *node.State) Decision {
-	clear(c.foreign)
-	return Decision{Wanted: c.changes(s)}
-}
-
-// changes returns the settings that differ from the plan.
-func (c *Controller) changes(s *node.State) map[string]cgroup.Wanted {
-	all := map[string]cgroup.Wanted{}
-	for i := range s.Limited {
-		l := &s.Limited[i]
-		present := s.View.Settings[l.Path]
-		var w cgroup.Wanted
-		if _, foreign := c.foreign[l.Path]; l.Resizing {
-			w = c.prepareResize(l, present)
-		} else if !foreign {
-			w = node.Changes(present, l.Want)
-		}
-		if w != (cgroup.Wanted{}) {
-			all[l.Path] = w
-		}
+// plannedGroups returns the cgroups of a round.
+func plannedGroups(r *groups.Round) []group {
+	all := make([]group, len(r.Planned))
+	for i := range r.Planned {
+		all[i].Planned = &r.Planned[i]
 	}
-	// A pod's quota or period can change only in steps that its containers' bandwidth allows.
-	// Listing them, with nothing wanted, lets package cgroup find these steps.
-	for _, p := range s.View.Pods {
-		if w := all[p.Path]; w.Quota == nil && w.Period == nil {
-			continue
+	for first := 0; first < len(all); {
+		pod, end := all[first].Pod, first+1
+		for end < len(all) && all[end].Ref.Pod == all[first].Ref.Pod {
+			end++
 		}
-		for _, container := range p.Containers {
-			if _, listed := all[container.Path]; !listed && s.View.Exists(container.Path) {
-				all[container.Path] = cgroup.Wanted{}
+		of := all[first:end]
+		if pod.Resizing && len(pod.Plan.Claim.Containers) == 0 && !r.First && !slices.ContainsFunc(of, func(l group) bool { return isLifted(r, l) }) {
+			for i := range of {
+				of[i].resizing = true
 			}
 		}
+		first = end
 	}
 	return all
 }
 
-// ForNew returns the quota and period with which a container is to be created, if they differ from
-// the kubelet's. Other plugins may then set those of all other containers.
-func (c *Controller) ForNew(s *node.State, ref nodeplan.Ref, planned *nodeplan.ContainerSettings) (quota, period time.Duration) {
-	// Not a raised quota: the runtime would report it, and the kubelet would take it for the limit.
-	l := planned.Base.WithoutBurst()
-	switch {
-	case l == s.Plan.Kubelet[ref]:
-		return 0, 0
-	case l.Quota == bandwidth.Unlimited:
-		return l.Quota, 0
+// isLifted reports whether a cgroup has no quota and is to have one: its pod had exclusive CPUs.
+func isLifted(r *groups.Round, l group) bool {
+	return l.Want.Quota != bandwidth.Unlimited && r.Settings[l.Path].Quota == bandwidth.Unlimited
+}
+
+// Decide returns the settings to write, by path, and the cgroups that are newly left to other
+// programs. changed are the cgroups in which another program has changed quota, period or burst
+// since the last round.
+func (c *Controller) Decide(r *groups.Round, changed map[string]bool) (wanted map[string]cgroup.Wanted, left []*groups.Planned) {
+	c.planned = plannedGroups(r)
+	left = c.leave(r, changed)
+	wanted = c.write(r, c.planned)
+	c.rememberLifted()
+	return wanted, left
+}
+
+// Restore returns the settings to write so that all cgroups have the planned ones.
+func (c *Controller) Restore(r *groups.Round) map[string]cgroup.Wanted {
+	clear(c.owned)
+	return c.write(r, plannedGroups(r))
+}
+
+// write returns the changes of quota, period and burst. A pod's quota or period can change only in
+// steps that its containers' bandwidth allows. Listing them, with nothing wanted, lets package
+// cgroup find these steps.
+func (c *Controller) write(r *groups.Round, all []group) map[string]cgroup.Wanted {
+	wanted := map[string]cgroup.Wanted{}
+	for _, l := range all {
+		if w := c.changes(r, l); w != (cgroup.Wanted{}) {
+			wanted[l.Path] = w
+		}
 	}
-	return l.Quota, l.Period
+	for _, p := range r.View.Pods {
+		if w := wanted[p.Path]; w.Quota == nil && w.Period == nil {
+			continue
+		}
+		for _, container := range p.Containers {
+			if _, listed := wanted[container.Path]; !listed && r.Exists(container.Path) {
+				wanted[container.Path] = cgroup.Wanted{}
+			}
+		}
+	}
+	return wanted
+}
+
+// changes returns what differs from the plan.
+func (c *Controller) changes(r *groups.Round, l group) cgroup.Wanted {
+	if l.resizing {
+		return c.prepareResize(r.Settings[l.Path], l)
+	}
+	if c.leavesTo(l.Path) {
+		return cgroup.Wanted{}
+	}
+	return groups.LimitChanges(r.Settings[l.Path], l.Want.Limits)
 }
 
 // prepareResize undoes what would make the kernel reject the quota that the kubelet is about to
 // write: a burst above that quota, which is for the kubelet's period, and a raised quota of a
 // container, which its pod's quota must not be below.
-func (c *Controller) prepareResize(l *node.Limited, present cgroup.Settings) (w cgroup.Wanted) {
-	before := c.planned[l.Path]
+func (c *Controller) prepareResize(present cgroup.Settings, l group) (w cgroup.Wanted) {
 	if most := min(l.Want.Burst, max(0, l.Kubelet.Quota)); most < present.Burst {
 		w.Burst = &most
 	}
-	if before.Want.Quota > before.Base.Quota && present.Quota == before.Want.Quota { // raised
-		w.Quota = &before.Base.Quota
+	if before, ok := c.lifted[l.Path]; ok && present.Quota == before.quota {
+		w.Quota = &before.base
 	}
 	return w
 }
 
-// rememberPlanned remembers the plan of each cgroup, and during a resize the plan before it.
-func (c *Controller) rememberPlanned(all []node.Limited) {
-	planned := make(map[string]node.Limited, len(all))
-	for _, l := range all {
-		if before, ok := c.planned[l.Path]; ok && l.Resizing {
-			l = before
+// rememberLifted remembers the raised quotas of the plan, and during a resize those before it.
+func (c *Controller) rememberLifted() {
+	lifted := map[string]lift{}
+	for _, l := range c.planned {
+		if before, ok := c.lifted[l.Path]; ok && l.resizing {
+			lifted[l.Path] = before
+		} else if !l.resizing && l.Want.Quota > l.Raising.Base.Quota {
+			lifted[l.Path] = lift{l.Want.Quota, l.Raising.Base.Quota}
 		}
-		planned[l.Path] = l
 	}
-	c.planned = planned
+	c.lifted = lifted
+}
+
+// Applied records a round's writes, and the bandwidth after them. Each write of a bandwidth file
+// refills the kernel's bucket. Rejected writes are counted as well.
+func (c *Controller) Applied(g *groups.Groups, now time.Time, written []cgroup.Write, failed map[string]error) {
+	for _, w := range written {
+		if isBandwidthFile(w.File) {
+			c.writes[w.Path]++
+		}
+	}
+	for path, err := range failed {
+		var rejected *cgroup.WriteError
+		if errors.As(err, &rejected) && isBandwidthFile(rejected.File) {
+			c.writes[path]++
+		}
+	}
+	c.updateBudgets(g, now)
+}
+
+// Written records that another program has written a bandwidth file of a cgroup.
+func (c *Controller) Written(path string) { c.writes[path]++ }
+
+func isBandwidthFile(f cgroup.File) bool {
+	switch f {
+	case cgroup.CPUMax, cgroup.CPUMaxBurst, cgroup.CPUCFSQuota, cgroup.CPUCFSPeriod, cgroup.CPUCFSBurst:
+		return true
+	}
+	return false
 }

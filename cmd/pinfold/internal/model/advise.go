@@ -191,7 +191,7 @@ func (o *adviseOptions) consult(ctx context.Context, stderr io.Writer) (*show.Re
 	}
 	progress := frame.NewProgress(stderr)
 	defer progress.End()
-	err = o.eachSeries(ctx, groups, samplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
+	err = o.eachSeries(ctx, groups, maxSamplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
 		progress.Draw(func() string {
 			n := len(found.Containers)
 			return fmt.Sprintf("%s  %v  group %d of %d  (ctrl-C ends)", frame.Bar(float64(n)/float64(len(groups))), progress.Elapsed(), n+1, len(groups))

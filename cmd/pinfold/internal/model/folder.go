@@ -109,42 +109,29 @@ func writeSynced(path string, content []byte) error {
 // maxTries bounds how often other processes may take the name in between.
 const maxTries = 10
 
-// rename gives the temporary directory its name.
+// rename gives the temporary directory its name. With force, it first moves an earlier one away,
+// since a rename does not overwrite directories, and moves it back if the rename fails.
 func (f *folder) rename(made string) error {
+	old := made + ".old"
 	var err error
 	for range maxTries {
-		if _, found := os.Lstat(f.path); errors.Is(found, fs.ErrNotExist) {
-			if err = os.Rename(made, f.path); err == nil {
-				return nil
-			}
-		}
 		if err := f.checkFree(); err != nil {
 			return err
 		}
-		if err = f.replace(made); err == nil {
-			return nil
+		moved := f.force && os.Rename(f.path, old) == nil
+		err = os.Rename(made, f.path)
+		switch {
+		case err == nil:
+			return os.RemoveAll(old)
+		case errors.Is(err, fs.ErrExist): // another process was faster
+			if err := os.RemoveAll(old); err != nil {
+				return err
+			}
+		case moved && os.Rename(old, f.path) != nil:
+			return fmt.Errorf("make %s: %w; the earlier one is now %s", f.name, err, old)
+		default:
+			return fmt.Errorf("make %s: %w", f.name, err)
 		}
 	}
 	return fmt.Errorf("make %s: %w", f.name, err)
-}
-
-// replace moves the old directory away, since a rename does not overwrite directories, and back if
-// the rename fails.
-func (f *folder) replace(made string) error {
-	aside, err := f.makeTemporary()
-	if err != nil {
-		return err
-	}
-	old := filepath.Join(aside, filepath.Base(f.path))
-	if err := os.Rename(f.path, old); err != nil {
-		return errors.Join(err, os.Remove(aside))
-	}
-	err = os.Rename(made, f.path)
-	switch {
-	case err == nil, errors.Is(err, fs.ErrExist): // or another process has replaced it
-		return errors.Join(err, os.RemoveAll(aside))
-	case os.Rename(old, f.path) == nil:
-		return errors.Join(err, os.Remove(aside))
-	}
-	return fmt.Errorf("%w; the earlier one is now %s", err, old)
 }

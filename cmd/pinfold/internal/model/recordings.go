@@ -99,7 +99,7 @@ func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simul
 		return nil, err
 	}
 	var out []simulation.Recorded
-	err = r.eachSeries(ctx, groups, samplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
+	err = r.eachSeries(ctx, groups, maxSamplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
 		demand, err := s.Demand(interval, period)
 		switch {
 		case errors.Is(err, trace.ErrTooCoarse):

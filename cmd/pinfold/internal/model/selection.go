@@ -16,9 +16,9 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// samplesAtOnce bounds the samples in memory: about 100 MB, and 300 MB with the garbage of reading
-// (measured with 100 groups of 72,000 samples each).
-const samplesAtOnce = 1 << 20
+// maxSamplesAtOnce bounds the samples in memory: about 100 MB, and 300 MB with the garbage of
+// reading (measured with 100 groups of 72,000 samples each).
+const maxSamplesAtOnce = 1 << 20
 
 // selectionOptions selects groups of recordings.
 type selectionOptions struct {
@@ -140,10 +140,10 @@ func (s *selectionOptions) choose(stderr io.Writer, all []group) ([]group, error
 }
 
 // eachSeries calls do with the samples of each group. It reads groups of one file together while
-// they have at most atOnce samples.
-func (s *selectionOptions) eachSeries(ctx context.Context, groups []group, atOnce int, do func(group, time.Duration, *trace.Series) error) error {
+// they have at most maxAtOnce samples.
+func (s *selectionOptions) eachSeries(ctx context.Context, groups []group, maxAtOnce int, do func(group, time.Duration, *trace.Series) error) error {
 	for len(groups) > 0 {
-		n := batchOf(groups, atOnce)
+		n := batchOf(groups, maxAtOnce)
 		rec, err := readGroups(ctx, groups[:n], *s.interval)
 		if err != nil {
 			return err

@@ -10,9 +10,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/pflag"
+	"k8s.io/utils/lru"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/placement"
@@ -62,7 +62,7 @@ func answerBatch(ctx context.Context, name string, stdin io.Reader, stdout io.Wr
 	lines := &lineReader{r: bufio.NewReaderSize(in, 64<<10)}
 	out := bufio.NewWriterSize(stdout, 64<<10)
 	flush := func() error { return report.Flush(out, "print the answers") }
-	machines := &machineCache{dir: dir}
+	machines := &machineCache{dir: dir, kept: lru.New(maxMachines)}
 	for number := 1; ; number++ {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, out.Flush())
@@ -158,34 +158,23 @@ const maxMachines = 64
 // machineCache keeps the machines that were used last, ready for placement: files by path, inline
 // machines by their text. Later changes to a file are not noticed while it is kept.
 type machineCache struct {
-	dir  string // machine files are relative to it
-	kept []cachedMachine
-}
-
-type cachedMachine struct {
-	key   string
-	index *placement.Index
+	dir  string     // machine files are relative to it
+	kept *lru.Cache // of *placement.Index
 }
 
 // get returns the machine of a request. A machine that cannot be read is not kept.
 func (c *machineCache) get(r request) (*placement.Index, error) {
 	key, read := c.source(r)
-	var found cachedMachine
-	if i := slices.IndexFunc(c.kept, func(m cachedMachine) bool { return m.key == key }); i >= 0 {
-		found = c.kept[i]
-		c.kept = slices.Delete(c.kept, i, i+1)
-	} else {
-		m, err := read()
-		if err != nil {
-			return nil, err
-		}
-		found = cachedMachine{key, placement.NewIndex(m)}
+	if index, ok := c.kept.Get(key); ok {
+		return index.(*placement.Index), nil
 	}
-	c.kept = append(c.kept, found) // the last used at the end
-	if len(c.kept) > maxMachines {
-		c.kept = slices.Delete(c.kept, 0, 1)
+	m, err := read()
+	if err != nil {
+		return nil, err
 	}
-	return found.index, nil
+	index := placement.NewIndex(m)
+	c.kept.Add(key, index)
+	return index, nil
 }
 
 // source returns a key for the machine of a request, and how to read it.

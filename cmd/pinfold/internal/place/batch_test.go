@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"k8s.io/utils/lru"
+
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -165,7 +167,7 @@ func TestBatchStops(t *testing.T) {
 // TestMachinesAreKept checks that the cache drops a machine after many others have been used.
 func TestMachinesAreKept(t *testing.T) {
 	dir := t.TempDir()
-	ms := &machineCache{dir: dir}
+	ms := &machineCache{dir: dir, kept: lru.New(maxMachines)}
 	inline := func(memory int) request {
 		return request{Machine: json.RawMessage(fmt.Sprintf(`{"cpus":[{"id":%d}]}`, memory))}
 	}
@@ -201,8 +203,8 @@ func TestMachinesAreKept(t *testing.T) {
 			if again, _ := ms.get(first); again == kept {
 				t.Errorf("more than %d machines are kept", maxMachines)
 			}
-			if len(ms.kept) != maxMachines {
-				t.Errorf("%d machines are kept, want %d", len(ms.kept), maxMachines)
+			if n := ms.kept.Len(); n != maxMachines {
+				t.Errorf("%d machines are kept, want %d", n, maxMachines)
 			}
 		})
 	}

@@ -3,7 +3,6 @@
 package place
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -135,7 +134,7 @@ func provenance(dir string, now time.Time) (string, error) {
 		if err := unix.Uname(&u); err != nil {
 			return "", fmt.Errorf("ask for the kernel's version: %w", err)
 		}
-		kernel = fmt.Sprintf("%s %s %s", cString(u.Sysname[:]), cString(u.Release[:]), cString(u.Machine[:]))
+		kernel = fmt.Sprintf("%s %s %s", unix.ByteSliceToString(u.Sysname[:]), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:]))
 	}
 	b := frame.Version()
 	by := "pinfold " + b.Version
@@ -148,9 +147,4 @@ kernel    %s
 captured  %s
 by        %s
 `, kernel, now.UTC().Format(time.DateOnly), by), nil
-}
-
-func cString(b []byte) string {
-	b, _, _ = bytes.Cut(b, []byte{0})
-	return string(b)
 }

@@ -6,7 +6,6 @@ package status
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/report/terminal"
 
@@ -82,7 +80,7 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	// client-go logs what the errors of this command say as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	keys, err := readKeys(o.keys)
+	keys, err := frame.AllocationKeys(o.keys)
 	if err != nil {
 		return err
 	}
@@ -130,22 +128,6 @@ func checkProblems(report *status.Report) error {
 		return nil
 	}
 	return errors.New(strings.Join(found, ", "))
-}
-
-// readKeys returns nil without a file.
-func readKeys(file string) (*api.Keys, error) {
-	if file == "" {
-		return nil, nil //nolint:nilnil // accept every allocation
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("--allocation-keys: %w", err)
-	}
-	keys, err := api.ParsePublicKeys(text)
-	if err != nil {
-		return nil, fmt.Errorf("--allocation-keys %s: %w", file, err)
-	}
-	return api.NewKeys(keys...), nil
 }
 
 // completionTimeout limits how long a shell waits for the names of nodes.

@@ -1,4 +1,4 @@
-package node
+package pods
 
 import (
 	"testing"
@@ -10,10 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/kube/api"
 )
 
 // TestAlike checks that exactly the changes of a pod that concern its cgroups count.
@@ -60,7 +58,7 @@ func TestAlike(t *testing.T) {
 	} {
 		before, after := pod(), pod()
 		test.change(after)
-		if got := NewPods(nil, api.Ceilings{}, burst.Policy{}).Alike(before, after); got != test.alike {
+		if got := New(Config{}).Alike(before, after); got != test.alike {
 			t.Errorf("%s: alike %v, want %v", name, got, test.alike)
 		}
 	}
@@ -130,11 +128,11 @@ func TestMirrorPods(t *testing.T) {
 		{"with the UID of another pod", map[ledger.PodID]types.NamespacedName{"11111111-2222": {Namespace: "default", Name: "web2"}},
 			[]*corev1.Pod{ordinary, posing}, []ledger.PodID{"11111111-2222", "uid-web2"}},
 	} {
-		c := NewPods(nil, api.Ceilings{}, burst.Policy{})
-		c.Set(test.pods, nil)
+		c := New(Config{})
+		c.SetPods(test.pods, nil)
 		c.SetStaticPods(test.static)
 		var ids []ledger.PodID
-		for _, p := range c.All() {
+		for _, p := range c.All {
 			ids = append(ids, p.Plan.ID)
 		}
 		if d := cmp.Diff(test.want, ids); d != "" {
@@ -148,39 +146,21 @@ func TestMirrorPods(t *testing.T) {
 func TestSandboxProvesMirrorPod(t *testing.T) {
 	copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "etcd", UID: "u", Annotations: map[string]string{
 		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
-	c := NewPods(nil, api.Ceilings{}, burst.Policy{})
-	c.Set([]*corev1.Pod{copied}, nil)
-	if !c.NeedsStaticPods() || c.Of("0a5f") != nil {
+	c := New(Config{})
+	c.SetPods([]*corev1.Pod{copied}, nil)
+	if !c.NeedsStaticPods() || c.HasPod("0a5f") {
 		t.Error("accepted without proof, or the kubelet is not asked")
 	}
 	c.AddSandbox("0a5f", types.NamespacedName{Namespace: "kube-system", Name: "etcd"})
-	if c.NeedsStaticPods() || c.Of("0a5f") == nil {
+	if c.NeedsStaticPods() || !c.HasPod("0a5f") {
 		t.Error("not accepted, or the kubelet is asked again")
-	}
-}
-
-// TestForgedMirrorPodIsReported checks that a pod is reported after the kubelet has denied it, and
-// that the kubelet is not asked again.
-func TestForgedMirrorPodIsReported(t *testing.T) {
-	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
-		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
-	c := NewPods(nil, api.Ceilings{}, burst.Policy{})
-	c.Set([]*corev1.Pod{forged}, nil)
-	if notes := c.NotStaticNotes(); len(notes) > 0 {
-		t.Errorf("before the kubelet has answered: %v", notes)
-	}
-	c.SetStaticPods(nil)
-	c.Set([]*corev1.Pod{forged.DeepCopy()}, nil)
-	notes := c.NotStaticNotes()
-	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
-		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
 	}
 }
 
 func TestContainersOfEndedPod(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
-	if got := NewPod(pod, nil, nil).Plan.Containers[0].Phase; got != nodeplan.Ended {
+	if got := newPod(pod, nil, nil).Plan.Containers[0].Phase; got != nodeplan.Ended {
 		t.Errorf("phase %d", got)
 	}
 }
@@ -228,7 +208,7 @@ func TestLimitInForce(t *testing.T) {
 				pod.Spec.Containers[0].Resources = *amount("3")
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: test.actual}}
 			}
-			s := NewPod(pod, nil, nil)
+			s := newPod(pod, nil, nil)
 			if got := s.Plan.Limit + s.Plan.Containers[0].Limit; got != test.limit || s.Resizing != test.resizing {
 				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.Resizing)
 			}

@@ -1,4 +1,4 @@
-package node
+package pods
 
 import (
 	"fmt"
@@ -17,11 +17,10 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Pod is a pod of the API server and what the plan needs of it.
+// Pod is a pod of the API server and what decisions need of it.
 type Pod struct {
 	Object *corev1.Pod
-	// Plan is the input of package nodeplan. Its class, period and burst are filled in from the
-	// adopted annotations when a plan is made.
+	// Plan is the input of package nodeplan, without class, period and burst.
 	Plan        nodeplan.Pod
 	Annotations Annotations
 	// AboveCeiling describes the annotations that exceed the ceilings.
@@ -40,7 +39,7 @@ type Pod struct {
 	denied bool
 }
 
-// Annotations are the bandwidth settings in a pod's annotations and labels, within the ceilings.
+// Annotations are the settings in a pod's annotations and labels, within the ceilings.
 type Annotations struct {
 	Class     nodeplan.Class
 	Period    time.Duration
@@ -48,9 +47,7 @@ type Annotations struct {
 	Allocated bool // the pod has an allocation, so its quota is lifted
 }
 
-// NewPod returns what a plan needs of a pod. Its allocation is checked against a machine, unless that is
-// nil, and with the keys.
-func NewPod(object *corev1.Pod, m *topology.Machine, keys *api.Keys) Pod {
+func newPod(object *corev1.Pod, m *topology.Machine, keys *api.Keys) Pod {
 	claim, allocation, err := keys.ClaimAndAllocation(object, m)
 	intent, parseErr := api.Parse(object)
 	s := Pod{Object: object, Problem: err, IDs: map[string]string{}, Unknown: api.Unknown(object)}
@@ -105,7 +102,7 @@ func (s Pod) depart() Pod {
 // Alike reports whether two versions of a pod are the same input for the state machine. It is safe
 // for concurrent use.
 func (p *Pods) Alike(a, b *corev1.Pod) bool {
-	x, y := NewPod(a, nil, p.keys), NewPod(b, nil, p.keys)
+	x, y := newPod(a, nil, p.config.Keys), newPod(b, nil, p.config.Keys)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
 		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && maps.Equal(x.IDs, y.IDs) &&
 		x.Annotations == y.Annotations && reflect.DeepEqual(x.Plan, y.Plan)

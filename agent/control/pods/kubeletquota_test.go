@@ -1,7 +1,6 @@
-package control
+package pods
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/agent/control/node"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
@@ -33,7 +31,7 @@ func TestRestoredPodQuota(t *testing.T) {
 		if kubelets.CPUQuota != nil && *kubelets.CPUQuota > 0 {
 			want = time.Duration(*kubelets.CPUQuota) * time.Microsecond
 		}
-		state := node.NewPod(pod, m, nil)
+		state := newPod(pod, m, nil)
 		ours := nodeplan.Kubelet(nodeplan.State{Index: index, Pods: []nodeplan.Pod{state.Plan},
 			Kubelet: nodeplan.KubeletConfig{NoQuota: noQuota, Period: period}}).Pods[0]
 		if ours.Quota != want || ours.Quota > 0 && ours.Period != period {
@@ -87,25 +85,4 @@ func drawPod(t *rapid.T) *corev1.Pod {
 	}
 	pod.Status.QOSClass = qos.GetPodQOS(pod)
 	return pod
-}
-
-// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
-// updates a container: it would report it, and the kubelet would take it for the limit.
-func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
-	n := newFakeNode()
-	for _, line := range []string{"machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
-		"tick 600 web/main=5ms", "tick 1 web/main=50ms!"} {
-		if _, err := n.run(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
-	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
-		t.Fatalf("the quota %v is not raised", raised)
-	}
-	n.control.Ask(ref)
-	n.decide()
-	if got := n.last.Created; got.Quota != 0 {
-		t.Errorf("the runtime gets the quota %v", got.Quota)
-	}
 }

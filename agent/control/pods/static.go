@@ -1,7 +1,6 @@
-package node
+package pods
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 
@@ -15,20 +14,16 @@ import (
 // id of the static pod in the kubelet and in the names of cgroups (pkg/kubelet/types/pod_update.go
 // of Kubernetes 1.37).
 const (
-	ConfigMirror = "kubernetes.io/config.mirror"
-	ConfigHash   = "kubernetes.io/config.hash"
+	configMirror = "kubernetes.io/config.mirror"
+	configHash   = "kubernetes.io/config.hash"
 )
-
-// NotAStaticPod is the reason of a notice about a pod that claims to be the copy of a static pod
-// that the kubelet does not run.
-const NotAStaticPod = "NotAStaticPod"
 
 // mirrored returns the id of the static pod that a pod claims to be the copy of, or "". The claim
 // proves nothing: everybody who may create pods can write these annotations.
 func mirrored(object *corev1.Pod) ledger.PodID {
-	hash := object.Annotations[ConfigHash]
+	hash := object.Annotations[configHash]
 	// The kubelet's ids are hashes. UIDs from the API server contain dashes.
-	if _, mirror := object.Annotations[ConfigMirror]; mirror && !strings.Contains(hash, "-") {
+	if _, mirror := object.Annotations[configMirror]; mirror && !strings.Contains(hash, "-") {
 		return ledger.PodID(hash)
 	}
 	return ""
@@ -44,11 +39,6 @@ func (p *Pods) groupID(object *corev1.Pod) ledger.PodID {
 	return ledger.PodID(object.UID)
 }
 
-// IsStatic reports whether a pod is the copy of a static pod that the kubelet runs.
-func (p *Pods) IsStatic(object *corev1.Pod) bool {
-	return p.groupID(object) != ledger.PodID(object.UID)
-}
-
 func nameOf(object *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 }
@@ -57,8 +47,8 @@ func nameOf(object *corev1.Pod) types.NamespacedName {
 func (p *Pods) SetStaticPods(pods map[ledger.PodID]types.NamespacedName) {
 	p.static = map[ledger.PodID]types.NamespacedName{}
 	maps.Copy(p.static, pods)
-	for i := range p.all {
-		s := &p.all[i]
+	for i := range p.All {
+		s := &p.All[i]
 		s.Plan.ID = p.groupID(s.Object)
 		s.denied = s.unproven()
 	}
@@ -71,16 +61,16 @@ func (p *Pods) AddSandbox(id ledger.PodID, name types.NamespacedName) {
 		return // not a static pod, or already known
 	}
 	p.static[id] = name
-	for i := range p.all {
-		p.all[i].Plan.ID = p.groupID(p.all[i].Object)
+	for i := range p.All {
+		p.All[i].Plan.ID = p.groupID(p.All[i].Object)
 	}
 }
 
 // NeedsStaticPods reports whether the kubelet must be asked for its static pods, because a pod
 // claims to be the copy of an unknown one.
 func (p *Pods) NeedsStaticPods() bool {
-	for i := range p.all {
-		if s := &p.all[i]; s.unproven() && !s.denied {
+	for i := range p.All {
+		if s := &p.All[i]; s.unproven() && !s.denied {
 			return true
 		}
 	}
@@ -94,14 +84,16 @@ func (s *Pod) unproven() bool {
 	return id != "" && s.Plan.ID != id
 }
 
-// NotStaticNotes returns the notes about pods whose claim to be a mirror pod is false. They are not
-// problems, because the claim harms no other pod.
-func (p *Pods) NotStaticNotes() (notes []Notice) {
-	for i := range p.all {
-		if s := &p.all[i]; s.denied && s.unproven() {
-			notes = append(notes, Notice{s.Object, NotAStaticPod, fmt.Sprintf("pod %s has the annotations of a mirror pod, but the "+
-				"kubelet runs no such static pod: the pod gets nothing of cgroup %s", s.Name(), mirrored(s.Object))})
-		}
+// Forged returns the id of the static pod that the pod falsely claims to be the copy of, or "".
+func (s *Pod) Forged() ledger.PodID {
+	if s.denied && s.unproven() {
+		return mirrored(s.Object)
 	}
-	return notes
+	return ""
+}
+
+// CanBeForged reports whether everybody who may write pods can have written the pod: it is not
+// known to be the copy of a static pod, whose authors can write files of the node.
+func (p *Pods) CanBeForged(object *corev1.Pod) bool {
+	return p.groupID(object) == ledger.PodID(object.UID)
 }

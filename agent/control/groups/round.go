@@ -1,0 +1,98 @@
+package groups
+
+import (
+	"time"
+
+	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// Round is what the controllers decide from.
+type Round struct {
+	*Groups
+	Now time.Time
+	// First is set until the first decision was made, which recovers the state of an earlier agent
+	// from the cgroups.
+	First  bool
+	Binds  bool          // the agent sets cpusets on this node
+	Period time.Duration // of quotas that the kubelet sets
+	Pods   []pods.Pod
+	// Plan is the plan, and Kubelet is what the kubelet would set. Invariant: both have the same pods,
+	// in the order of Pods, and the same containers.
+	Plan, Kubelet *nodeplan.Desired
+	Planned       []Planned
+}
+
+// SetPlan makes a plan of the state, whose pods are those of the round.
+func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan.Desired) {
+	d, kubelet := plan(state), nodeplan.Kubelet(state)
+	r.Plan, r.Kubelet = &d, &kubelet
+	r.Planned = make([]Planned, 0, len(r.Pod)+len(r.Container))
+	for i := range d.Pods {
+		p, s := &d.Pods[i], &r.Pods[i]
+		if api.HasEnded(s.Object) {
+			continue
+		}
+		l := Planned{Ref: nodeplan.Ref{Pod: p.ID}, Path: r.Pod[p.ID], PodPath: r.Pod[p.ID], Pod: s, Class: state.Pods[i].Class,
+			Separate: p.Separate, Want: &p.Settings, Raising: &p.Raising, Kubelet: kubelet.Pods[i].Limits}
+		if r.Exists(l.Path) {
+			r.Planned = append(r.Planned, l)
+		}
+		for j := range p.Containers {
+			container := &p.Containers[j]
+			l.Ref.Container = container.Name
+			l.Path = r.Container[l.Ref]
+			l.Want, l.Raising, l.Kubelet = &container.Settings, &container.Raising, kubelet.Pods[i].Containers[j].Limits
+			if r.Exists(l.Path) {
+				r.Planned = append(r.Planned, l)
+			}
+		}
+	}
+}
+
+// SharedCPUs returns the CPUs that containers without CPUs of their own run on.
+func (r *Round) SharedCPUs() cpuset.Set {
+	if !r.Binds {
+		return r.Online
+	}
+	return r.Plan.Shared
+}
+
+// PlanOf returns the planned settings of a container, or nil if it is unknown, and the bandwidth that
+// the kubelet would set.
+func (r *Round) PlanOf(ref nodeplan.Ref) (planned *nodeplan.ContainerSettings, kubelet bandwidth.Limits) {
+	for i := range r.Plan.Pods {
+		p := &r.Plan.Pods[i]
+		for j := range p.Containers {
+			if p.ID == ref.Pod && p.Containers[j].Name == ref.Container {
+				return &p.Containers[j], r.Kubelet.Pods[i].Containers[j].Limits
+			}
+		}
+	}
+	return nil, kubelet
+}
+
+// Planned is an existing cgroup of a running pod or of one of its containers, and what is planned
+// for it.
+type Planned struct {
+	Ref           nodeplan.Ref // Container is "" for the pod's own cgroup
+	Path, PodPath string
+	Pod           *pods.Pod
+	Class         nodeplan.Class // that the plan follows
+	Separate      bool           // see nodeplan.PodSettings
+	// Want is the plan, Raising is a part of it, and Kubelet is what the kubelet would set.
+	Want    *nodeplan.Settings
+	Raising *nodeplan.Raising
+	Kubelet bandwidth.Limits
+}
+
+// IsPod reports whether the cgroup is a pod's own.
+func (p *Planned) IsPod() bool { return p.Ref.Container == "" }
+
+// IsBatch reports whether the cgroup is that of a batch pod of QoS class BestEffort.
+func (p *Planned) IsBatch() bool {
+	return p.IsPod() && p.Class == nodeplan.BE && p.Pod.Plan.Tier == nodeplan.BestEffort
+}

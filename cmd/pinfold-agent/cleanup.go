@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+)
+
+func newCleanup() *cobra.Command {
+	var node nodeOptions
+	cmd := &cobra.Command{
+		Use:   "cleanup",
+		Short: "Restore the control groups to what the kubelet would set",
+		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
+would set, and removes the node's topology object, lease and condition. Stop the agent
+first, or it undoes the cleanup.`,
+		Args: frame.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var o agent.Options
+			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			result, err := agent.Cleanup(cmd.Context(), o)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d settings of control groups restored\n", len(result.Written))
+			return err
+		},
+	}
+	node.addWriter(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/kubernetes"
+
+	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/linux/scx"
+)
+
+// runOptions is what the flags of run request.
+type runOptions struct {
+	node           nodeOptions
+	agent          agent.Options
+	keys, ceilings string // files
+	secure         bool
+	certificate    agent.Secure
+	batchPercent   int
+	tracePercent   float64
+}
+
+func newRun() *cobra.Command {
+	o := &runOptions{}
+	cmd := &cobra.Command{Use: "run", Short: "Run the agent", Args: frame.NoArguments}
+	flags := cmd.Flags()
+	o.node.addWriter(flags)
+	o.addBurst(flags)
+	o.addBatch(flags)
+	frame.OneOf(flags, &o.agent.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+cgroup.RemotePartitionsSince+")",
+		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
+	flags.Float64Var(&o.tracePercent, "trace-percent", 0,
+		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
+	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
+	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
+	flags.BoolVar(&o.secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
+	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")
+	flags.StringVar(&o.certificate.KeyFile, "tls-private-key-file", "", "`FILE` with the key of --tls-cert-file")
+	flags.StringVar(&o.agent.Socket, "nri-socket", "", "the container runtime's NRI socket, a `PATH`; empty disables NRI (default: run/nri/nri.sock below --host-root)")
+	flags.StringVar(&o.keys, "allocation-keys", "", "`FILE` of public keys (PEM): only allocations signed by one of them are accepted (default: all are)")
+	flags.IntVar(&o.agent.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "number of CPUs that always stay shared, as in the scheduler's minSharedCPUs")
+	flags.DurationVar(&o.agent.Period, "period", agent.DefaultPeriod, "how often everything is checked when nothing seems to change")
+	flags.DurationVar(&o.agent.SampleEvery, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, while core sets follow it")
+	flags.DurationVar(&o.agent.SampleInterval, "sample-interval", agent.DefaultSampleInterval,
+		"least time between two samples of a container, which is sampled once in each of its periods, or less often in a pod with more than a hundred of them; 0 disables sampling: no quota is raised then")
+	cmd.RunE = o.run
+	return cmd
+}
+
+// noPartition is the value of --partition for no partitions.
+const noPartition = "none"
+
+// addBurst adds the flags about bursts above the limit.
+func (o *runOptions) addBurst(flags *pflag.FlagSet) {
+	c := &o.agent.Config
+	frame.OneOf(flags, &c.Burst.Mode, "burst-policy", "burst policy of pods that name none", burst.Modes()...)
+	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
+	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
+	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
+		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
+	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose quota applies when another program writes it, too", control.OwnerPinfold, control.OwnerOther)
+}
+
+// addBatch adds the flags about batch pods.
+func (o *runOptions) addBatch(flags *pflag.FlagSet) {
+	c := &o.agent.Config
+	frame.Var(flags, &c.Priority, "batch-priority", "PRIORITY", "how the kernel puts batch pods (class BE) behind all others: none, auto, or some of idle, core-scheduling, sched_ext, bvt, separated by commas", colocation.ParsePriority)
+	flags.DurationVar(&o.agent.BatchMaxWait, "batch-max-wait", scx.DefaultMaxWait,
+		"with sched_ext, a thread of a batch pod waits at most about this long, in spite of the bound and of others on its core, as long as others leave CPUs")
+	flags.IntVar(&o.batchPercent, "batch-percent", 0, "batch pods may use this percentage of the shared CPUs, less what everything else uses there; 0 for no bound")
+	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "CPUs that all batch pods together may use in any case")
+	flags.DurationVar(&c.Batch.Objective, "batch-objective", 0,
+		"what the containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
+}
+
+// check rejects values that are wrong on every machine.
+func (o *runOptions) check() error {
+	const (
+		maxPercent = 10000
+		tickLength = 100 * time.Millisecond
+		// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose
+		// threads wait for 30 s; the agent needs some of that.
+		minBatchWait, maxBatchWait = 100 * time.Millisecond, 5 * time.Second
+		minFloor                   = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
+	)
+	a, b := &o.agent, &o.agent.Burst
+	switch {
+	case a.MinShared < 0 || a.Period <= 0 || a.SampleEvery <= 0:
+		return frame.Usagef("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
+	case (o.certificate.CertFile == "") != (o.certificate.KeyFile == "") || o.certificate.CertFile != "" && !o.secure:
+		return frame.Usagef("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
+	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
+		return frame.Usagef("--burst-percent %d: it must be 1 to %d", b.BurstPercent, maxPercent)
+	case b.QuotaPercent < 100 || b.QuotaPercent > maxPercent:
+		return frame.Usagef("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
+	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
+		return frame.Usagef("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
+	case o.batchPercent < 0 || o.batchPercent > 100:
+		return frame.Usagef("--batch-percent %d: it must be 0 to 100", o.batchPercent)
+	case a.BatchMaxWait < minBatchWait || a.BatchMaxWait > maxBatchWait:
+		return frame.Usagef("--batch-max-wait %v: it must be %v to %v", a.BatchMaxWait, minBatchWait, maxBatchWait)
+	case !(a.Batch.Floor >= minFloor && a.Batch.Floor <= cpuset.MaxCPUs):
+		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(a.Batch.Floor), minFloor, cpuset.MaxCPUs)
+	case a.Batch.Objective < 0 || a.Batch.Objective > tickLength:
+		return frame.Usagef("--batch-objective %v: it must be 0 to %v", a.Batch.Objective, tickLength)
+	case a.Batch.Objective > 0 && o.batchPercent == 0:
+		return frame.Usagef("--batch-objective needs --batch-percent, which it lowers")
+	case !(o.tracePercent >= 0 && o.tracePercent <= 100):
+		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.tracePercent)
+	}
+	if a.SampleInterval == 0 {
+		return nil
+	}
+	if err := sampler.CheckInterval(a.SampleInterval); err != nil {
+		return frame.Usagef("--sample-interval: %w; 0 turns sampling off", err)
+	}
+	return nil
+}
+
+func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
+	if err := o.node.apply(&o.agent, cmd.ErrOrStderr()); err != nil {
+		return err
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	a := &o.agent
+	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
+	if a.Partition == noPartition {
+		a.Partition = cgroup.PartitionMember
+	}
+	if o.secure {
+		config, err := restConfig(o.node.kubeconfig)
+		if err != nil {
+			return err
+		}
+		if o.certificate.Reviews, err = kubernetes.NewForConfig(config); err != nil {
+			return fmt.Errorf("make a client: %w", err)
+		}
+		a.Secure = &o.certificate
+	}
+	if !cmd.Flags().Changed("nri-socket") {
+		a.Socket = agent.DefaultSocket(a.Root)
+	}
+	if o.keys == "" {
+		a.Log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
+	}
+	if a.Keys, err = frame.AllocationKeys(o.keys); err != nil {
+		return err
+	}
+	if a.Ceilings, err = readCeilings(o.ceilings); err != nil {
+		return err
+	}
+	return agent.Run(cmd.Context(), *a)
+}
