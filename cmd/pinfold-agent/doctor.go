@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/doctor"
+	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
@@ -75,7 +75,7 @@ func examine(cmd *cobra.Command, options doctor.Options, output string) error {
 // cluster implements [doctor.Cluster].
 type cluster struct {
 	node       string
-	kubelet    agent.KubeletClient
+	kubelet    kubelet.Client
 	topologies topologyclient.Interface
 }
 
@@ -97,8 +97,8 @@ func clusterOf(node *nodeFlags) (doctor.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubelet := agent.KubeletClient{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
-	return cluster{node.nodeName, kubelet, topologies}, nil
+	k := kubelet.Client{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
+	return cluster{node.nodeName, k, topologies}, nil
 }
 
 func (c cluster) CPUManagerPolicy(ctx context.Context) (string, error) {

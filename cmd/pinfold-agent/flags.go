@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/internal/usage"
 	"pinfold.dev/pinfold/cmd/internal/version"
 	"pinfold.dev/pinfold/core/burst"
@@ -68,8 +69,8 @@ func (f *nodeFlags) apply(o *agent.Options, stderr io.Writer) error {
 	if o.Client, o.Topologies, err = newClients(compact, config); err != nil {
 		return err
 	}
-	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
-	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
+	client := kubelet.Client{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
+	o.Kubelet, o.StaticPods = client.Configuration, client.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
 	o.Version = version.This().Version
 	level := slog.LevelInfo
