@@ -175,9 +175,8 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 
 // topology returns the node's object, or nil while too little is known.
 func (p *publisher) topology() (*v1alpha2.NodeResourceTopology, error) {
-	var state nodetopology.State
-	machine, health := p.engine.node.get()
-	state.AgentHealth = health
+	state := nodetopology.State{AgentHealth: *p.engine.node.health.Load()}
+	machine := p.engine.node.machine.Load()
 	p.engine.with(func(c *control.Control) {
 		if k := c.Kubelet(); k != nil {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs

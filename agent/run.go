@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
-	a.reports.condition, a.publishSoon, a.pods.askKubelet = p.setCondition, p.refresh, p.refresh
+	a.reports.condition, a.reports.refresh = p.setCondition, p.refresh
 	if err := watchPods(ctx, a.engine); err != nil {
 		return err
 	}
@@ -108,7 +108,6 @@ func Run(ctx context.Context, o Options) error {
 //	           changes a group waits for the end of a call about it, for at most callLimit
 //	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
 //	reports    for the sources of metrics
-//	nodeState  for the machine and the agent's health
 //
 // The heartbeat takes no lock, because it must notice a round that hangs. All tasks end with the
 // context. Then ticks lower the quotas that are raised, and systemd is told what it can be told
