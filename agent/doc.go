@@ -17,27 +17,29 @@
 //
 // # The way of data
 //
-//	                   API server            kubelet       container runtime
-//	                       |                    |                 |
-//	             run.go: watchPods      publish.go: readKubelet   | runtime.go: Create, Start, ...
-//	                       v                    v                 v
-//	kernel.go: view    +------------------- inputs ------------------+   tick.go: tick, every 100 ms
-//	cgroups, machine ->|  control.Control: a state machine, no I/O   |<- load.go: usage of CPUs
-//	                   +---+-------------------------------------+---+   package batch: usage
-//	                       | Decide                      Applied |
-//	                       v                                     v
-//	                    Decision                              Status
-//	                 writes in order           what to sample, show and publish
-//	                       |                                     |
-//	     systemd.go: writer.Apply, which tells           +-------+------+--------------+-----------------+
-//	     systemd and writes the cgroups                  v              v              v                 v
-//	                       |                     sampler, tracer,  metrics.go     publish.go:      package batch:
-//	                       +-- control.Result    next tick                        condition,       cookies, and a
-//	                           to Applied                                         events, capacity scheduler
+//	                  API server              kubelet         container runtime
+//	                      |                      |                   |
+//	            run.go: watchPods       publish.go: readKubelet      |  runtime.go: Create, Start, ...
+//	                      v                      v                   v
+//	rounds.go: cgroups,  +------------- engine.go: inputs --------------+   tick.go: tick, every 100 ms
+//	machine, which     ->|  control.Control: a state machine, no I/O    |<- load.go: load of core sets
+//	kernel.go reads      +---+--------------------------------------+---+   newpods.go: new cgroups
+//	                         | Decide                       Applied |
+//	                         v                                      v
+//	                      Decision                               Status
+//	                   writes in order                what to sample, show and publish
+//	                         |                                      |
+//	       systemd.go: kernel.Apply writes           +--------------+---------------+----------------+
+//	       the cgroups, and the task units.run       v              v               v                v
+//	       tells systemd afterwards               meter.go,     reports.go:     metrics.go      package batch:
+//	                         |                    delays.go,    log, events,                    cookies, and a
+//	                         +-- control.Result   next tick     publish.go:                     scheduler
+//	                             to Applied                     condition, capacity
 //
-// A round (engine.go) observes everything and decides. A tick, a request of the runtime and a new
-// pod pass in what they know and let the same function decide. run.go starts all tasks, and says
-// which lock each holds.
+// The engine owns the state machine and its lock; whatever decides calls its method decide. A round
+// observes everything. A tick, a request of the runtime and a new pod pass in what they know. What
+// observes, measures and reports are values of their own, with their own locks. run.go starts all
+// tasks, and says which lock each holds.
 //
 // To follow the start of a container, read runtime.go and decide in engine.go, then decide.go and
 // execute.go of package control, then apply.go of package cgroup.

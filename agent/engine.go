@@ -39,19 +39,17 @@ type engine struct {
 type podSource struct {
 	// list returns nil until the pods are known.
 	list func() []*corev1.Pod
-	// askKubelet requests that the kubelet is asked for its static pods. asked is set if it has been
-	// called, and has not been answered.
-	askKubelet func()
-	asked      bool
+	// asked is set if the kubelet is to be asked for its static pods, and has not answered.
+	asked bool
 }
 
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
 		Options: o, kernel: k, control: control.New(o.Config), wake: make(chan struct{}, 1), reports: newReports(o),
-		node:    nodeState{health: nodetopology.AgentHealthy},
-		pods:    podSource{list: func() []*corev1.Pod { return nil }, askKubelet: func() {}},
+		pods:    podSource{list: func() []*corev1.Pod { return nil }},
 		cookies: &batch.Cookies{Groups: k.groups, RunDir: o.RunDir},
 	}
+	e.node.setHealth(nodetopology.AgentHealthy)
 	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt), MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.reports.dedup,
 		Node: e.batchNode, Changed: e.requestRound})
@@ -119,7 +117,7 @@ func (e *engine) updatePods() {
 		e.control.SetPods(pods)
 		before := e.pods.asked
 		if e.pods.asked = e.control.NeedsStaticPods(); e.pods.asked && !before {
-			e.pods.askKubelet()
+			e.reports.refresh()
 		}
 	}
 }
@@ -150,11 +148,10 @@ func (e *engine) separate() {
 
 // batchNode returns what the scheduler for batch pods needs to know.
 func (e *engine) batchNode() batch.Node {
-	machine, _ := e.node.get()
 	known := e.reports.ready() == nil
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return batch.Node{Machine: machine, Known: known, Pods: e.status.Batch.Pods, Others: e.status.Batch.Others}
+	return batch.Node{Machine: e.node.machine.Load(), Known: known, Pods: e.status.Batch.Pods, Others: e.status.Batch.Others}
 }
 
 // setKubelet sets the kubelet's configuration, and reports whether it has changed.

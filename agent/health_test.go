@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -31,7 +30,7 @@ func (w *world) health(want string) error {
 // TestGroupsCannotBeRead starts the agent with a wrong cgroup root and corrects it.
 func TestGroupsCannotBeRead(t *testing.T) {
 	w, k, bound, beside := bothPods(t)
-	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/elsewhere"}
+	w.kubelet.CgroupRoot = "/elsewhere"
 	w.start()
 	w.eventually(func() error { return w.log.Says("is the kubelet running, and with this --cgroup-root?") })
 	w.eventually(func() error { return w.health("groups of a kubelet") })

@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nri"
@@ -109,16 +108,44 @@ func (h *hostTree) container(pod *corev1.Pod, id string) (group string, pid int)
 	h.make(h.podGroup(pod))
 	group = h.podGroup(pod) + "/" + id
 	h.make(group)
-	command := exec.Command("sleep", "300")
+	process := h.start(exec.Command("sleep", "300"), group)
+	h.move(process, group, cgroup.CPUSet)
+	return group, process.Pid
+}
+
+// start starts a command in a cgroup, with the CPUs of this process. It ends with the test.
+func (h *hostTree) start(command *exec.Cmd, group string) *os.Process {
+	h.t.Helper()
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := command.Start(); err != nil {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
+	h.move(command.Process, group, cgroup.CPU, cgroup.CPUAcct)
+	return command.Process
+}
+
+func (h *hostTree) move(process *os.Process, group string, controllers ...cgroup.Controller) {
+	h.t.Helper()
+	for _, c := range controllers {
+		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(process.Pid))
 	}
-	return group, command.Process.Pid
+}
+
+// set writes a setting of a container and of its pod, the pod's first.
+func (h *hostTree) set(container string, file cgroup.File, value string) {
+	h.t.Helper()
+	for _, group := range []string{filepath.Dir(container), container} {
+		h.write(h.fs.File(group, file), value)
+	}
+}
+
+// world returns a world whose kubelet has made these cgroups for the pods.
+func (h *hostTree) world(t *testing.T, pods ...*corev1.Pod) *world {
+	t.Helper()
+	w := newWorld(t, pods...)
+	w.root, w.kubelet.CgroupRoot = "/", h.root
+	return w
 }
 
 func (h *hostTree) podGroup(pod *corev1.Pod) string {
@@ -173,12 +200,9 @@ func TestOnThisMachine(t *testing.T) {
 	run(beside, idBeside)
 	groupBound, pidBound := tree.container(bound, idBound)
 	groupBeside, pidBeside := tree.container(beside, idBeside)
-	tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
-	tree.write(tree.fs.File(groupBound, cgroup.CPUCFSQuota), "100000")
+	tree.set(groupBound, cgroup.CPUCFSQuota, "100000")
 
-	w := newWorld(t, bound, beside)
-	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
-	w.root = "/"
+	w := tree.world(t, bound, beside)
 	stop := w.start()
 	w.eventually(func() error {
 		switch {
@@ -200,8 +224,7 @@ func TestOnThisMachine(t *testing.T) {
 	})
 
 	// The pod first: the kernel rejects CPUs of a container that its pod does not have.
-	tree.write(tree.fs.File(tree.podGroup(beside), cgroup.CPUSetCPUs), online.String())
-	tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
+	tree.set(groupBeside, cgroup.CPUSetCPUs, online.String())
 	w.eventually(func() error {
 		if got := allowed(t, pidBeside); got != rest.String() {
 			return fmt.Errorf("after a foreign write the other pod runs on %s", got)
@@ -232,9 +255,7 @@ func TestCreateOnThisMachine(t *testing.T) {
 	run(beside, containerID('b'))
 	_, pidBeside := tree.container(beside, containerID('b'))
 	bound := newPod("bound", own.String())
-	w := newWorld(t, beside, bound)
-	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
-	w.root = "/"
+	w := tree.world(t, beside, bound)
 	got := make(chan nri.Settings, 1)
 	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {
 		o.OnState(nri.State{Connected: true})

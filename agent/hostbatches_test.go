@@ -5,15 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -63,18 +60,11 @@ func (h *hostTree) batches(group string) {
 	h.t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^TestBatches$")
 	command.Env = append(os.Environ(), batchesEnv+"=1")
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	input, err := command.StdinPipe()
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if err := command.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	h.t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
-	}
+	h.start(command, group)
 	if _, err := fmt.Fprintln(input); err != nil {
 		h.t.Fatal(err)
 	}
@@ -87,9 +77,7 @@ func TestBatchesOnThisMachine(t *testing.T) {
 	tree.requireBurst()
 	pod, group := tree.runRaised("web")
 	pod.Annotations["pinfold.dev/cpu-burst"] = `{"policy":"auto"}`
-	for _, g := range []string{tree.podGroup(pod), group} {
-		tree.write(tree.fs.File(g, cgroup.CPUCFSBurst), "10000")
-	}
+	tree.set(group, cgroup.CPUCFSBurst, "10000")
 	tree.batches(group)
 	throttled := func() uint64 {
 		own, err := tree.fs.Stat(group)
@@ -102,14 +90,14 @@ func TestBatchesOnThisMachine(t *testing.T) {
 		}
 		return own.Throttled + pods.Throttled
 	}
-	w := newWorld(t, pod)
+	w := tree.world(t, pod)
 	w.eventually(func() error {
 		if throttled() == 0 {
 			return fmt.Errorf("not throttled without an agent")
 		}
 		return nil
 	})
-	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w.root = tree.idleRoot()
 	w.config.Burst = burst.Policy{BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	w.sampleInterval, w.period = 10*time.Millisecond, 10*time.Second
 	w.start()

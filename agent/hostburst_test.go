@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -56,20 +55,17 @@ func TestBurstOnThisMachine(t *testing.T) {
 	}
 	want := map[string]bandwidth.Limits{"plain": limit, "burst": {Quota: 100 * ms, Period: 100 * ms, Burst: 40 * ms}, "koord": {Quota: 100 * ms, Period: 100 * ms, Burst: 100 * ms},
 		"fast": {Quota: 20 * ms, Period: 20 * ms, Burst: 20 * ms}}
-	w := newWorld(t)
+	w := tree.world(t)
 	groups := map[string]string{}
 	for i, name := range []string{"plain", "burst", "koord", "fast"} {
 		id := containerID(rune('a' + i))
 		run(pods[name], id)
 		groups[name], _ = tree.container(pods[name], id)
-		for _, group := range []string{tree.podGroup(pods[name]), groups[name]} {
-			tree.write(tree.fs.File(group, cgroup.CPUCFSQuota), "100000")
-		}
+		tree.set(groups[name], cgroup.CPUCFSQuota, "100000")
 		if err := w.client.Tracker().Add(pods[name]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
 	w.config.Burst.BurstPercent = 100
 	check := func() error {
 		var errs []error
@@ -124,8 +120,7 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 	tree.requireBurst()
 	ms := time.Millisecond
 	pod := burstPod("fast", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst"}`, "pinfold.dev/cpu-period": "20ms"})
-	w := newWorld(t, pod)
-	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w := tree.world(t, pod)
 	w.config.Burst.BurstPercent = 100
 	answered := make(chan error, 1)
 	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {

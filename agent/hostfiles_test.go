@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -19,9 +18,8 @@ func TestFilesOnThisMachine(t *testing.T) {
 	bound := newPod("bound", own.String())
 	run(bound, containerID('a'))
 	tree.container(bound, containerID('a'))
-	w := newWorld(t, bound)
-	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
-	w.root, w.sampleInterval = "/", 10*time.Millisecond
+	w := tree.world(t, bound)
+	w.sampleInterval = 10 * time.Millisecond
 	stop := w.start()
 	defer stop()
 	const groups = 10

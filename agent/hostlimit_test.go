@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
@@ -9,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -23,8 +23,8 @@ func TestAverageOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	duration := longTest(t)
 	pod, group := tree.runRaised("web")
-	w := newWorld(t, pod)
-	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w := tree.world(t, pod)
+	w.root = tree.idleRoot()
 	w.sampleInterval, w.period = 10*time.Millisecond, 10*time.Second
 	stop := w.start()
 	w.eventually(w.ready)
@@ -32,9 +32,11 @@ func TestAverageOnThisMachine(t *testing.T) {
 	process := tree.spin(group)
 	begun, raises := time.Now(), 0
 	for time.Since(begun) < duration {
-		process.signal(syscall.SIGSTOP)
+		stopped := process.Signal(syscall.SIGSTOP)
 		time.Sleep(time.Duration(1+rand.IntN(3000)) * time.Millisecond)
-		process.signal(syscall.SIGCONT)
+		if err := errors.Join(stopped, process.Signal(syscall.SIGCONT)); err != nil {
+			t.Error(err)
+		}
 		time.Sleep(time.Duration(1+rand.IntN(1500)) * time.Millisecond)
 		if s, err := tree.fs.Read(group); err == nil && s.Quota > 10*time.Millisecond {
 			raises++
@@ -108,16 +110,13 @@ func (a attack) run(t *testing.T) {
 	const limit = 10 // percent of a CPU
 	pod := raisedPod("web")
 	pod.Annotations = map[string]string{}
-	w := newWorld(t)
-	w.root, w.kubelet = "/", control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w := tree.world(t)
 	w.config.Burst.BurstPercent, w.sampleInterval, w.period = 100, 10*time.Millisecond, 10*time.Second
 	w.start()
 	w.eventually(w.ready)
 	id := containerID('a')
 	group, _ := tree.container(pod, id)
-	for _, g := range []string{tree.podGroup(pod), group} {
-		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "10000")
-	}
+	tree.set(group, cgroup.CPUCFSQuota, "10000")
 	run(pod, id)
 	if err := w.client.Tracker().Add(pod); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -76,34 +74,10 @@ func (h *hostTree) idleRoot() string {
 	return root
 }
 
-// spinner is a busy process.
-type spinner struct {
-	t       testing.TB
-	process *exec.Cmd
-}
-
-func (s spinner) end() { _ = s.process.Process.Kill(); _ = s.process.Wait() }
-
-func (s spinner) signal(number syscall.Signal) {
-	if err := s.process.Process.Signal(number); err != nil {
-		s.t.Error(err)
-	}
-}
-
 // spin starts a busy process in a cgroup.
-func (h *hostTree) spin(group string) spinner {
+func (h *hostTree) spin(group string) *os.Process {
 	h.t.Helper()
-	command := exec.Command("sh", "-c", "while :; do :; done")
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(command.Process.Pid))
-	}
-	s := spinner{h.t, command}
-	h.t.Cleanup(s.end)
-	return s
+	return h.start(exec.Command("sh", "-c", "while :; do :; done"), group)
 }
 
 // raisedPod returns a pod limited to a tenth of a CPU, whose quota may be raised to three tenths.
@@ -121,9 +95,7 @@ func (h *hostTree) runRaised(name string) (pod *corev1.Pod, group string) {
 	id := containerID('a')
 	run(pod, id)
 	group, _ = h.container(pod, id)
-	for _, g := range []string{h.podGroup(pod), group} {
-		h.write(h.fs.File(g, cgroup.CPUCFSQuota), "10000")
-	}
+	h.set(group, cgroup.CPUCFSQuota, "10000")
 	return pod, group
 }
 
@@ -133,8 +105,8 @@ func (h *hostTree) runRaised(name string) (pod *corev1.Pod, group string) {
 func TestRaiseOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	pod, group := tree.runRaised("web")
-	w := newWorld(t, pod)
-	w.root, w.kubelet = tree.idleRoot(), control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: tree.root}
+	w := tree.world(t, pod)
+	w.root = tree.idleRoot()
 	w.listen, w.sampleInterval, w.period = "127.0.0.1:0", 10*time.Millisecond, 10*time.Second
 	stop := w.start()
 	ms := time.Millisecond
@@ -149,7 +121,7 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	}
 	process := tree.spin(group)
 	w.eventually(func() error { return both(raised) })
-	process.end() // the quota stays raised until it has been idle for long enough
+	_ = process.Kill() // the quota stays raised until it has been idle for long enough
 	w.eventually(func() error {
 		return w.metricsHave(`pinfold_container_cpu_quota_cores{LABELS} 0.3`, `pinfold_container_cpu_quota_raises_total{LABELS,reason="`,
 			`pinfold_container_cpu_quota_raised_since_timestamp_seconds{LABELS} `, `pinfold_container_cpu_throttled_periods_total{LABELS} `,
@@ -164,9 +136,7 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	if err := both(limit); err != nil {
 		t.Errorf("after the agent has ended the quota is still raised: %v", err)
 	}
-	for _, g := range []string{tree.podGroup(pod), group} { // as a killed agent leaves it
-		tree.write(tree.fs.File(g, cgroup.CPUCFSQuota), "30000")
-	}
+	tree.set(group, cgroup.CPUCFSQuota, "30000") // as a killed agent leaves it
 	w.start()
 	w.eventually(func() error { return both(limit) })
 }

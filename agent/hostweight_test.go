@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,11 +25,8 @@ func TestWeightOnThisMachine(t *testing.T) {
 		tree.make(tree.podGroup(p))
 		group = tree.podGroup(p) + "/" + containerID('a')
 		tree.make(group)
-		for _, g := range []string{tree.podGroup(p), group} {
-			tree.write(tree.fs.File(g, cgroup.CPUShares), strconv.Itoa(shares))
-		}
-		process := tree.spin(group).process.Process.Pid
-		tree.write(filepath.Join(tree.fs.Dir(cgroup.CPUSet, group), "cgroup.procs"), fmt.Sprint(process))
+		tree.set(group, cgroup.CPUShares, strconv.Itoa(shares))
+		tree.move(tree.spin(group), group, cgroup.CPUSet)
 		return group
 	}
 	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -40,7 +39,7 @@ func runChild() error {
 	run(beside, containerID('b'))
 	w := makeWorld(bound, beside)
 	w.root, w.runDir = "/", os.Getenv(childRunDir)
-	w.kubelet = control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: os.Getenv(childGroups)}
+	w.kubelet.CgroupRoot = os.Getenv(childGroups)
 	return Run(context.Background(), w.options())
 }
 
@@ -55,13 +54,9 @@ func TestKill(t *testing.T) {
 	groupBeside, _ := tree.container(beside, containerID('b'))
 	runDir := t.TempDir()
 	widen := func() { // as the kubelet creates them, parents first: a cgroup must contain its children's CPUs
-		tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUSetCPUs), online.String())
-		tree.write(tree.fs.File(tree.podGroup(beside), cgroup.CPUSetCPUs), online.String())
-		tree.write(tree.fs.File(groupBound, cgroup.CPUSetCPUs), online.String())
-		tree.write(tree.fs.File(groupBeside, cgroup.CPUSetCPUs), online.String())
-		for _, group := range []string{tree.podGroup(bound), groupBound} {
-			tree.write(tree.fs.File(group, cgroup.CPUCFSQuota), "100000")
-		}
+		tree.set(groupBound, cgroup.CPUSetCPUs, online.String())
+		tree.set(groupBeside, cgroup.CPUSetCPUs, online.String())
+		tree.set(groupBound, cgroup.CPUCFSQuota, "100000")
 	}
 	allowed := func(group string, want ...cpuset.Set) error {
 		s, err := tree.fs.Read(group)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
@@ -107,7 +108,7 @@ func (p *publisher) readNode(ctx context.Context) error {
 
 func (p *publisher) readKubelet(ctx context.Context) error {
 	k, err := p.Kubelet(ctx)
-	p.engine.with(func(c *control.Control) { c.SetKubeletTrust(!errors.Is(err, errNotKubelet)) })
+	p.engine.with(func(c *control.Control) { c.SetKubeletTrust(!errors.Is(err, kubelet.ErrUntrusted)) })
 	if err != nil {
 		if last := savedKubelet(p.RunDir); last != nil {
 			p.engine.setKubelet(*last)
@@ -174,9 +175,8 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 
 // topology returns the node's object, or nil while too little is known.
 func (p *publisher) topology() (*v1alpha2.NodeResourceTopology, error) {
-	var state nodetopology.State
-	machine, health := p.engine.node.get()
-	state.AgentHealth = health
+	state := nodetopology.State{AgentHealth: *p.engine.node.health.Load()}
+	machine := p.engine.node.machine.Load()
 	p.engine.with(func(c *control.Control) {
 		if k := c.Kubelet(); k != nil {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs

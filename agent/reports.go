@@ -25,6 +25,8 @@ type reports struct {
 	dedup     *logdedup.Log
 	events    func(control.Notice) // creates an event
 	condition func(corev1.NodeCondition)
+	// refresh requests that the Node object is brought up to date, and the kubelet asked.
+	refresh func()
 
 	mu    sync.Mutex
 	stats stats
@@ -42,7 +44,7 @@ type stats struct {
 }
 
 func newReports(o Options) *reports {
-	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(control.Notice) {}, condition: func(corev1.NodeCondition) {},
+	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(control.Notice) {}, condition: func(corev1.NodeCondition) {}, refresh: func() {},
 		stats: stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}}}
 }
 

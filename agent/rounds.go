@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,29 +26,11 @@ type rounds struct {
 
 // nodeState is what rounds know of the node besides its cgroups.
 type nodeState struct {
-	mu      sync.Mutex
-	machine *topology.Machine // nil until it was read
-	health  string
+	machine atomic.Pointer[topology.Machine] // nil until it was read
+	health  atomic.Pointer[string]           // of the agent
 }
 
-// get returns the machine, nil until it was read, and the agent's health.
-func (n *nodeState) get() (machine *topology.Machine, health string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.machine, n.health
-}
-
-func (n *nodeState) setMachine(m *topology.Machine) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.machine = m
-}
-
-func (n *nodeState) setHealth(health string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.health = health
-}
+func (n *nodeState) setHealth(health string) { n.health.Store(&health) }
 
 func newRounds(e *engine) *rounds {
 	r := &rounds{engine: e}
@@ -152,7 +133,7 @@ func (r *rounds) readMachine() error {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
 		e.control.SetMachine(m)
 		e.control.SetMachineNotes(notes)
-		e.node.setMachine(m)
+		e.node.machine.Store(m)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
-	a.reports.condition, a.publishSoon, a.pods.askKubelet = p.setCondition, p.refresh, p.refresh
+	a.reports.condition, a.reports.refresh = p.setCondition, p.refresh
 	if err := watchPods(ctx, a.engine); err != nil {
 		return err
 	}
@@ -96,16 +96,22 @@ func Run(ctx context.Context, o Options) error {
 //
 //	rounds           while they decide and write, not while they read the cgroups
 //	ticks            while they read what they need, decide and write
-//	load             while it reads the CPU time of containers with core sets
+//	load             to copy values, and to pass on what it has read
 //	runtime, new pods  while they read one pod's cgroups, decide and write: a container waits for it
 //	weight           while it reads and writes the weight of the agent's own pod
-//	systemd          never. It has a lock of its own, not held during calls; those who write a group
-//	                 wait for the end of a call about it, for at most callLimit
-//	batch scheduler, publishing  to copy values
+//	batch scheduler, publishing, metrics  to copy values
 //
-// The meters, the delays and the batch scheduler have locks of their own, which are taken after
-// engine.mu, if both are: sampling and tracing never wait for a decision. The heartbeat takes no
-// lock, because it must notice a round that hangs.
+// These values have locks of their own, which are taken after engine.mu if both are, and never held
+// while waiting:
+//
+//	units      for what systemd must be told. The task systemd does not hold it during a call. Who
+//	           changes a group waits for the end of a call about it, for at most callLimit
+//	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
+//	reports    for the sources of metrics
+//
+// The heartbeat takes no lock, because it must notice a round that hangs. All tasks end with the
+// context. Then ticks lower the quotas that are raised, and systemd is told what it can be told
+// within callLimit.
 type task struct {
 	name string
 	on   bool // whether the options want it

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
@@ -90,7 +91,7 @@ func TestKubeletUnreachable(t *testing.T) {
 	if err := errors.Join(k.cpus(bound, "0-7"), k.cpus(beside, "0-7")); err != nil {
 		t.Error(err)
 	}
-	w.setKubelet(fmt.Errorf("%w: its socket belongs to user 1000", errNotKubelet))
+	w.setKubelet(fmt.Errorf("%w: its socket belongs to user 1000", kubelet.ErrUntrusted))
 	w.eventually(func() error {
 		if c := w.condition(); c.Status != corev1.ConditionUnknown || !strings.Contains(c.Message, "--kubelet-ca") {
 			return fmt.Errorf("condition %+v", c)

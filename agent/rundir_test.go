@@ -8,7 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/owned"
 )
 
@@ -50,5 +53,26 @@ func TestOtherUsersCannotLock(t *testing.T) {
 	}
 	if _, err := lock(dir); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "--run-dir") {
 		t.Errorf("another user's directory: %v", err)
+	}
+}
+
+func TestSaveKubelet(t *testing.T) {
+	dir := t.TempDir()
+	if got := savedKubelet(dir); got != nil {
+		t.Errorf("before saving: %+v", got)
+	}
+	k := control.Kubelet{CPUManagerPolicy: "none", ReservedCPUs: cpuset.Of(0, 1), CgroupRoot: "/"}
+	k.Quota.Period = 50 * time.Millisecond
+	if err := saveKubelet(dir, k); err != nil {
+		t.Fatal(err)
+	}
+	if got := savedKubelet(dir); got == nil || *got != k {
+		t.Errorf("saved %+v, got %+v", k, got)
+	}
+	if err := os.WriteFile(kubeletFile(dir), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := savedKubelet(dir); got != nil {
+		t.Errorf("a broken file gives %+v", got)
 	}
 }

@@ -22,8 +22,6 @@ type ticks struct {
 	began  time.Time // origin of the ticks' time
 	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
 	onlineWait prometheus.Histogram
-	// publishSoon requests that the Node object is brought up to date.
-	publishSoon func()
 
 	// The following fields are used under the engine's lock: what was read at the last tick.
 	usage  *batch.Usage
@@ -33,7 +31,7 @@ type ticks struct {
 }
 
 func newTicks(e *engine) *ticks {
-	return &ticks{engine: e, began: e.Now(), publishSoon: func() {},
+	return &ticks{engine: e, began: e.Now(),
 		usage: &batch.Usage{Groups: e.kernel.groups, Dedup: e.reports.dedup, Waits: e.Batch.Objective > 0, Tick: tickEvery,
 			Traced: e.delays.traced, Pressure: e.kernel.groups.Pressure},
 		onlineWait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_online_wait_seconds",
@@ -113,7 +111,7 @@ func (t *ticks) setBatch(after colocation.Decision, tick *colocation.Tick) {
 			"threshold", after.Threshold, "waited", tick.Waited)
 	}
 	if after.Capacity != before.Capacity || after.Starved != before.Starved || before.Budget == 0 && after.Budget > 0 {
-		t.publishSoon()
+		e.reports.refresh()
 	}
 }
 

@@ -3,6 +3,7 @@ package batch
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/priority"
@@ -33,7 +34,10 @@ func (c *Cookies) Separate(batch, others []string) error {
 		}
 		c.cookies = cookies
 	}
-	given, taken := c.cookies.Give(batch), c.cookies.Take(c.mayHave(others))
+	if c.pods != nil {
+		others = slices.DeleteFunc(slices.Clone(others), func(path string) bool { return !c.pods[path] })
+	}
+	given, taken := c.cookies.Give(batch), c.cookies.Take(others)
 	if c.pods == nil || taken == nil {
 		c.pods = map[string]bool{}
 	}
@@ -41,20 +45,6 @@ func (c *Cookies) Separate(batch, others []string) error {
 		c.pods[path] = true
 	}
 	return errors.Join(given, taken)
-}
-
-// mayHave returns the pods of a list whose threads may have the cookie.
-func (c *Cookies) mayHave(paths []string) []string {
-	if c.pods == nil {
-		return paths
-	}
-	var some []string
-	for _, path := range paths {
-		if c.pods[path] {
-			some = append(some, path)
-		}
-	}
-	return some
 }
 
 // Forget takes the cookie from all pods of a node.

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/doctor"
+	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
@@ -69,7 +69,7 @@ func examine(cmd *cobra.Command, options doctor.Options, output frame.Format) er
 // cluster implements [doctor.Cluster].
 type cluster struct {
 	node       string
-	kubelet    agent.KubeletClient
+	kubelet    kubelet.Client
 	topologies topologyclient.Interface
 }
 
@@ -91,8 +91,8 @@ func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubelet := agent.KubeletClient{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
-	return cluster{node.nodeName, kubelet, topologies}, nil
+	k := kubelet.Client{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
+	return cluster{node.nodeName, k, topologies}, nil
 }
 
 func (c cluster) CPUManagerPolicy(ctx context.Context) (string, error) {

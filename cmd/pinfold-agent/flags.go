@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/agent"
+	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -58,8 +59,8 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	if o.Client, o.Topologies, err = newClients(compact, config); err != nil {
 		return err
 	}
-	kubelet := agent.KubeletClient{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
-	o.Kubelet, o.StaticPods = kubelet.Configuration, kubelet.StaticPods
+	client := kubelet.Client{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
+	o.Kubelet, o.StaticPods = client.Configuration, client.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
 	o.Version = frame.Version().Version
 	level := slog.LevelInfo

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"crypto/ecdsa"
@@ -159,7 +159,7 @@ func TestWhoGetsTheToken(t *testing.T) {
 		{"root, self-signed", root, "127.0.0.1:0", "127.0.0.1", other.server("n1"), ""},
 		{"another user, self-signed", nobody, "127.0.0.1:0", "127.0.0.1", other.server("n1", "127.0.0.1"), "user 65534"},
 		{"another user, signed for the address", nobody, "127.0.0.1:0", "127.0.0.1", cluster.server("127.0.0.1"), ""},
-		{"another user, signed for the node", nobody, "127.0.0.1:0", "127.0.0.1", cluster.server(nodeName), ""},
+		{"another user, signed for the node", nobody, "127.0.0.1:0", "127.0.0.1", cluster.server(node1), ""},
 		{"another user, signed for another node", nobody, "127.0.0.1:0", "127.0.0.1", cluster.server("n2", "192.0.2.1"), "user 65534"},
 		{"another user, signed for a client", nobody, "127.0.0.1:0", "127.0.0.1", cluster.forUsage(x509.ExtKeyUsageClientAuth, "127.0.0.1"), "user 65534"},
 		{"root, signed for another node", root, "127.0.0.1:0", "127.0.0.1", cluster.server("n2"), ""},
@@ -170,7 +170,7 @@ func TestWhoGetsTheToken(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serveAs(t, test.user, test.listen, test.certificate, answerConfigz)
-			client := kubeletClient(test.ask, server.port())
+			client := newClient(test.ask, server.port())
 			client.Config.CAData = cluster.pem()
 			_, err := client.Configuration(t.Context())
 			checkAnswer(t, server, err, test.refusal)
@@ -197,7 +197,7 @@ func TestKubeletIsReplaced(t *testing.T) {
 	certificate := newAuthority(t).server("n1")
 	kubelet := serveAs(t, root, "127.0.0.1:0", certificate, answerConfigz)
 	port := kubelet.port()
-	client := kubeletClient("127.0.0.1", port)
+	client := newClient("127.0.0.1", port)
 	for range 2 {
 		_, err := client.Configuration(t.Context())
 		checkAnswer(t, kubelet, err, "")
@@ -218,7 +218,7 @@ func TestKubeletRedirects(t *testing.T) {
 		kubelet := serveAs(t, root, "127.0.0.1:0", certificate, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, thief.URL+"/configz", status)
 		})
-		if got, err := kubeletClient("127.0.0.1", kubelet.port()).Configuration(t.Context()); err == nil || thief.tokens.Load() != 0 {
+		if got, err := newClient("127.0.0.1", kubelet.port()).Configuration(t.Context()); err == nil || thief.tokens.Load() != 0 {
 			t.Errorf("status %d: %+v, %v; the other server got %d tokens", status, got, err, thief.tokens.Load())
 		}
 	}
@@ -236,7 +236,7 @@ func TestKubeletWithoutProxy(t *testing.T) {
 	}
 	t.Setenv("NO_PROXY", "")
 	kubelet := serveAs(t, root, net.JoinHostPort(address, "0"), certificate, answerConfigz)
-	_, err := kubeletClient(address, kubelet.port()).Configuration(t.Context())
+	_, err := newClient(address, kubelet.port()).Configuration(t.Context())
 	checkAnswer(t, kubelet, err, "")
 	if asked.Load() != 0 {
 		t.Error("the proxy was asked")

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"encoding/pem"
@@ -24,6 +24,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
+// node1 is the name of the node.
+const node1 = "n1"
+
 // configz is a shortened answer of kubelet 1.37.
 const configz = `{"kubeletconfig":{"enableServer":true,"syncFrequency":"1m0s","cgroupsPerQOS":true,"cgroupDriver":"cgroupfs",` +
 	`"cpuManagerPolicy":"none","cpuManagerReconcilePeriod":"10s","cpuCFSQuota":true,"cpuCFSQuotaPeriod":"50ms",` +
@@ -37,7 +40,7 @@ const kubeletPods = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
 
 func TestStaticPodsOfKubelet(t *testing.T) {
 	_, port := serveConfigz(t)
-	client := kubeletClient("127.0.0.1", port)
+	client := newClient("127.0.0.1", port)
 	got, err := client.StaticPods(t.Context())
 	want := map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd-n1"}}
 	if err != nil || !maps.Equal(got, want) {
@@ -83,12 +86,12 @@ func FuzzParseKubelet(f *testing.F) {
 
 // kubeletClient returns a client with the token of serveConfigz, for a node whose kubelet has the
 // given address.
-func kubeletClient(host string, port int) KubeletClient {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Status: corev1.NodeStatus{
-		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: nodeName}, {Type: corev1.NodeInternalIP, Address: host}},
+func newClient(host string, port int) Client {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}, Status: corev1.NodeStatus{
+		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: node1}, {Type: corev1.NodeInternalIP, Address: host}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(port)}},
 	}}
-	return KubeletClient{Client: fake.NewClientset(node), NodeName: nodeName, Config: &rest.Config{BearerToken: "secret"}}
+	return Client{Client: fake.NewClientset(node), NodeName: node1, Config: &rest.Config{BearerToken: "secret"}}
 }
 
 // serveConfigz serves the API of a kubelet to clients with a token.
@@ -120,9 +123,9 @@ func serveConfigz(t *testing.T) (server *httptest.Server, port int) {
 	return server, port
 }
 
-func TestKubeletClient(t *testing.T) {
+func TestClient(t *testing.T) {
 	server, port := serveConfigz(t)
-	client := kubeletClient("127.0.0.1", port)
+	client := newClient("127.0.0.1", port)
 	if got, err := client.Configuration(t.Context()); err != nil || got.CPUManagerPolicy != "none" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -131,14 +134,14 @@ func TestKubeletClient(t *testing.T) {
 		t.Errorf("without permission: %v", err)
 	}
 	// Without a CA, any other machine could answer and would get the token.
-	if _, err := kubeletClient("192.0.2.1", port).Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
+	if _, err := newClient("192.0.2.1", port).Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
 		t.Errorf("to another machine: %v", err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client = kubeletClient("127.0.0.1", port)
+	client = newClient("127.0.0.1", port)
 	client.CAFile = ca
 	if _, err := client.Configuration(t.Context()); err != nil {
 		t.Errorf("with the right CA: %v", err)
@@ -148,28 +151,5 @@ func TestKubeletClient(t *testing.T) {
 	}
 	if _, err := client.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "no certificate") {
 		t.Errorf("with a broken CA: %v", err)
-	}
-}
-
-func TestSaveKubelet(t *testing.T) {
-	dir := t.TempDir()
-	if got := savedKubelet(dir); got != nil {
-		t.Errorf("before saving: %+v", got)
-	}
-	k, err := parseKubelet([]byte(configz))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := saveKubelet(dir, k); err != nil {
-		t.Fatal(err)
-	}
-	if got := savedKubelet(dir); got == nil || *got != k {
-		t.Errorf("saved %+v, got %+v", k, got)
-	}
-	if err := os.WriteFile(kubeletFile(dir), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := savedKubelet(dir); got != nil {
-		t.Errorf("a broken file gives %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"encoding/binary"

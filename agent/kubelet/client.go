@@ -1,4 +1,11 @@
-package agent
+// Package kubelet asks the kubelet of a node for its configuration and its static pods.
+//
+//	client := kubelet.Client{Client: client, NodeName: "n1", Config: config}
+//	k, err := client.Configuration(ctx)
+//
+// What answers may be another program, and the agent's token lets it read pods. So the token is
+// sent only if the answering program has proven that it is the kubelet: see [Client].
+package kubelet
 
 import (
 	"context"
@@ -28,9 +35,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// KubeletClient is a client of the kubelet of one node. It uses the agent's own credentials, which
+// Client is a client of the kubelet of one node. It uses the agent's own credentials, which
 // need the verb get on nodes/configz and nodes/pods.
-type KubeletClient struct {
+type Client struct {
 	// Client reads the kubelet's address from the Node object named NodeName.
 	Client   kubernetes.Interface
 	NodeName string
@@ -51,16 +58,16 @@ const (
 )
 
 // Configuration returns the kubelet's configuration (GET /configz).
-func (c KubeletClient) Configuration(ctx context.Context) (control.Kubelet, error) {
-	return askKubelet(ctx, c, "configz", maxConfig, parseKubelet)
+func (c Client) Configuration(ctx context.Context) (control.Kubelet, error) {
+	return ask(ctx, c, "configz", maxConfig, parseKubelet)
 }
 
 // StaticPods returns the static pods that the kubelet runs, by the kubelet's ids (GET /pods).
-func (c KubeletClient) StaticPods(ctx context.Context) (map[ledger.PodID]types.NamespacedName, error) {
-	return askKubelet(ctx, c, "pods", maxPods, parseStaticPods)
+func (c Client) StaticPods(ctx context.Context) (map[ledger.PodID]types.NamespacedName, error) {
+	return ask(ctx, c, "pods", maxPods, parseStaticPods)
 }
 
-func askKubelet[T any](ctx context.Context, c KubeletClient, resource string, limit int64, parse func([]byte) (T, error)) (answer T, err error) {
+func ask[T any](ctx context.Context, c Client, resource string, limit int64, parse func([]byte) (T, error)) (answer T, err error) {
 	host, port, err := c.address(ctx)
 	if err != nil {
 		return answer, err
@@ -76,7 +83,7 @@ func askKubelet[T any](ctx context.Context, c KubeletClient, resource string, li
 }
 
 // address returns the address of the kubelet in the Node object.
-func (c KubeletClient) address(ctx context.Context) (host string, port int, err error) {
+func (c Client) address(ctx context.Context) (host string, port int, err error) {
 	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.NodeName, metav1.GetOptions{})
 	if err != nil {
 		return "", 0, fmt.Errorf("find the kubelet: get node %s: %w", c.NodeName, err)
@@ -91,7 +98,7 @@ func (c KubeletClient) address(ctx context.Context) (host string, port int, err 
 }
 
 // get gets /resource, which needs the permission for nodes/resource. It reads at most limit bytes.
-func (c KubeletClient) get(ctx context.Context, host string, port int, resource string, limit int64) ([]byte, error) {
+func (c Client) get(ctx context.Context, host string, port int, resource string, limit int64) ([]byte, error) {
 	client, err := c.httpClient(host)
 	if err != nil {
 		return nil, err
@@ -121,7 +128,7 @@ func (c KubeletClient) get(ctx context.Context, host string, port int, resource 
 
 // httpClient returns a client with the agent's credentials. Requests are rare, so each has a new
 // connection, and dial decides for each whether it may carry the credentials. There is no proxy.
-func (c KubeletClient) httpClient(host string) (*http.Client, error) {
+func (c Client) httpClient(host string) (*http.Client, error) {
 	secure, err := rest.TLSConfigFor(c.Config)
 	if err != nil {
 		return nil, err
@@ -156,12 +163,12 @@ func (c KubeletClient) httpClient(host string) (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: noRedirect, Timeout: 10 * time.Second}, nil
 }
 
-// errNotKubelet is wrapped by the error about a peer that may be another program.
-var errNotKubelet = errors.New("what answers may not be the kubelet, so it gets no credentials")
+// ErrUntrusted reports that what answers may be another program.
+var ErrUntrusted = errors.New("what answers may not be the kubelet, so it gets no credentials")
 
 // dial connects to the kubelet. It returns an error unless the peer is the kubelet, as described at
 // CAFile.
-func (c KubeletClient) dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
+func (c Client) dial(ctx context.Context, network, address string, secure *tls.Config) (net.Conn, error) {
 	dialer := tls.Dialer{Config: secure}
 	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
@@ -177,7 +184,7 @@ func (c KubeletClient) dial(ctx context.Context, network, address string, secure
 		if err = checkPeer(conn, filepath.Join("/", c.Root, "sys/fs/cgroup")); err == nil {
 			return conn, nil
 		}
-		err = fmt.Errorf("%w: %w, and %w. If it is the kubelet, name the CA of its certificate with --kubelet-ca", errNotKubelet, unverified, err)
+		err = fmt.Errorf("%w: %w, and %w. If it is the kubelet, name the CA of its certificate with --kubelet-ca", ErrUntrusted, unverified, err)
 	}
 	conn.Close()
 	return nil, err
@@ -185,7 +192,7 @@ func (c KubeletClient) dial(ctx context.Context, network, address string, secure
 
 // verify returns an error unless roots have signed a server's certificate for the address or for
 // the name of the node.
-func (c KubeletClient) verify(chain []*x509.Certificate, roots *x509.CertPool, address string) (err error) {
+func (c Client) verify(chain []*x509.Certificate, roots *x509.CertPool, address string) (err error) {
 	if roots == nil || len(chain) == 0 {
 		return errors.New("no CA is known that could have signed its certificate")
 	}
