@@ -130,7 +130,7 @@ func TestAttachOften(t *testing.T) {
 	b.progress("after", batch, online)
 }
 
-// TestReplace replaces a scheduler by another one while threads run.
+// TestReplace replaces a scheduler by another one while threads run. The timer of the old one ends.
 func TestReplace(t *testing.T) {
 	b := newBench(t)
 	all := b.machine.Online()
@@ -147,7 +147,14 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("the kernel runs %q: %v", Running(), err)
 	}
 	t.Logf("without a scheduler for %v", schedtrace.Now()-began)
+	const mark = 12345
+	if err := old.kernel.NrWaiting.Set(uint64(mark)); err != nil {
+		t.Fatal(err)
+	}
 	b.progress("after", batch, online)
+	if n := must(old.Stats())(t).Queued; n != mark {
+		t.Errorf("the timer of the old scheduler runs: it counted %d waiting threads", n)
+	}
 }
 
 // TestHotplug takes CPUs offline, and online again, while batch work runs on them.

@@ -58,14 +58,6 @@
 
 char gpl[] SEC("license") = "GPL";
 
-/* Why the kernel has ended the scheduler. kind is 0 while it runs. */
-struct ended {
-	s32 kind;
-	char reason[64];
-	char message[256];
-};
-struct ended ended;
-
 /* charge accounts for the CPU time of a CPU's thread up to now. */
 static void charge(s32 cpu, struct task_struct *p)
 {

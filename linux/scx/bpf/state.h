@@ -87,6 +87,14 @@ struct {
 volatile u64 nr_waiting; /* threads in queues; the timer counts them */
 volatile u64 slice = 5 * MS;
 
+/* Why the kernel has ended the scheduler. kind is 0 while it runs. */
+struct ended {
+	s32 kind;
+	char reason[64];
+	char message[256];
+};
+struct ended ended;
+
 struct masks {
 	struct bpf_cpumask __kptr *open;  /* CPUs that batch work may be put on */
 	struct bpf_cpumask __kptr *batch; /* CPUs that run batch work */

@@ -225,6 +225,8 @@ static int on_timer(void *map, const u32 *key, struct clock *c)
 	struct bpf_iter_num it;
 	int *i;
 
+	if (READ_ONCE(ended.kind))
+		return 0; /* the queues may be those of another scheduler now */
 	refill(now - c->refilled);
 	c->refilled = now;
 	searched = search_some(now);
@@ -245,7 +247,7 @@ static int on_timer(void *map, const u32 *key, struct clock *c)
 		worst.ns = took;
 	s32 err = bpf_timer_start(&c->timer, REFILL_EVERY, 0);
 
-	if (err)
+	if (err && !READ_ONCE(ended.kind))
 		fail("the timer cannot be started again (%d)", err);
 	return 0;
 }
