@@ -85,7 +85,7 @@ func (b bench) gone() {
 
 // eventually reports whether a condition becomes true in a time.
 func eventually(within time.Duration, is func() bool) bool {
-	for deadline := time.Now().Add(within); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(within); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
 		}
