@@ -1,4 +1,4 @@
-// Package scx schedules batch work by a scheduler in BPF (sched_ext), below everything else that
+// Package scx schedules batch work with a scheduler in BPF (sched_ext), below everything else that
 // the machine runs. Usage:
 //
 //	s, err := scx.Load(scx.Options{})
@@ -10,32 +10,27 @@
 //	_, err = scx.TurnOver(groups, paths)
 //
 // It runs the threads whose policy is SCHED_EXT, and no others (SCX_OPS_SWITCH_PARTIAL). The kernel
-// takes one of these only when its fair class has nothing to run, so whatever else wakes up on the
-// CPU preempts it. Any thread may give itself this policy; it is then behind all others, too.
+// runs such a thread only while its fair class has nothing to run on the CPU. Any thread that wakes
+// up there preempts it. A thread needs no privilege to take this policy: it puts itself behind all
+// others.
 //
 // When the process ends, or the kernel ends the scheduler because of an error ([Scheduler.Ended]),
-// its threads run in the fair class, with the settings of their control groups.
+// the threads run in the fair class, with the settings of their control groups. The kernel waits for
+// a grace period of RCU before. If other work uses every CPU all the time, a thread that it has
+// interrupted in a read-side critical section delays that, with any scheduler. Since Linux 7.0 the
+// kernel keeps 5% of each CPU for SCHED_EXT, which suffices.
 //
-// It needs Linux with CONFIG_SCHED_CLASS_EXT and BTF, CAP_BPF and CAP_PERFMON to load it, and
-// CAP_SYS_NICE to turn threads over. The programs call functions of the kernel whose names and
-// parameters change. They know those of Linux 6.12 to 7.3 (bpf/kfuncs.h), except 7.1, which
-// describes some with one parameter more.
+// # Requirements
+//
+// The kernel needs CONFIG_SCHED_CLASS_EXT and BTF. The process needs CAP_BPF and CAP_PERFMON to
+// load the programs, and CAP_SYS_NICE to turn threads over. The programs call functions of the
+// kernel whose names and parameters change. They know those of Linux 6.12 to 7.3 (bpf/kfuncs.h),
+// except 7.1, whose type information describes some functions with one parameter more.
 //
 // # Programs
 //
-// bpf/scx.bpf.c has the programs, scx.o is compiled from it with "make bpf". Each pod has a queue,
-// in the order of what its threads have run (virtual time). A CPU takes a thread of the pod that
-// has run least for its weight.
+// bpf/scx.bpf.c describes the algorithm at its head, and "make bpf" compiles it to scx.o. Start
+// reading there. layout.go has the Go side of its types.
 //
-// A timer refills the budget every 10 ms. The budget may be overdrawn by a tick of each CPU, which
-// is taken from the next refills. Every 50 ms it looks for threads that have waited for MaxWait, or
-// that are dying, and moves these to a queue that every CPU serves first.
-//
-// A program at sched_switch knows which CPUs run other work. When that begins on a core, it
-// interrupts batch work on the core's other CPUs. Programs at sched_wakeup make batch work give up
-// a CPU when another thread has to wait behind other work: the kernel's fair class takes a CPU that
-// runs SCHED_EXT for busy, and puts nothing there.
-//
-// See Documentation/scheduler/sched-ext.rst and kernel/sched/ext.c of Linux 6.12
-// and 7.2.
+// Sources: Documentation/scheduler/sched-ext.rst and kernel/sched/ext.c of Linux 6.12 and 7.2.
 package scx

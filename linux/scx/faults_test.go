@@ -78,11 +78,19 @@ func TestKilled(t *testing.T) {
 // gone waits until the kernel runs no scheduler.
 func (b bench) gone() {
 	b.Helper()
-	for deadline := time.Now().Add(30 * time.Second); Running() != ""; time.Sleep(10 * time.Millisecond) {
+	if !eventually(30*time.Second, func() bool { return Running() == "" }) {
+		b.Fatalf("the kernel still runs %s", Running())
+	}
+}
+
+// eventually reports whether a condition becomes true in a time.
+func eventually(within time.Duration, is func() bool) bool {
+	for deadline := time.Now().Add(within); !is(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("the kernel still runs %s", Running())
+			return false
 		}
 	}
+	return true
 }
 
 // TestTwo: a second scheduler is refused, and the first one goes on.
@@ -122,7 +130,7 @@ func TestAttachOften(t *testing.T) {
 	b.progress("after", batch, online)
 }
 
-// TestReplace replaces a scheduler by another one while threads run.
+// TestReplace replaces a scheduler by another one while threads run. The timer of the old one ends.
 func TestReplace(t *testing.T) {
 	b := newBench(t)
 	all := b.machine.Online()
@@ -139,7 +147,14 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("the kernel runs %q: %v", Running(), err)
 	}
 	t.Logf("without a scheduler for %v", schedtrace.Now()-began)
+	const mark = 12345
+	if err := old.kernel.NrWaiting.Set(uint64(mark)); err != nil {
+		t.Fatal(err)
+	}
 	b.progress("after", batch, online)
+	if n := must(old.Stats())(t).Queued; n != mark {
+		t.Errorf("the timer of the old scheduler runs: it counted %d waiting threads", n)
+	}
 }
 
 // TestHotplug takes CPUs offline, and online again, while batch work runs on them.
@@ -169,34 +184,49 @@ func TestHotplug(t *testing.T) {
 // which tells why. Then it runs in the fair class.
 func TestWatchdog(t *testing.T) {
 	b := newBench(t)
-	all := b.machine.Online()
 	s := b.load(Options{Watchdog: 2 * time.Second})
 	if err := s.Attach(); err != nil {
 		t.Fatal(err)
 	}
 	scxtest.KeepNothing(t)
+	all := b.machine.Online()
 	online := b.group("online")
-	for cpu := range all.All() {
-		b.start(online, "busy", 1, cpuset.Of(cpu))
+	var loads []*task
+	start := func() {
+		for cpu := range all.All() {
+			loads = append(loads, b.start(online, "busy", 1, cpuset.Of(cpu)))
+		}
 	}
+	start()
 	batch := b.batch("batch", 5, all)
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		why, has := s.Ended()
-		if has {
-			t.Log(why)
-			if !strings.Contains(why, "stall") {
-				t.Errorf("the scheduler has ended because of %q, want a stall", why)
-			}
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the scheduler has not ended: %+v", must(s.Stats())(t))
-		}
-		time.Sleep(100 * time.Millisecond)
+	noticed := eventually(30*time.Second, func() bool {
+		state, _ := os.ReadFile(directory + "/state")
+		return strings.TrimSpace(string(state)) != "enabled"
+	})
+	// The kernel ends a scheduler after a grace period of RCU. A thread of batch work that other work
+	// has interrupted in a read-side critical section needs a CPU before.
+	for _, load := range loads {
+		load.end()
+	}
+	if !noticed {
+		t.Fatalf("the kernel has not noticed the stall: %+v", must(s.Stats())(t))
 	}
 	b.gone()
+	if why, _ := s.Ended(); !strings.Contains(why, "stall") {
+		t.Errorf("the scheduler has ended because of %q, want a stall", why)
+	}
+	start()
 	b.progress("in the fair class", batch)
+}
+
+// TestCannotStart: programs that fail when they start say why.
+func TestCannotStart(t *testing.T) {
+	b := newBench(t)
+	err := b.loadWith(Options{}, map[string]uint32{"nr_cpus": 2000}).Attach()
+	if err == nil || !strings.Contains(err.Error(), "the machine may have 2000 CPUs, the scheduler 1024") {
+		t.Errorf("error %v, want one with the reason", err)
+	}
+	b.gone()
 }
 
 // TestRejected: programs that the kernel's verifier rejects are not loaded, and the error has its

@@ -2,6 +2,7 @@ package scx
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,8 +131,20 @@ func must[T any](value T, err error) func(testing.TB) T {
 // load loads a scheduler, and ends it with the test.
 func (b bench) load(o Options) *Scheduler {
 	b.Helper()
-	s, err := Load(o)
-	if err != nil {
+	return b.loadWith(o, nil)
+}
+
+// loadWith is load with other values of some constants of the programs.
+func (b bench) loadWith(o Options, constants map[string]uint32) *Scheduler {
+	b.Helper()
+	s := &Scheduler{name: cmp.Or(o.Name, Name), numbers: map[uint64]uint32{}}
+	spec := must(configure(s.name, o))(b)
+	for name, value := range constants {
+		if err := spec.Variables[name].Set(value); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.load(spec); err != nil {
 		var verifier *ebpf.VerifierError
 		if errors.As(err, &verifier) {
 			b.Log(strings.Join(verifier.Log[max(0, len(verifier.Log)-60):], "\n"))
@@ -152,6 +165,13 @@ func (b bench) load(o Options) *Scheduler {
 func (b bench) attached(o Options) *Scheduler {
 	b.Helper()
 	s := b.load(o)
+	b.attach(s)
+	return s
+}
+
+// attach attaches a scheduler, and checks at the end of the test that it still runs.
+func (b bench) attach(s *Scheduler) {
+	b.Helper()
 	if err := s.Attach(); err != nil {
 		b.Fatal(err)
 	}
@@ -164,7 +184,6 @@ func (b bench) attached(o Options) *Scheduler {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	return s
 }
 
 // group makes a control group.
@@ -202,10 +221,7 @@ func (b bench) start(group, kind string, n int, cpus cpuset.Set) *task {
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
+	b.Cleanup(x.end)
 	if err := os.WriteFile(b.fs.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
 		b.Fatal(err)
 	}
@@ -216,6 +232,12 @@ func (b bench) start(group, kind string, n int, cpus cpuset.Set) *task {
 		b.Fatalf("the load printed %q (%v)", line, err)
 	}
 	return x
+}
+
+// end ends a load.
+func (x *task) end() {
+	_ = x.cmd.Process.Kill()
+	_ = x.cmd.Wait()
 }
 
 // batch starts threads of batch work in a new group.

@@ -13,22 +13,29 @@ import (
 const (
 	maxCPUs     = 1024
 	maxSiblings = 7
-	maxPods     = 256 // with the number that strangers share
+	maxPods     = 256 // including number 0, which all other control groups share
 )
 
-// The types of the program with the same names.
+// The types of the same names in bpf/state.h and bpf/timer.h.
 type (
 	pod struct {
-		Used, Waited, Longest, Waiting, Runs, Overdue, VTime, Front uint64
-		Running, Unused                                             uint32
+		Used, VTime, Front, Waited, Longest, Waiting, Found, Overdue uint64
+		Running                                                      uint32
+		Unused                                                       [60]byte // to the end of the cache line
 	}
-	counters struct{ Expelled, Overdrawn, Yielded uint64 }
-	ended    struct {
-		Code    int64
+	counters struct {
+		Expelled, Overdrawn, Yielded uint64
+		Unused                       [40]byte
+	}
+	worst struct {
+		NS               uint64
+		Searched, Passed uint32
+		Unused           [48]byte
+	}
+	ended struct {
 		Kind    int32
 		Reason  [64]byte
 		Message [256]byte
-		Unused  [4]byte
 	}
 )
 
@@ -54,17 +61,16 @@ func member(ops *ebpf.MapSpec, name string) ([]byte, error) {
 type Stat struct {
 	Used   time.Duration // CPU time
 	Waited time.Duration // sum of the times that threads waited before they ran
-	Runs   uint64
-	// Longest is the longest time that a thread waited before it ran, and Waiting the longest of those
-	// that wait now, measured every 50 ms.
+	// Longest is the longest time that a thread waited before it ran. Waiting is the longest time that
+	// a thread has been waiting now, measured every 50 ms, or less often with more than 256 waiting
+	// threads.
 	Longest, Waiting time.Duration
-	// Overdue is the number of runs in spite of the budget or of other work on the core, because a
-	// thread had waited for MaxWait.
+	// Overdue is the number of runs of threads that had waited for MaxWait.
 	Overdue uint64
 }
 
 // since returns what has been counted since an earlier time.
 func (p pod) since(o pod) Stat {
-	return Stat{Used: time.Duration(p.Used - o.Used), Waited: time.Duration(p.Waited - o.Waited), Runs: p.Runs - o.Runs,
+	return Stat{Used: time.Duration(p.Used - o.Used), Waited: time.Duration(p.Waited - o.Waited),
 		Longest: time.Duration(p.Longest), Waiting: time.Duration(p.Waiting), Overdue: p.Overdue - o.Overdue}
 }

@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
-// ErrBusy is returned if the kernel runs a scheduler already; it runs one at a time.
+// ErrBusy reports that the kernel runs another scheduler. It runs one at a time.
 var ErrBusy = errors.New("the kernel runs another scheduler already")
 
 // UnsupportedError reports that this kernel, or this process, cannot load the scheduler. It wraps
@@ -47,8 +47,7 @@ const needs = "use Linux 6.12 or newer, except 7.1, built with CONFIG_SCHED_CLAS
 
 const directory = "/sys/kernel/sched_ext"
 
-// Lacking returns why no scheduler can be attached to the kernel that this process runs on, in
-// words for users, and "" if nothing is known to be lacking.
+// Lacking returns what keeps this kernel from running the scheduler, in words for users, or "".
 func Lacking() string {
 	if _, err := os.Stat(directory + "/state"); err != nil {
 		return "the kernel has no sched_ext: " + needs
@@ -57,13 +56,12 @@ func Lacking() string {
 		return "the kernel has no type information: " + needs
 	}
 	if name := Running(); name != "" && !strings.HasPrefix(name, Name+"_") {
-		return "the kernel runs the scheduler " + name + " of another program, and one at a time: end that"
+		return "the kernel runs the scheduler " + name + " of another program, and can run only one: end that program"
 	}
 	return ""
 }
 
-// Check returns what [Lacking] does, or why the kernel does not accept the programs, which it loads
-// for a moment.
+// Check is [Lacking], and loads the programs for a moment to see whether the kernel accepts them.
 func Check() string {
 	if why := Lacking(); why != "" {
 		return why

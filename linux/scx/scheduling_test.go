@@ -86,8 +86,7 @@ func TestExpeller(t *testing.T) {
 	other := b.start(online, "busy", 1, cpuset.Of(core[0]))
 	time.Sleep(200 * time.Millisecond)
 	beside := b.used(3*time.Second, batch)[0]
-	_ = other.cmd.Process.Kill()
-	_ = other.cmd.Wait()
+	other.end()
 	after := b.used(2*time.Second, batch)[0]
 	stats := must(s.Stats())(t)
 	t.Logf("batch used %.3f CPUs alone, %.3f beside other work, %.3f after it; %+v", alone, beside, after, stats)

@@ -36,7 +36,7 @@ type objects struct {
 	OnWakeupNew *ebpf.Program  `ebpf:"on_wakeup_new"`
 	Batch       *ebpf.Map      `ebpf:"batch"`
 	PodOf       *ebpf.Map      `ebpf:"pod_of"`
-	Refill      *ebpf.Map      `ebpf:"refill"`
+	Clock       *ebpf.Map      `ebpf:"clock"`
 	Budget      *ebpf.Variable `ebpf:"budget"`
 	NrPods      *ebpf.Variable `ebpf:"nr_pods"`
 	Generation  *ebpf.Variable `ebpf:"generation"`
@@ -45,6 +45,7 @@ type objects struct {
 	Siblings    *ebpf.Variable `ebpf:"siblings"`
 	Pods        *ebpf.Variable `ebpf:"pods"`
 	Counters    *ebpf.Variable `ebpf:"counters"`
+	Worst       *ebpf.Variable `ebpf:"worst"` // for tests
 	Ended       *ebpf.Variable `ebpf:"ended"`
 }
 
@@ -55,11 +56,11 @@ func (o *objects) traced() []*ebpf.Program {
 
 // Options configure a scheduler. The zero value of each field stands for its default.
 type Options struct {
-	// MaxWait is how long a thread waits at most, as long as other work leaves CPUs. The default is 2
-	// s.
+	// MaxWait is the waiting time after which a thread is overdue. An overdue thread gets the next CPU
+	// that other work leaves idle, in spite of the budget. The default is 2 s.
 	MaxWait time.Duration
-	// Watchdog is after how long without a CPU of one thread the kernel ends the scheduler. The
-	// default is the kernel's maximum, 30 s.
+	// Watchdog is the waiting time after which the kernel ends the scheduler. The default is the
+	// kernel's maximum, 30 s.
 	Watchdog time.Duration
 	// Name is what the kernel shows. The default is "pinfold_" and the version.
 	Name string
@@ -79,20 +80,16 @@ type Scheduler struct {
 	links   []link.Link
 	numbers map[uint64]uint32 // of pods, by their groups
 	weights [maxPods]uint32
-	pods    [maxPods]pod // when they were last read
-	before  [maxPods]pod // when their numbers were given to the present pods
+	pods    [maxPods]pod // as last read
+	before  [maxPods]pod // what earlier pods with the same numbers had used
 }
 
 // Load loads a scheduler into the kernel, which verifies it. It schedules nothing before
 // [Scheduler.Attach].
 func Load(o Options) (*Scheduler, error) {
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
-	if err != nil {
-		return nil, fmt.Errorf("read the BPF programs: %w", err)
-	}
 	s := &Scheduler{name: cmp.Or(o.Name, Name+"_"+Version()), numbers: map[uint64]uint32{}}
-	watchdog := cmp.Or(o.Watchdog, 30*time.Second)
-	if err := configure(spec, s.name, watchdog, o); err != nil {
+	spec, err := configure(s.name, o)
+	if err != nil {
 		return nil, fmt.Errorf("set up the BPF programs: %w", err)
 	}
 	return s, s.load(spec)
@@ -106,42 +103,47 @@ func (s *Scheduler) load(spec *ebpf.CollectionSpec) error {
 	if err != nil {
 		return explain(err)
 	}
-	defer all.Close() // what s does not keep; the kernel keeps programs that a map refers to
+	defer all.Close() // closes what s does not keep; the kernel keeps the programs of the map batch
 	if err := all.Assign(&s.kernel); err != nil {
 		return fmt.Errorf("load the scheduler for batch work: %w", err)
 	}
 	return s.SetMachine(&topology.Machine{})
 }
 
-func configure(spec *ebpf.CollectionSpec, name string, watchdog time.Duration, o Options) error {
+func configure(name string, o Options) (*ebpf.CollectionSpec, error) {
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil {
+		return nil, err
+	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
-		return fmt.Errorf("count CPUs: %w", err)
+		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
 	if err := errors.Join(
-		spec.Variables["nr_cpus"].Set(uint32(min(cpus, maxCPUs))),
+		spec.Variables["nr_cpus"].Set(uint32(cpus)),
 		spec.Variables["max_wait"].Set(uint64(cmp.Or(o.MaxWait, DefaultMaxWait))),
 	); err != nil {
-		return err
+		return nil, err
 	}
 	shown, err := member(spec.Maps["batch"], "name")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(name) >= len(shown) {
-		return fmt.Errorf("the name %s is too long: %d bytes fit", name, len(shown)-1)
+		return nil, fmt.Errorf("the name %s is too long: %d bytes fit", name, len(shown)-1)
 	}
 	clear(shown)
 	copy(shown, name)
 	timeout, err := member(spec.Maps["batch"], "timeout_ms")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	watchdog := cmp.Or(o.Watchdog, 30*time.Second)
 	binary.NativeEndian.PutUint32(timeout, uint32(watchdog.Milliseconds()))
-	return nil
+	return spec, nil
 }
 
-// adapt leaves out what the running kernel does not know, or does not need.
+// adapt removes the programs and flags that the running kernel does not know or need.
 func adapt(spec *ebpf.CollectionSpec) error {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -195,11 +197,14 @@ func (s *Scheduler) Attach() error {
 		return explain(err)
 	}
 	s.links = append(s.links, l)
+	if why, has := s.Ended(); has { // the kernel reports success if the programs have failed to start
+		return errors.Join(fmt.Errorf("start the scheduler for batch work: %s", why), s.Detach())
+	}
 	return visitCPUs()
 }
 
-// visitCPUs runs this thread on each of its CPUs once, so that each has switched between threads
-// and the scheduler knows what it runs.
+// visitCPUs runs a thread on each CPU once. The scheduler learns what a CPU runs when it switches
+// threads.
 func visitCPUs() error {
 	done := make(chan error)
 	go func() {
@@ -222,7 +227,7 @@ func (s *Scheduler) Detach() error {
 // Close ends the scheduler, and removes it from the kernel.
 func (s *Scheduler) Close() error {
 	k := s.kernel
-	return errors.Join(s.Detach(), k.OnSwitch.Close(), k.OnWakeup.Close(), k.OnWakeupNew.Close(), k.Batch.Close(), k.PodOf.Close(), k.Refill.Close())
+	return errors.Join(s.Detach(), k.OnSwitch.Close(), k.OnWakeup.Close(), k.OnWakeupNew.Close(), k.Batch.Close(), k.PodOf.Close(), k.Clock.Close())
 }
 
 // Name returns the name by which the kernel shows the scheduler.
@@ -234,8 +239,8 @@ type Pod struct {
 	Weight int    // 1 to 10,000: its share when CPUs are scarce
 }
 
-// SetPods replaces the pods. Threads of others share one queue, with weight 1. If there are more
-// pods than the scheduler has queues (255), the last ones are among these.
+// SetPods replaces the pods. The threads of all other pods share one queue, with weight 1. The
+// scheduler has queues for 255 pods; pods beyond that share the same queue.
 func (s *Scheduler) SetPods(pods []Pod) error {
 	var errs []error
 	wanted := map[uint64]bool{}
@@ -291,7 +296,8 @@ func free(taken *[maxPods]bool) uint32 {
 	return 0
 }
 
-// SetMachine tells which CPUs share a core. Before, none do.
+// SetMachine tells the scheduler which CPUs share a core. Without it, each CPU is a core of its
+// own.
 func (s *Scheduler) SetMachine(m *topology.Machine) error {
 	var all [maxCPUs][maxSiblings + 1]int32
 	for i := range all {
@@ -315,8 +321,8 @@ func (s *Scheduler) SetMachine(m *topology.Machine) error {
 	return nil
 }
 
-// SetBudget sets how much CPU time batch work may use in the long run. The error is nil for a
-// budget that is infinite.
+// SetBudget sets how much CPU time batch work may use in the long run. An infinite budget is no
+// bound.
 func (s *Scheduler) SetBudget(budget quantity.CPUs) error {
 	thousandths := uint32(math.MaxUint32)
 	if !math.IsInf(float64(budget), 1) {
@@ -328,7 +334,7 @@ func (s *Scheduler) SetBudget(budget quantity.CPUs) error {
 	return nil
 }
 
-// read reads what is known of the pods.
+// read reads the statistics of the pods.
 func (s *Scheduler) read() error {
 	if err := s.kernel.Pods.Get(&s.pods); err != nil {
 		return fmt.Errorf("read the statistics of batch pods: %w", err)
@@ -346,7 +352,7 @@ type Stats struct {
 	Expelled uint64
 	// Yielded is how often batch work gave up a CPU because other work waited behind other work.
 	Yielded uint64
-	// Overdrawn is the CPU time of overdue threads, which do not heed the budget.
+	// Overdrawn is the CPU time of overdue threads, which the budget does not stop.
 	Overdrawn time.Duration
 }
 

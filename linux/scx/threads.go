@@ -13,14 +13,14 @@ import (
 // policyExt is SCHED_EXT of include/uapi/linux/sched.h.
 const policyExt = 7
 
-// passes is how often TurnOver lists the threads of a group at most. Those that a thread starts
-// after it was turned over have its policy, so only those of threads that were still to come are
-// missed.
+// passes bounds how often TurnOver lists the threads of the groups. A pass misses the threads that
+// start while it lists, unless their parent has the policy already, which they inherit. The next
+// pass finds them. The passes end when one changes nothing.
 const passes = 4
 
-// TurnOver gives all threads of groups, and of the groups below, the policy SCHED_EXT, except those
-// with a real-time policy. It returns how many it gave it to. Threads that end meanwhile are
-// skipped.
+// TurnOver gives the policy SCHED_EXT to all threads of groups and of the groups below, except
+// threads with a real-time policy. It returns the number of threads whose policy it changed. It
+// skips threads that end meanwhile.
 func TurnOver(groups *cgroup.FS, paths []string) (turned int, err error) {
 	for range passes {
 		n, err := setPolicies(groups, paths, isFair, policyExt)
@@ -32,8 +32,8 @@ func TurnOver(groups *cgroup.FS, paths []string) (turned int, err error) {
 	return turned, nil
 }
 
-// TurnBack gives the threads of groups, and of the groups below, that have the policy SCHED_EXT the
-// default one.
+// TurnBack gives the default policy to the threads of groups and of the groups below that have
+// SCHED_EXT.
 func TurnBack(groups *cgroup.FS, paths []string) error {
 	for range passes {
 		n, err := setPolicies(groups, paths, isExt, unix.SCHED_NORMAL)
@@ -50,7 +50,8 @@ func isFair(policy uint32) bool {
 
 func isExt(policy uint32) bool { return policy == policyExt }
 
-// setPolicies gives the threads with some policies another one. It returns how many there were.
+// setPolicies gives threads whose policy from accepts the policy to. It returns the number of these
+// threads.
 func setPolicies(groups *cgroup.FS, paths []string, from func(policy uint32) bool, to uint32) (set int, err error) {
 	err = priority.EachThread(groups, paths, func(thread int) error {
 		attr, err := unix.SchedGetAttr(thread, 0)

@@ -19,9 +19,19 @@ var compiledBy = []struct {
 	{[]string{"grep", "-h", "define LIBBPF_M.*_VERSION", "/usr/include/bpf/libbpf_version.h"}, "#define LIBBPF_MAJOR_VERSION 1\n#define LIBBPF_MINOR_VERSION 1"},
 }
 
-// Compare reports an error unless object is what the programs of linux/NAME compile to. The test
-// must be in a package two directories below the repository's. It is skipped without that compiler.
+// Compare reports an error unless object is what the programs of linux/NAME compile to. It is
+// skipped as [Compile] is.
 func Compare(t *testing.T, name string, object []byte) {
+	t.Helper()
+	compiled := Compile(t, "bpf/"+name+".bpf.c")
+	if !bytes.Equal(compiled, object) {
+		t.Errorf("%s.o (%d bytes) is not what the source compiles to (%d bytes): run make bpf", name, len(object), len(compiled))
+	}
+}
+
+// Compile compiles a BPF program. The test must be in a package two directories below the
+// repository's. It is skipped without the compiler of the compiled programs.
+func Compile(t *testing.T, source string) []byte {
 	t.Helper()
 	for _, by := range compiledBy {
 		out, err := exec.Command(by.command[0], by.command[1:]...).Output()
@@ -32,15 +42,13 @@ func Compare(t *testing.T, name string, object []byte) {
 			t.Skipf("%v: another version than %s: %s", by.command, by.version, out)
 		}
 	}
-	file := filepath.Join(t.TempDir(), name+".o")
-	if out, err := exec.Command("../../tools/bpf/build", name, file).CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), "program.o")
+	if out, err := exec.Command("../../tools/bpf/build", source, file).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	compiled, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(compiled, object) {
-		t.Errorf("%s.o (%d bytes) is not what the source compiles to (%d bytes): run make bpf", name, len(object), len(compiled))
-	}
+	return compiled
 }

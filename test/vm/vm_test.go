@@ -206,8 +206,8 @@ func TestBatchSchedulerKernels(t *testing.T) {
 
 func batchPrograms() []guest.Program {
 	return []guest.Program{
-		compiled("linux-scx", "scx.test", "^(TestShares|TestBudget|TestExpeller|TestOverdue|TestAffinity)$"),
-		compiled("linux-scx-faults", "scx.test", "^(TestKilled|TestTwo|TestReplace|TestHotplug|TestWatchdog|TestRejected)$"),
+		compiled("linux-scx", "scx.test", "^(TestShares|TestBudget|TestExpeller|TestOverdue|TestBoundedTimer|TestAffinity)$"),
+		compiled("linux-scx-faults", "scx.test", "^(TestKilled|TestTwo|TestReplace|TestHotplug|TestWatchdog|TestCannotStart|TestRejected)$"),
 		compiled("agent", "agent.test", "^(TestScheduleOnThisMachine|TestRescueOnThisMachine)$"),
 	}
 }

@@ -7,9 +7,6 @@
 
 #include "types.h"
 
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_RINGBUF = 27, BPF_MAP_TYPE_TASK_STORAGE = 29 };
-enum { BPF_F_NO_PREALLOC = 1 };
-enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
 
@@ -26,7 +23,7 @@ struct cgroup {
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
-	__u64 serial_nr; /* of all there have been since the machine started; 0 for autogroups */
+	__u64 serial_nr; /* counts groups since boot, so no two groups have the same; 0 for autogroups */
 };
 
 struct hrtimer {

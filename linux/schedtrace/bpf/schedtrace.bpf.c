@@ -70,7 +70,8 @@ struct known {
 #define CACHE 8
 #define BATCH 16
 
-/* What is known of a CPU. The last five are used by this CPU alone, with interrupts off. */
+/* What is known of a CPU. Other CPUs change the first three, too. The CPU itself uses the last five, with
+ * interrupts off. */
 struct cpu {
 	__s32 waiting;   /* watched threads that wait here */
 	__s32 throttled; /* watched threads that are throttled here since the last edge */
@@ -81,7 +82,7 @@ struct cpu {
 	struct known cache[CACHE];
 	struct event batch[BATCH];
 	struct event single; /* while the batch is being sent */
-} __attribute__((aligned(64)));
+} OWN_LINES;
 
 struct cpu cpus[MAX_CPUS];
 
@@ -125,8 +126,7 @@ enum program { AT_SWITCH, OTHERS, PROGRAMS };
 struct counters {
 	struct cost costs[PROGRAMS];
 	__u32 pending; /* events in the batch */
-	__u32 unused[3];
-};
+} OWN_LINES;
 
 struct counters counters[MAX_CPUS] = {};
 
@@ -335,7 +335,7 @@ static __always_inline void count(struct task_struct *p, __u32 cpu, enum state s
 		return;
 	if (*was) {
 		c = cpu_of((*was & MARK_CPU) - 1);
-		if ((*was & ~MARK_CPU) == (MARK_THROTTLED | MARK_EDGES(c->edges)))
+		if ((*was & ~MARK_CPU) == (MARK_THROTTLED | MARK_EDGES(READ_ONCE(c->edges))))
 			__sync_fetch_and_add(&c->throttled, -1);
 		else /* also if it was throttled before an edge */
 			__sync_fetch_and_add(&c->waiting, -1);
@@ -343,7 +343,7 @@ static __always_inline void count(struct task_struct *p, __u32 cpu, enum state s
 	c = cpu_of(cpu);
 	*was = counts ? cpu + 1 : 0;
 	if (state == THROTTLED) {
-		*was |= MARK_THROTTLED | MARK_EDGES(c->edges);
+		*was |= MARK_THROTTLED | MARK_EDGES(READ_ONCE(c->edges));
 		__sync_fetch_and_add(&c->throttled, 1);
 	} else if (state == WAITING) {
 		__sync_fetch_and_add(&c->waiting, 1);
@@ -353,7 +353,7 @@ static __always_inline void count(struct task_struct *p, __u32 cpu, enum state s
 /* From an edge on, threads that were throttled on a CPU wait there. */
 static __always_inline void release(struct cpu *c)
 {
-	__s32 n = c->throttled;
+	__s32 n = READ_ONCE(c->throttled);
 
 	if (n == 0)
 		return;
@@ -374,8 +374,8 @@ static __always_inline void switched(struct task_struct *prev, struct task_struc
 
 	k = known_group(c, next); /* may replace the other */
 	to_watched = k->watch & WATCH_THREADS;
-	if (!from_watched && !to_watched && c->waiting <= 0) {
-		if (stale && c->throttled > 0)
+	if (!from_watched && !to_watched && READ_ONCE(c->waiting) <= 0) {
+		if (stale && READ_ONCE(c->throttled) > 0)
 			count(next, cpu, RUNNING);
 		return;
 	}
@@ -660,8 +660,8 @@ int snapshot(struct bpf_iter__task *ctx)
 	if (!p)
 		return 0;
 	if (!period_function) {
-		slack_function = p->sched_task_group->cfs_bandwidth.slack_timer.function;
-		period_function = p->sched_task_group->cfs_bandwidth.period_timer.function;
+		WRITE_ONCE(slack_function, p->sched_task_group->cfs_bandwidth.slack_timer.function);
+		WRITE_ONCE(period_function, p->sched_task_group->cfs_bandwidth.period_timer.function);
 	}
 	if (!(watch(group_of(p)) & WATCH_THREADS)) {
 		if (stale)

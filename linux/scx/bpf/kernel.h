@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * The parts of the kernel's types that scx.bpf.c uses. The loader replaces the offsets by those of the
- * running kernel (CO-RE), so the order of the fields and the other fields do not matter.
+ * The parts of the kernel's types that scx.bpf.c uses. The loader replaces the offsets by those of
+ * the running kernel (CO-RE), so the order of the fields and the other fields do not matter.
  */
 #pragma once
 
@@ -12,10 +12,8 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_TASK_STORAGE = 29 };
-enum { BPF_F_NO_PREALLOC = 1 };
-enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { CLOCK_MONOTONIC = 1 };
+enum { ENOENT = 2, ENOMEM = 12, EBUSY = 16, EINVAL = 22 };
 enum { false, true };
 
 /* include/uapi/linux/sched.h and include/linux/sched.h */
@@ -24,7 +22,6 @@ enum { PF_EXITING = 0x00000004, PF_KTHREAD = 0x00200000 };
 enum { SIGNAL_GROUP_EXIT = 0x00000004 }; /* include/linux/sched/signal.h */
 
 /* kernel/sched/ext_internal.h; these have not changed since Linux 6.12 */
-#define SCX_DSQ_LOCAL 0x8000000000000002ULL
 #define SCX_DSQ_LOCAL_ON 0xC000000000000000ULL
 enum { SCX_TASK_QUEUED = 1 };
 enum { SCX_KICK_IDLE = 1, SCX_KICK_PREEMPT = 2 };
@@ -48,7 +45,7 @@ struct cgroup {
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
-	u64 serial_nr; /* of all there have been since the machine started; 0 for autogroups */
+	u64 serial_nr; /* counts groups since boot, so no two groups have the same; 0 for autogroups */
 };
 
 struct task_group {
@@ -88,14 +85,14 @@ enum scx_exit_kind { SCX_EXIT_NONE };
 
 struct scx_exit_info {
 	enum scx_exit_kind kind;
-	s64 exit_code;
 	const char *reason;
 	char *msg;
 };
 
 #pragma clang attribute pop
 
-/* Parameters of functions, since Linux 6.19. They are as here in every kernel that has them. */
+/* Parameters of functions, since Linux 6.19. The loader does not adapt these, so all fields must be
+ * as in the kernel. */
 struct scx_bpf_select_cpu_and_args {
 	s32 prev_cpu;
 	u64 wake_flags;
@@ -111,7 +108,7 @@ struct scx_bpf_dsq_insert_vtime_args {
 
 struct scx_cpu_release_args;
 
-/* The members that are used. The loader finds them by name in the kernel's type. */
+/* The members that this scheduler uses. The loader finds them by name in the kernel's type. */
 struct sched_ext_ops {
 	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
 	void (*enqueue)(struct task_struct *p, u64 enq_flags);
@@ -131,7 +128,7 @@ struct sched_ext_ops {
 	char name[128];
 };
 
-/* These the kernel finds by name and size. */
+/* The kernel finds these by name and size. */
 struct bpf_timer {
 	u64 opaque[2];
 } __attribute__((aligned(8)));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 */
 /*
- * The kernel's functions that scx.bpf.c calls. Some have got other names and parameters since Linux 6.12; these
- * are weak, and the functions that follow them call what the running kernel has.
+ * The kernel's functions that the scheduler calls. Linux has changed the names and parameters of
+ * some since 6.12. All their forms are declared weak, and the function below them calls the form
+ * that the running kernel has. Its comment names the versions that brought the forms.
  */
 #pragma once
 
@@ -30,6 +31,14 @@ extern int *bpf_iter_num_next(struct bpf_iter_num *it) __ksym;
 extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __ksym;
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
+extern void scx_bpf_error_bstr(char *format, unsigned long long *data, u32 data__sz) __ksym;
+
+/* fail makes the kernel end the scheduler. The message reaches at_exit, and by that the user. */
+#define fail(format, args...) ({ \
+	static char text[] = format; \
+	unsigned long long data[] = { args }; \
+	scx_bpf_error_bstr(text, data, sizeof(data)); \
+})
 
 extern void scx_bpf_dispatch_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime, u64 enq_flags) __ksym __weak;
@@ -52,8 +61,9 @@ extern bool scx_bpf_consume(u64 dsq_id) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local(u64 dsq_id) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq_id, u64 enq_flags) __ksym;
 
-/* take moves the first thread of a queue that may run here to this CPU: Linux 7.1. The Go library that loads
- * the programs does not find the older function beside the newer one, so the programs that call it are two. */
+/* take moves the first thread of a queue that may run here to this CPU: Linux 7.1. The library that
+ * loads the programs cannot choose between this form and the older ones, so there are two dispatch
+ * programs. */
 static bool take(u64 queue)
 {
 	return scx_bpf_dsq_move_to_local___v2(queue, 0);
@@ -81,8 +91,8 @@ static void move_slice(struct bpf_iter_scx_dsq *it, u64 slice)
 		scx_bpf_dispatch_from_dsq_set_slice(it, slice);
 }
 
-/* move moves the thread at an iterator to another queue, and reports whether it was still there: Linux 6.12,
- * 6.13. */
+/* move moves the thread at an iterator to another queue, and reports whether it was still there:
+ * Linux 6.12, 6.13. */
 static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 queue, u64 vtime)
 {
 	if (scx_bpf_dsq_move_vtime) {
@@ -95,8 +105,9 @@ static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 queue, 
 
 extern s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *allowed, struct scx_bpf_select_cpu_and_args *args) __ksym __weak;
 
-/* select returns an idle CPU of a set that a thread may run on, near the last one, and takes it; -1 if there is
- * none. Before Linux 6.19 only the last CPU itself is near. */
+/* select takes an idle CPU of a set that a thread may run on, and returns it, or -1. It prefers
+ * CPUs near the last one: Linux 6.19. Before, it prefers the last CPU itself, and then cores that
+ * are idle as a whole. */
 static s32 select(struct task_struct *p, s32 last, u64 wake_flags, struct bpf_cpumask *allowed)
 {
 	struct scx_bpf_select_cpu_and_args args = { .prev_cpu = last, .wake_flags = wake_flags };
@@ -121,7 +132,7 @@ static s32 select(struct task_struct *p, s32 last, u64 wake_flags, struct bpf_cp
 
 extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
 
-/* set_slice sets for how long a running thread goes on: Linux 6.19; before, programs write the field. */
+/* set_slice sets how long a running thread may go on: Linux 6.19. Before, programs write the field. */
 static void set_slice(struct task_struct *p, u64 slice)
 {
 	if (scx_bpf_task_set_slice)
@@ -133,8 +144,8 @@ static void set_slice(struct task_struct *p, u64 slice)
 extern u32 scx_bpf_reenqueue_local(void) __ksym; /* called by ops.cpu_release only */
 extern void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags) __ksym __weak;
 
-/* empty puts the threads in a CPU's own queue, which other work has taken, into the queues of their pods again:
- * Linux 7.1. Before, the loader sets ops.cpu_release, which does. */
+/* empty enqueues the threads in a CPU's own queue again, so that they do not wait there for other
+ * work to end: Linux 7.1. Before, cpu_release does that. */
 static void empty(s32 cpu)
 {
 	if (scx_bpf_dsq_reenq && scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu) > 0)

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -105,7 +106,9 @@ func run(events *eventWriter) error {
 	}
 	for _, p := range config.Programs {
 		ended := ""
-		if err := runProgram(p, events); err != nil {
+		if err := runProgram(p, events); errors.Is(err, errStuck) {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		} else if err != nil {
 			ended = err.Error()
 		}
 		events.write(guest.Event{Program: p.Name, Ended: &ended})
@@ -168,6 +171,12 @@ func takeOffline(cpus cpuset.Set) error {
 	return nil
 }
 
+// killTimeout is how long a killed program may take to end. Without a bound, a program that waits in
+// the kernel for a CPU or a lock would stop the machine until the test gives up, and hide the cause.
+const killTimeout = time.Minute
+
+var errStuck = errors.New("the program does not end after it was killed; the console has the tasks that wait in the kernel")
+
 func runProgram(p guest.Program, events *eventWriter) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
@@ -185,11 +194,18 @@ func runProgram(p guest.Program, events *eventWriter) error {
 		fmt.Fprintf(out, "timeout after %v; all processes:\n%s", p.Timeout, processes())
 		return cmd.Process.Kill()
 	}
-	err := cmd.Run()
-	if ctx.Err() != nil {
-		return fmt.Errorf("timeout after %v", p.Timeout)
+	ran := make(chan error, 1)
+	go func() { ran <- cmd.Run() }()
+	select {
+	case err := <-ran:
+		if ctx.Err() != nil {
+			return fmt.Errorf("timeout after %v", p.Timeout)
+		}
+		return err
+	case <-time.After(p.Timeout + killTimeout):
+		_ = os.WriteFile("/proc/sysrq-trigger", []byte("w"), 0) // shows tasks in uninterruptible sleep
+		return errStuck
 	}
-	return err
 }
 
 // processes describes all processes: their state, what they wait for in the kernel, and their CPU
