@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/sampler"
 )
@@ -37,7 +38,7 @@ type engine struct {
 	// askKubelet requests that the kubelet is asked for its static pods.
 	askKubelet func()
 	// pressure reads the pressure of a container's cgroup.
-	pressure func(group string) (cgroup.Pressure, error)
+	pressure func(group string) (cgroupstat.Pressure, error)
 	// lastLoop and lastRound are the times, in Unix nanoseconds, at which the last iteration of
 	// loop and the last round that was not postponed ended. A round that failed, or that waits for
 	// the kubelet or the API server, counts. lastRound is 0 before the first.
@@ -54,7 +55,7 @@ type engine struct {
 	load       map[cpuset.CPU]cpuTimes // at the last sample for core sets
 	used       map[string]groupTime    // at the last sample for core sets, by path
 	tickLoad   map[cpuset.CPU]cpuTimes // at the last tick
-	tickUsed   cgroup.Meter            // of pods with idle priority, since the last tick
+	tickUsed   cgroupstat.Meter        // of pods with idle priority, since the last tick
 	tickedAt   time.Time
 	batchUsage *batch.Usage
 	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
@@ -87,9 +88,10 @@ type stats struct {
 
 func newEngine(o Options, k *kernel) *engine {
 	e := &engine{
-		Options: o, kernel: k, control: control.New(o.Config), dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1),
+		pressure: func(group string) (cgroupstat.Pressure, error) { return cgroupstat.ReadPressure(k.groups, group) },
+		Options:  o, kernel: k, control: control.New(o.Config), dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1),
 		events: func(control.Notice) {}, report: func(control.Report) {}, publishSoon: func() {}, askKubelet: func() {},
-		pressure: k.groups.Pressure, pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
+		pods: func() []*corev1.Pod { return nil }, used: map[string]groupTime{},
 		stats:  stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}},
 		health: nodetopology.AgentHealthy, began: o.Now(),
 		onlineWait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_online_wait_seconds",
@@ -97,7 +99,7 @@ func newEngine(o Options, k *kernel) *engine {
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),
 	}
 	e.batchUsage = &batch.Usage{Groups: k.groups, Dedup: e.dedup, Waits: o.Batch.Objective > 0, Tick: tickEvery, Traced: e.traced,
-		Pressure: func(group string) (cgroup.Pressure, error) { return e.pressure(group) }}
+		Pressure: func(group string) (cgroupstat.Pressure, error) { return e.pressure(group) }}
 	e.cookies = &batch.Cookies{Groups: k.groups, RunDir: o.RunDir}
 	e.batchScheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt), MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.dedup,
@@ -278,7 +280,7 @@ func (e *engine) updatePods() {
 func (e *engine) decide() {
 	e.updatePods()
 	for _, group := range e.control.Waiting() {
-		if stat, err := e.kernel.groups.Stat(group); err == nil { // else it has ended, or the next round reports the error
+		if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
 			e.control.SetGroupUsage(group, stat.Usage)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // sampleLoad passes the load of the CPUs to the state machine, until the context ends.
@@ -55,7 +56,7 @@ func (e *engine) usedSince(groups map[nodeplan.Ref]string) map[nodeplan.Ref]ledg
 	used := map[nodeplan.Ref]ledger.MilliCPU{}
 	times := map[string]groupTime{}
 	for ref, path := range groups {
-		stat, err := e.kernel.groups.Stat(path)
+		stat, err := cgroupstat.Read(e.kernel.groups, path)
 		if err != nil {
 			continue // it has ended, or the next round reports the error
 		}

@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // newRegistry returns a registry with the agent's metrics, and the observer of the rounds'
@@ -151,7 +151,7 @@ func collectBatch(out chan<- prometheus.Metric, e *engine) {
 	gauge(out, "batch_capacity_cpus", "What the node offers to requests of batch pods, in CPUs.")(float64(decision.Capacity))
 	gauge(out, "batch_threshold_ratio", "Share of the shared CPUs that all work together should use: less than --batch-percent while "+
 		"online pods wait too long for CPUs.")(float64(decision.Threshold))
-	if stat, err := e.kernel.groups.Stat(e.status.Batch.Tier); err == nil { // else the next round reports the error
+	if stat, err := cgroupstat.Read(e.kernel.groups, e.status.Batch.Tier); err == nil { // else the next round reports the error
 		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
 	}
 }
@@ -224,7 +224,7 @@ func collectLimits(out chan<- prometheus.Metric, limited []control.Limited) {
 }
 
 // collectPressure sends how long containers waited for CPUs, if the kernel measures that.
-func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroup.Pressure, error), containers []control.Limited) {
+func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroupstat.Pressure, error), containers []control.Limited) {
 	labels := containerLabels()
 	total := counter(out, "container_cpu_pressure_seconds_total",
 		"Time in which at least one thread of the container waited for CPU time, also while throttled (PSI, some).", labels...)

@@ -28,6 +28,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/scx"
 )
 
@@ -159,7 +160,7 @@ func checkBurst(c *control.Config) error {
 // addPartition adds the flag --partition.
 func addPartition(flags *pflag.FlagSet, c *control.Config) {
 	flags.StringVar((*string)(&c.Partition), "partition", noPartition,
-		`kind of cpuset partition that containers with exclusive CPUs become: "none", "root" or "isolated" (cgroup version 2, Linux `+cgroup.RemotePartitionsSince+`)`)
+		`kind of cpuset partition that containers with exclusive CPUs become: "none", "root" or "isolated" (cgroup version 2, Linux `+feature.Partitions.Since+`)`)
 }
 
 // noPartition is the value of --partition for no partitions.

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // budgetFloor is what a service with a budget gets in any case.
@@ -49,12 +50,12 @@ func (r *run) control(ctx context.Context, running *services) (end func() error,
 func (r *run) suppress(ctx context.Context, s *service) error {
 	budget := colocation.New(colocation.Config{Threshold: s.Budget, Floor: budgetFloor})
 	groups := r.machine.groups
-	var all, own cgroup.Meter
+	var all, own cgroupstat.Meter
 	begun := time.Now()
 	var last time.Time
 	var written time.Duration
 	for {
-		everything, err := groups.Everything()
+		everything, err := cgroupstat.Everything(groups)
 		if err != nil {
 			return err
 		}

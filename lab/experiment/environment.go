@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -57,7 +58,7 @@ func mitigations() (all []string) {
 
 // cpus returns the CPUs that programs may use.
 func (m machine) cpus() (cpuset.Set, error) {
-	parents, err := m.groups.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+	parents, err := cgrouptree.FindParents(m.groups, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
 	if err != nil {
 		return cpuset.Set{}, err
 	}

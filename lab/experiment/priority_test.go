@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/scx"
 )
@@ -39,7 +40,7 @@ func TestPutBehind(t *testing.T) {
 				t.Skip(why)
 			}
 			group := fmt.Sprintf("/pinfold-lab-test-%d", os.Getpid())
-			if err := groups.Make(group, cgroup.CPU); err != nil {
+			if err := cgrouptree.Make(groups, group, cgroup.CPU); err != nil {
 				t.Fatal(err)
 			}
 			program := func() int {
@@ -54,7 +55,7 @@ func TestPutBehind(t *testing.T) {
 				return cmd.Process.Pid
 			}
 			t.Cleanup(func() {
-				if err := groups.Remove(context.Background(), group, cgroup.CPU); err != nil {
+				if err := cgrouptree.Remove(context.Background(), groups, group, cgroup.CPU); err != nil {
 					t.Error(err)
 				}
 			})

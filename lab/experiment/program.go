@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/programs"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // realPrograms returns the names in package programs of the programs that are not built in.
@@ -236,7 +237,7 @@ func (r *run) calibrateLoops(ctx context.Context) error {
 		return err
 	}
 	defer sender.Close()
-	before, err := r.machine.groups.Stat(p.group)
+	before, err := cgroupstat.Read(r.machine.groups, p.group)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (r *run) calibrateLoops(ctx context.Context) error {
 			return fmt.Errorf("measure the CPU time of a request: %w", err)
 		}
 	}
-	after, err := r.machine.groups.Stat(p.group)
+	after, err := cgroupstat.Read(r.machine.groups, p.group)
 	if err != nil {
 		return err
 	}

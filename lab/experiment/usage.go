@@ -13,6 +13,8 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // machine is what an experiment reads of this machine.
@@ -35,13 +37,13 @@ func openMachine() (m machine, err error) {
 type usage struct {
 	at                     time.Time
 	all, generator, stolen time.Duration
-	services               []cgroup.Stat // sums over the replicas of each service
-	waited                 time.Duration // by threads of the first service
+	services               []cgroupstat.Stat // sums over the replicas of each service
+	waited                 time.Duration     // by threads of the first service
 }
 
 // usage reads all usage.
 func (m machine) usage(services []*service) (u usage, err error) {
-	everything, err := m.groups.Everything()
+	everything, err := cgroupstat.Everything(m.groups)
 	if err != nil {
 		return u, fmt.Errorf("read the usage of the machine: %w", err)
 	}
@@ -77,9 +79,9 @@ func (m machine) usage(services []*service) (u usage, err error) {
 }
 
 // sum returns the sum of the statistics of groups.
-func (m machine) sum(groups []string) (sum cgroup.Stat, err error) {
+func (m machine) sum(groups []string) (sum cgroupstat.Stat, err error) {
 	for _, group := range groups {
-		stat, err := m.groups.Stat(group)
+		stat, err := cgroupstat.Read(m.groups, group)
 		if err != nil {
 			return sum, fmt.Errorf("read the usage of %s: %w", group, err)
 		}
@@ -95,7 +97,7 @@ func (m machine) sum(groups []string) (sum cgroup.Stat, err error) {
 // ended do not count.
 func (m machine) waited(groups []string) (sum time.Duration, err error) {
 	for _, group := range groups {
-		pids, err := m.groups.ProcessesBelow(group, cgroup.CPU)
+		pids, err := cgrouptree.ProcessesBelow(m.groups, group, cgroup.CPU)
 		if err != nil {
 			return 0, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // Settings are the CPU settings of one group as the kernel reports them.
@@ -68,7 +69,7 @@ func (fs *FS) Read(group string) (Settings, error) {
 // Effective reads the CPUs that the group's threads may run on: cpuset.effective_cpus or
 // cpuset.cpus.effective.
 func (fs *FS) Effective(group string) (cpuset.Set, error) {
-	return readAs(fs, group, fs.layout.effective(), cpuset.Parse)
+	return ReadAs(fs, group, fs.layout.effective(), cpuset.Parse)
 }
 
 // Parts selects settings to read. Bandwidth is quota, period and burst; Partition is Partition and
@@ -78,7 +79,7 @@ type Parts struct{ CPUs, Effective, Bandwidth, Weight, Idle, BVT, Partition bool
 // ReadParts reads the selected settings only, for callers that read many groups often.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.CPUs {
-		if s.CPUs, err = readAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {
+		if s.CPUs, err = ReadAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {
 			return s, err
 		}
 	}
@@ -88,48 +89,48 @@ func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 		}
 	}
 	if of.Partition {
-		if err = fs.readPartition(group, &s); err != nil {
+		if err = readPartition(fs, group, &s); err != nil {
 			return s, err
 		}
 	}
 	if of.Bandwidth {
-		if err = fs.readBandwidth(group, &s); err != nil {
+		if err = readBandwidth(fs, group, &s); err != nil {
 			return s, err
 		}
 	}
 	if of.Weight {
-		if s.Weight, err = readAs(fs, group, fs.layout.weight(), parseWeight); err != nil {
+		if s.Weight, err = ReadAs(fs, group, fs.layout.weight(), parseWeight); err != nil {
 			return s, err
 		}
 	}
 	if of.Idle {
-		if s.Idle, err = readAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
+		if s.Idle, err = ReadAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
 			s.NoIdle, err = true, nil
 		}
 	}
 	if of.BVT && err == nil {
-		if s.BVT, err = readAs(fs, group, CPUBVT, parseBVT); isUnsupported(err) {
+		if s.BVT, err = ReadAs(fs, group, CPUBVT, parseBVT); isUnsupported(err) {
 			s.NoBVT, err = true, nil
 		}
 	}
 	return s, err
 }
 
-func (fs *FS) readBandwidth(group string, s *Settings) (err error) {
+func readBandwidth(fs *FS, group string, s *Settings) (err error) {
 	if fs.layout.CPU == V2 {
-		if s.Limits, err = readAs(fs, group, CPUMax, parseCPUMax); err != nil {
+		if s.Limits, err = ReadAs(fs, group, CPUMax, kernfile.CPUMax); err != nil {
 			return err
 		}
 		s.Burst = 0 // a third field of cpu.max cannot be written as a burst
 	} else {
-		if s.Quota, err = readAs(fs, group, CPUCFSQuota, parseQuota); err != nil {
+		if s.Quota, err = ReadAs(fs, group, CPUCFSQuota, kernfile.Quota); err != nil {
 			return err
 		}
-		if s.Period, err = readAs(fs, group, CPUCFSPeriod, parseMicroseconds); err != nil {
+		if s.Period, err = ReadAs(fs, group, CPUCFSPeriod, kernfile.Microseconds); err != nil {
 			return err
 		}
 	}
-	if s.Burst, err = readAs(fs, group, fs.layout.burst(), parseMicroseconds); isUnsupported(err) {
+	if s.Burst, err = ReadAs(fs, group, fs.layout.burst(), kernfile.Microseconds); isUnsupported(err) {
 		s.NoBurst, err = true, nil
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/race"
 )
@@ -229,7 +230,7 @@ func TestHost(t *testing.T) {
 		t.Errorf("%v: usage %v, %d periods until %v", err, usage, periods, until)
 	}
 	// The kernel's counters are the sum of all samples, plus usage after the last one.
-	if stat, err := fs.Stat(groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {
+	if stat, err := cgroupstat.Read(fs, groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {
 		t.Errorf("the kernel has counted %+v, %v; sampled were %v and %d periods", stat, err, usage, periods)
 	}
 }

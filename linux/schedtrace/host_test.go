@@ -12,7 +12,9 @@ import (
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // open loads the programs, or skips the test if this machine cannot.
@@ -33,13 +35,13 @@ func open(t testing.TB, o Options) *Tracer {
 func newGroup(t testing.TB, fs *cgroup.FS, name string, quota time.Duration) string {
 	t.Helper()
 	group := fmt.Sprintf("/pinfold-schedtrace-%d-%s", os.Getpid(), name)
-	if err := fs.Make(group, cgroup.CPU, cgroup.CPUAcct); err != nil {
+	if err := cgrouptree.Make(fs, group, cgroup.CPU, cgroup.CPUAcct); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := errors.Join(fs.Kill(ctx, group, cgroup.CPU), fs.Remove(ctx, group, cgroup.CPU, cgroup.CPUAcct)); err != nil {
+		if err := errors.Join(cgrouptree.Kill(ctx, fs, group, cgroup.CPU), cgrouptree.Remove(ctx, fs, group, cgroup.CPU, cgroup.CPUAcct)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -73,8 +75,8 @@ func load(t testing.TB, fs *cgroup.FS, group, what string) {
 		t.Fatal(err)
 	}
 	must(fmt.Fscanln(ready, new(string)))(t)
-	begin := must(fs.Stat(group))(t).Usage
-	for deadline := time.Now().Add(time.Minute); what == "compute" && must(fs.Stat(group))(t).Usage < begin+20*time.Millisecond; time.Sleep(time.Millisecond) {
+	begin := must(cgroupstat.Read(fs, group))(t).Usage
+	for deadline := time.Now().Add(time.Minute); what == "compute" && must(cgroupstat.Read(fs, group))(t).Usage < begin+20*time.Millisecond; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the load does not compute")
 		}
@@ -165,8 +167,8 @@ func TestThrottled(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	group := newGroup(t, fs, "throttled", 10*time.Millisecond)
 	load(t, fs, group, "compute")
-	var stats []cgroup.Stat // before and after the start of tracing, and after its end
-	read := func() { stats = append(stats, must(fs.Stat(group))(t)) }
+	var stats []cgroupstat.Stat // before and after the start of tracing, and after its end
+	read := func() { stats = append(stats, must(cgroupstat.Read(fs, group))(t)) }
 	o := trace(t, fs, Options{}, 2*time.Second, func() {
 		if len(stats) < 2 {
 			read()

@@ -4,37 +4,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+
+	"pinfold.dev/pinfold/linux/feature"
 )
 
-// UnsupportedError reports that this kernel, or this process, cannot trace the scheduler. It wraps
-// errors.ErrUnsupported.
-type UnsupportedError struct {
-	Reason string // and what to do
-	Err    error
-}
-
-func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("cannot trace the scheduler: %s (%v)", e.Reason, KernelError(e.Err))
-}
-
-func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
-
-// explain returns err with its likely cause.
-func explain(err error) error {
+// Explain returns an error of loading BPF programs with its likely cause. If the kernel lacks the
+// feature, or this process the capabilities, it is a [feature.UnsupportedError]. Doing is what the
+// programs are for, such as "trace the scheduler".
+func Explain(err error, f *feature.Feature, doing, capabilities string) error {
+	unsupported := &feature.UnsupportedError{Feature: f, What: "cannot " + doing, Err: KernelError(err)}
 	var verifier *ebpf.VerifierError
 	switch {
-	case errors.As(err, &verifier) && len(verifier.Log) > 0, errors.Is(err, ebpf.ErrNotSupported):
-		return &UnsupportedError{"the kernel rejects the programs: use Linux 5.14 or newer", err}
+	case errors.As(err, &verifier) && len(verifier.Log) > 0:
+		unsupported.Do = "the kernel rejects the programs: " + f.Needs()
 	case errors.Is(err, os.ErrPermission):
-		return &UnsupportedError{"run as root, or with CAP_BPF and CAP_PERFMON", err}
-	case errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist):
-		return &UnsupportedError{"the kernel has no type information (CONFIG_DEBUG_INFO_BTF) or lacks a tracepoint: use Linux 5.14 or newer", err}
+		unsupported.Do = "run as root, or with " + capabilities
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist),
+		strings.Contains(err.Error(), "kfunc"): // that error has no type: a function of the kernel has other parameters
+	default:
+		return fmt.Errorf("%s: %w", doing, KernelError(err))
 	}
-	return fmt.Errorf("trace the scheduler: %w", KernelError(err))
+	return unsupported
+}
+
+func explain(err error) error {
+	return Explain(err, feature.Tracing, "trace the scheduler", "CAP_BPF and CAP_PERFMON")
 }
 
 // KernelError returns the kernel's error without what the library adds for programmers, such as the

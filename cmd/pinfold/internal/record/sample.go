@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -154,7 +155,7 @@ func (q *sampling) run(cmd *cobra.Command, args []string) error {
 func shortestPeriod(fs *cgroup.FS, targets []groups.Target) (time.Duration, error) {
 	shortest := time.Duration(0)
 	for _, t := range targets {
-		r, err := fs.OpenStat(t.Group)
+		r, err := cgroupstat.Open(fs, t.Group)
 		if err != nil {
 			return 0, err
 		}

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/internal/tabular"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/why"
@@ -147,7 +148,7 @@ func (q *question) run(cmd *cobra.Command, args []string) error {
 		for g := seen.Above(c.Group); g != 0; g = seen.Above(g) {
 			c.Above = append(c.Above, g)
 		}
-		if r, err := fs.OpenStat(t.Group); err == nil { // else it has ended
+		if r, err := cgroupstat.Open(fs, t.Group); err == nil { // else it has ended
 			c.Limits, _ = r.Limits()
 			r.Close()
 		}
