@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +12,6 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
-	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/scx"
 )
@@ -40,25 +38,16 @@ func TestPutBehind(t *testing.T) {
 				t.Skip(why)
 			}
 			group := fmt.Sprintf("/pinfold-lab-test-%d", os.Getpid())
-			if err := cgrouptree.Make(groups, group, cgroup.CPU); err != nil {
-				t.Fatal(err)
-			}
+			cgrouptest.Make(t, groups, group, cgroup.CPU)
 			program := func() int {
 				cmd := exec.Command("/proc/self/exe", "workload", "batch")
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-				if err := os.WriteFile(groups.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
-					t.Fatal(err)
-				}
+				cgrouptest.Move(t, groups, group, cmd.Process.Pid, cgroup.CPU)
 				return cmd.Process.Pid
 			}
-			t.Cleanup(func() {
-				if err := cgrouptree.Remove(context.Background(), groups, group, cgroup.CPU); err != nil {
-					t.Error(err)
-				}
-			})
 			first := program()
 			r := &run{machine: machine{groups: groups}, temporary: t.TempDir()}
 			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*process{{group: group}}}

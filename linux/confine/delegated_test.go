@@ -2,7 +2,6 @@ package confine
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
@@ -32,17 +31,7 @@ func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string
 	at := ""
 	for part := range strings.SplitSeq(name[1:], "/") {
 		at += "/" + part
-		group := at
-		if err := cgrouptree.Make(within, group, of...); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			if err := cgrouptree.Remove(ctx, within, group, of...); err != nil {
-				t.Error(err)
-			}
-		})
+		cgrouptest.Make(t, within, at, of...)
 	}
 	for _, c := range of {
 		if within.Hierarchy(c).Mount == "" {

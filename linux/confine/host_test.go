@@ -15,19 +15,14 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // machine skips the test unless this machine's control groups can be used.
 func machine(t *testing.T) *cgroup.FS {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: run as root to test on this machine's control groups")
-	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Skipf("this machine's control groups cannot be used: %v", err)
-	}
+	fs := cgrouptest.OpenHost(t)
 	if _, err := cgrouptree.FindParents(fs, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
 		t.Skipf("groups cannot be created on this machine: %v", err)
 	}

@@ -14,7 +14,6 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
-	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // open loads the programs, or skips the test if this machine cannot.
@@ -35,16 +34,7 @@ func open(t testing.TB, o Options) *Tracer {
 func newGroup(t testing.TB, fs *cgroup.FS, name string, quota time.Duration) string {
 	t.Helper()
 	group := fmt.Sprintf("/pinfold-schedtrace-%d-%s", os.Getpid(), name)
-	if err := cgrouptree.Make(fs, group, cgroup.CPU, cgroup.CPUAcct); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := errors.Join(cgrouptree.Kill(ctx, fs, group, cgroup.CPU), cgrouptree.Remove(ctx, fs, group, cgroup.CPU, cgroup.CPUAcct)); err != nil {
-			t.Error(err)
-		}
-	})
+	cgrouptest.Make(t, fs, group, cgroup.CPU, cgroup.CPUAcct)
 	if quota > 0 {
 		if out := fs.Apply(map[string]cgroup.Wanted{group: {Quota: &quota}}); out.Err() != nil {
 			t.Fatal(out.Err())
@@ -62,15 +52,7 @@ func load(t testing.TB, fs *cgroup.FS, group, what string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	controllers := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}
-	if fs.Layout().CPU == cgroup.V2 {
-		controllers = controllers[:1]
-	}
-	for _, c := range controllers {
-		if err := os.WriteFile(fs.Dir(c, group)+"/cgroup.procs", fmt.Append(nil, command.Process.Pid), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
+	cgrouptest.Move(t, fs, group, command.Process.Pid, cgroup.CPU, cgroup.CPUAcct)
 	if _, err := start.Write([]byte("go\n")); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package scx
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +22,6 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
-	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -173,16 +171,7 @@ func (b bench) attached(o Options) *Scheduler {
 func (b bench) group(name string) string {
 	b.Helper()
 	group := fmt.Sprintf("/pinfold-scx-%d-%s", os.Getpid(), name)
-	if err := cgrouptree.Make(b.fs, group, cgroup.CPU); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := errors.Join(cgrouptree.Kill(ctx, b.fs, group, cgroup.CPU), cgrouptree.Remove(ctx, b.fs, group, cgroup.CPU)); err != nil {
-			b.Error(err)
-		}
-	})
+	cgrouptest.Make(b, b.fs, group, cgroup.CPU)
 	return group
 }
 
@@ -208,9 +197,7 @@ func (b bench) start(group, kind string, n int, cpus cpuset.Set) *task {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if err := os.WriteFile(b.fs.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
-		b.Fatal(err)
-	}
+	cgrouptest.Move(b, b.fs, group, cmd.Process.Pid, cgroup.CPU)
 	if _, err := io.WriteString(x.in, "\n"); err != nil {
 		b.Fatal(err)
 	}

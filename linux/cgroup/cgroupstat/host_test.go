@@ -1,12 +1,10 @@
 package cgroupstat
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +15,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/race"
 )
+
+func TestMain(m *testing.M) { cgrouptest.Main(m) }
 
 func controllers() []cgroup.Controller {
 	return []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}
@@ -35,16 +35,7 @@ func TestHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fs := cgrouptest.OpenHost(t)
 			group := fmt.Sprintf("/pinfold-test-stat-%d", os.Getpid())
-			if err := cgrouptree.Make(fs, group, controllers()...); err != nil {
-				t.Skipf("make a group in the root, as root of the machine: %v", err)
-			}
-			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-				defer cancel()
-				if err := cgrouptree.Remove(ctx, fs, group, controllers()...); err != nil {
-					t.Error(err)
-				}
-			})
+			cgrouptest.Make(t, fs, group, controllers()...)
 			test(t, fs, group)
 		})
 	}
@@ -59,32 +50,6 @@ func apply(t *testing.T, fs *cgroup.FS, group string, w cgroup.Wanted) {
 
 func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }
 
-// busyIn runs a busy process in a group until the end of the test.
-func busyIn(t *testing.T, fs *cgroup.FS, group string) {
-	t.Helper()
-	cmd := exec.Command("sh", "-c", "read x; while :; do :; done")
-	begin, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for _, c := range controllers() {
-		if fs.Hierarchy(c).Mount == "" {
-			continue
-		}
-		if err := os.WriteFile(fs.Dir(c, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begin.Close()
-}
-
 // testHostStat throttles a busy process and checks the statistics.
 func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 	apply(t, fs, container, cgroup.Wanted{Quota: ms(5), Period: ms(50), Burst: ms(5)})
@@ -92,7 +57,7 @@ func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	busyIn(t, fs, container)
+	cgrouptest.Start(t, fs, container, "busy", controllers()...)
 	var after Stat
 	for range 100 { // wait for throttling, at most ten seconds
 		time.Sleep(100 * time.Millisecond)
