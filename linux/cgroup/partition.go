@@ -76,12 +76,9 @@ func readPartition(fs *FS, group string, s *Settings) (err error) {
 		s.NoPartition = true
 		return nil
 	}
-	if s.Exclusive, err = ReadAs(fs, group, CPUSetExclusive, cpuset.Parse); isUnsupported(err) {
-		s.NoPartition = true
-		return nil
-	}
-	if err == nil {
-		s.Partition, err = ReadAs(fs, group, CPUSetPartition, parsePartition)
+	s.NoPartition, err = lacks(readTo(&s.Exclusive, fs, group, CPUSetExclusive, cpuset.Parse))
+	if err == nil && !s.NoPartition {
+		err = readTo(&s.Partition, fs, group, CPUSetPartition, parsePartition)
 	}
 	return err
 }

@@ -59,11 +59,7 @@ func (w Wanted) bandwidth() bool {
 // Read reads all settings of a group. NoBurst, NoIdle and NoBVT are set on kernels without these
 // files. The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
-	s, err := fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, BVT: true, Partition: true})
-	if err != nil {
-		return Settings{}, err
-	}
-	return s, nil
+	return fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, BVT: true, Partition: true})
 }
 
 // Effective reads the CPUs that the group's threads may run on: cpuset.effective_cpus or
@@ -79,61 +75,52 @@ type Parts struct{ CPUs, Effective, Bandwidth, Weight, Idle, BVT, Partition bool
 // ReadParts reads the selected settings only, for callers that read many groups often.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.CPUs {
-		if s.CPUs, err = ReadAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {
-			return s, err
-		}
+		err = readTo(&s.CPUs, fs, group, CPUSetCPUs, cpuset.Parse)
 	}
-	if of.Effective {
-		if s.Effective, err = fs.Effective(group); err != nil {
-			return s, err
-		}
+	if of.Effective && err == nil {
+		s.Effective, err = fs.Effective(group)
 	}
-	if of.Partition {
-		if err = readPartition(fs, group, &s); err != nil {
-			return s, err
-		}
+	if of.Partition && err == nil {
+		err = readPartition(fs, group, &s)
 	}
-	if of.Bandwidth {
-		if err = readBandwidth(fs, group, &s); err != nil {
-			return s, err
-		}
+	if of.Bandwidth && err == nil {
+		err = readBandwidth(fs, group, &s)
 	}
-	if of.Weight {
-		if s.Weight, err = ReadAs(fs, group, fs.layout.weight(), parseWeight); err != nil {
-			return s, err
-		}
+	if of.Weight && err == nil {
+		err = readTo(&s.Weight, fs, group, fs.layout.weight(), parseWeight)
 	}
-	if of.Idle {
-		if s.Idle, err = ReadAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
-			s.NoIdle, err = true, nil
-		}
+	if of.Idle && err == nil {
+		s.NoIdle, err = lacks(readTo(&s.Idle, fs, group, CPUIdle, parseFlag))
 	}
 	if of.BVT && err == nil {
-		if s.BVT, err = ReadAs(fs, group, CPUBVT, parseBVT); isUnsupported(err) {
-			s.NoBVT, err = true, nil
-		}
+		s.NoBVT, err = lacks(readTo(&s.BVT, fs, group, CPUBVT, parseBVT))
 	}
 	return s, err
 }
 
 func readBandwidth(fs *FS, group string, s *Settings) (err error) {
 	if fs.layout.CPU == V2 {
-		if s.Limits, err = ReadAs(fs, group, CPUMax, kernfile.CPUMax); err != nil {
-			return err
-		}
+		err = readTo(&s.Limits, fs, group, CPUMax, kernfile.CPUMax)
 		s.Burst = 0 // a third field of cpu.max cannot be written as a burst
-	} else {
-		if s.Quota, err = ReadAs(fs, group, CPUCFSQuota, kernfile.Quota); err != nil {
-			return err
-		}
-		if s.Period, err = ReadAs(fs, group, CPUCFSPeriod, kernfile.Microseconds); err != nil {
-			return err
-		}
+	} else if err = readTo(&s.Quota, fs, group, CPUCFSQuota, kernfile.Quota); err == nil {
+		err = readTo(&s.Period, fs, group, CPUCFSPeriod, kernfile.Microseconds)
 	}
-	if s.Burst, err = ReadAs(fs, group, fs.layout.burst(), kernfile.Microseconds); isUnsupported(err) {
-		s.NoBurst, err = true, nil
+	if err == nil {
+		s.NoBurst, err = lacks(readTo(&s.Burst, fs, group, fs.layout.burst(), kernfile.Microseconds))
 	}
 	return err
 }
 
-func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+// readTo reads a setting.
+func readTo[T any](setting *T, fs *FS, group string, f File, parse func(string) (T, error)) (err error) {
+	*setting, err = ReadAs(fs, group, f, parse)
+	return err
+}
+
+// lacks converts the error of a kernel without the file.
+func lacks(err error) (bool, error) {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return true, nil
+	}
+	return false, err
+}
