@@ -17,7 +17,7 @@ import (
 // feature, or this process the capabilities, it is a [feature.UnsupportedError]. Doing is what the
 // programs are for, such as "trace the scheduler".
 func Explain(err error, f *feature.Feature, doing, capabilities string) error {
-	unsupported := &feature.UnsupportedError{Feature: f, What: "cannot " + doing, Err: KernelError(err)}
+	unsupported := &feature.UnsupportedError{Feature: f, What: "cannot " + doing, Err: kernelError(err)}
 	var verifier *ebpf.VerifierError
 	switch {
 	case errors.As(err, &verifier) && len(verifier.Log) > 0:
@@ -27,7 +27,7 @@ func Explain(err error, f *feature.Feature, doing, capabilities string) error {
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist),
 		strings.Contains(err.Error(), "kfunc"): // that error has no type: a function of the kernel has other parameters
 	default:
-		return fmt.Errorf("%s: %w", doing, KernelError(err))
+		return fmt.Errorf("%s: %w", doing, kernelError(err))
 	}
 	return unsupported
 }
@@ -36,9 +36,9 @@ func explain(err error) error {
 	return Explain(err, feature.Tracing, "trace the scheduler", "CAP_BPF and CAP_PERFMON")
 }
 
-// KernelError returns the kernel's error without what the library adds for programmers, such as the
+// kernelError returns the kernel's error without what the library adds for programmers, such as the
 // names of programs. Of a rejected program, it is what the kernel says of the rejection.
-func KernelError(err error) error {
+func kernelError(err error) error {
 	var verifier *ebpf.VerifierError
 	var errno syscall.Errno
 	switch {
