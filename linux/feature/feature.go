@@ -47,14 +47,14 @@ var (
 	SchedExt = &Feature{Name: "sched_ext", Since: "6.12", Also: "except 7.1, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF",
 		Instead: "another mechanism puts batch pods behind others", files: []string{"/sys/kernel/sched_ext/state", "/sys/kernel/btf/vmlinux"}}
 	Tracing = &Feature{Name: "tracing of the scheduler", Since: "5.14", Also: "built with CONFIG_DEBUG_INFO_BTF",
-		Instead: "waits are estimated from statistics"}
+		Instead: "waits come from cpu.pressure"}
 	// Partitions are cpuset partitions below groups that are not partitions.
 	Partitions = &Feature{Name: "remote partitions", Since: "6.7", // 181c8e091aae cgroup/cpuset: Introduce remote partition
 		Instead: "processes outside of Kubernetes may run on exclusive CPUs"}
 	Pressure = &Feature{Name: "cpu.pressure", Since: "4.20", Also: "built with CONFIG_PSI",
-		Instead: "waits are unknown"}
+		Instead: "waits come from the run delays of threads"}
 	RunDelays = &Feature{Name: "/proc/ID/schedstat", Also: "a kernel built with CONFIG_SCHED_INFO",
-		Instead: "waits of threads are unknown", files: []string{"/proc/self/schedstat"}}
+		Instead: "waits are unknown", files: []string{"/proc/self/schedstat"}}
 )
 
 // Needs says which kernel has the feature.
