@@ -20,8 +20,8 @@ type Pressure struct {
 	Recent float64
 }
 
-// ReadPressure reads cpu.pressure of a group. The error wraps errors.ErrUnsupported on version 1 and
-// if the kernel does not measure pressure.
+// ReadPressure reads cpu.pressure of a group. The error wraps errors.ErrUnsupported on version 1
+// and if the kernel does not measure pressure.
 func ReadPressure(fs *cgroup.FS, group string) (Pressure, error) {
 	if fs.Layout().CPU == cgroup.V1 {
 		return Pressure{}, &feature.UnsupportedError{Feature: feature.Pressure, What: "version 1 of control groups has no cpu.pressure", Do: "use version 2"}

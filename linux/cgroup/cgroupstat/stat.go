@@ -157,8 +157,8 @@ func parseCount(s []byte) (uint64, error) {
 	return uint64(uint32(-n)), nil
 }
 
-// parseTotal is [kernfile.Time] for a total that ends at the largest duration. Totals of throttled time
-// are off by centuries on kernels that have once computed a negative time.
+// parseTotal is [kernfile.Time] for a total that ends at the largest duration. Totals of throttled
+// time are off by centuries on kernels that have once computed a negative time.
 func parseTotal(s []byte, unit time.Duration) (time.Duration, error) {
 	n, err := kernfile.Number(s)
 	if err == nil && n > uint64(math.MaxInt64/unit) {

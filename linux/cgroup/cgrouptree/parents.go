@@ -33,9 +33,9 @@ type Parents struct {
 // FindParents finds the groups in which this process may create groups with the controllers.
 //
 // On version 1 these are its own groups. On version 2 a group that delegates controllers must not
-// have processes, unless it is the root. So FindParents returns the nearest group, from the process's
-// own one upwards, that has the controllers, is writable, and has no process or only this one. The
-// error wraps ErrNoParent and says what to do.
+// have processes, unless it is the root. So FindParents returns the nearest group, from the
+// process's own one upwards, that has the controllers, is writable, and has no process or only this
+// one. The error wraps ErrNoParent and says what to do.
 func FindParents(fs *cgroup.FS, controllers ...cgroup.Controller) (Parents, error) {
 	if err := fs.Require(controllers...); err != nil {
 		return Parents{}, err
@@ -212,8 +212,8 @@ func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) 
 	return false, "has processes of its own"
 }
 
-// LeaveRoot moves this process from the root "/" (see [cgroup.FS.Within]) of version 2 to a new group in
-// it, so that the root can delegate controllers.
+// LeaveRoot moves this process from the root "/" (see [cgroup.FS.Within]) of version 2 to a new
+// group in it, so that the root can delegate controllers.
 func LeaveRoot(fs *cgroup.FS, group string) error {
 	dir := fs.Dir(cgroup.CPU, group)
 	if err := os.Mkdir(dir, directoryMode); err != nil {
