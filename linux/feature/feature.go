@@ -40,7 +40,7 @@ var (
 		Instead: "it is unknown how often bursts are used"}
 	Idle = &Feature{Name: "cpu.idle", Since: "5.15", // 304000390f88 sched: Cgroup SCHED_IDLE support
 		Instead: "batch pods have the least weight"}
-	GroupIdentity = &Feature{Name: "Group Identity", Also: "Alibaba Cloud Linux or Anolis OS",
+	GroupIdentity = &Feature{Name: "cpu.bvt_warp_ns", Also: "Alibaba Cloud Linux or Anolis OS",
 		Instead: "another mechanism puts batch pods behind others"}
 	CoreScheduling = &Feature{Name: "core scheduling", Since: "5.14", Also: "built with CONFIG_SCHED_CORE",
 		Instead: "batch pods may run on the same cores as online pods"}

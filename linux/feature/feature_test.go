@@ -34,10 +34,10 @@ func TestMissing(t *testing.T) {
 
 func TestUnsupportedError(t *testing.T) {
 	for want, err := range map[string]*UnsupportedError{
-		"the kernel has no cpu.max.burst: use Linux 5.14 or newer":               {Feature: Burst, What: "the kernel has no cpu.max.burst"},
-		"the kernel has no Group Identity: use Alibaba Cloud Linux or Anolis OS": {Feature: GroupIdentity},
-		"cannot trace the scheduler: run as root":                                {Feature: Tracing, What: "cannot trace the scheduler", Do: "run as root"},
-		"the kernel has no cpu.stat: it was built without it":                    {What: "the kernel has no cpu.stat", Do: "it was built without it"},
+		"the kernel has no cpu.max.burst: use Linux 5.14 or newer":                {Feature: Burst, What: "the kernel has no cpu.max.burst"},
+		"the kernel has no cpu.bvt_warp_ns: use Alibaba Cloud Linux or Anolis OS": {Feature: GroupIdentity},
+		"cannot trace the scheduler: run as root":                                 {Feature: Tracing, What: "cannot trace the scheduler", Do: "run as root"},
+		"the kernel has no cpu.stat: it was built without it":                     {What: "the kernel has no cpu.stat", Do: "it was built without it"},
 	} {
 		if err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
