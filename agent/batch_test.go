@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // newBatchPod returns a batch pod that requests this many thousandths of a CPU.
@@ -165,11 +166,11 @@ func TestObjective(t *testing.T) {
 	n.pods.list = func() []*corev1.Pod { return []*corev1.Pod{online} }
 	n.round()
 	var waited, used time.Duration
-	n.usage.Pressure = func(group string) (cgroup.Pressure, error) {
+	n.usage.Pressure = func(group string) (cgroupstat.Pressure, error) {
 		if group != n.group {
-			return cgroup.Pressure{}, cgroup.ErrGone
+			return cgroupstat.Pressure{}, cgroup.ErrGone
 		}
-		return cgroup.Pressure{Total: waited}, nil
+		return cgroupstat.Pressure{Total: waited}, nil
 	}
 	pass := func(ticks int, wait time.Duration, throttled bool) quantity.Share {
 		for tick := range ticks {

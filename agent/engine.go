@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // engine connects the state machine with the kernel: everything that decides calls decide. It
@@ -90,7 +91,7 @@ func (e *engine) update(f func()) {
 func (e *engine) decide() {
 	e.updatePods()
 	for _, group := range e.control.Waiting() {
-		if stat, err := e.kernel.groups.Stat(group); err == nil { // else it has ended, or the next round reports the error
+		if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
 			e.control.SetGroupUsage(group, stat.Usage)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // batchesEnv makes TestBatches run in a process of this program.
@@ -80,11 +81,11 @@ func TestBatchesOnThisMachine(t *testing.T) {
 	tree.set(group, cgroup.CPUCFSBurst, "10000")
 	tree.batches(group)
 	throttled := func() uint64 {
-		own, err := tree.fs.Stat(group)
+		own, err := cgroupstat.Read(tree.fs, group)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pods, err := tree.fs.Stat(tree.podGroup(pod))
+		pods, err := cgroupstat.Read(tree.fs, tree.podGroup(pod))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
 )
 
@@ -123,7 +124,7 @@ func newGroupTree(t *testing.T) *groupTree {
 	}
 	g := &groupTree{t, fs, fmt.Sprintf("/pinfold-agent-cores-%d", os.Getpid())}
 	t.Cleanup(func() {
-		if err := fs.Remove(context.Background(), g.root, cgroup.CPU); err != nil {
+		if err := cgrouptree.Remove(context.Background(), fs, g.root, cgroup.CPU); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -47,7 +48,7 @@ func TestAverageOnThisMachine(t *testing.T) {
 		}
 	}
 	elapsed := time.Since(begun)
-	stat, err := tree.fs.Stat(group)
+	stat, err := cgroupstat.Read(tree.fs, group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func (a attack) run(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before, err := tree.fs.Stat(group)
+	before, err := cgroupstat.Read(tree.fs, group)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func (a attack) run(t *testing.T) {
 		changes++
 		time.Sleep(100 * time.Millisecond)
 	}
-	after, err := tree.fs.Stat(group)
+	after, err := cgroupstat.Read(tree.fs, group)
 	elapsed := time.Since(begun)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/scx"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 )
@@ -24,7 +25,7 @@ import (
 // turned over, those that join and those of a pod that becomes a batch pod too, and back; the next
 // agent goes on, also without the scheduler; a scheduler of another program is left alone.
 func TestScheduleOnThisMachine(t *testing.T) {
-	if why := scx.Lacking(); why != "" {
+	if why := scx.Test(); why != nil {
 		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
 	}
 	tree := newGroupTree(t)
@@ -144,7 +145,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 // batch pods. A batch pod then gets a little time in the fair class, and the kernel does not end
 // the scheduler.
 func TestRescueOnThisMachine(t *testing.T) {
-	if why := scx.Lacking(); why != "" {
+	if why := scx.Test(); why != nil {
 		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
 	}
 	tree := newGroupTree(t)
@@ -164,7 +165,7 @@ func TestRescueOnThisMachine(t *testing.T) {
 	for deadline := time.Now().Add(2 * time.Minute); s.Rescued < 2 && time.Now().Before(deadline); s = e.scheduler.Status() {
 		time.Sleep(100 * time.Millisecond)
 	}
-	stat, err := tree.fs.Stat(tree.pod(batch))
+	stat, err := cgroupstat.Read(tree.fs, tree.pod(batch))
 	t.Logf("the batch pod was given to the fair class %d times, and used %v: %+v", s.Rescued, stat.Usage, s.Stats)
 	if err != nil || s.Rescued < 2 || !s.Running || s.Ended > 0 || s.Lacking != "" {
 		t.Errorf("want the pod to be given twice, and the scheduler to run: ended %d times, %s %v", s.Ended, s.Lacking, err)

@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -174,7 +175,7 @@ const minTierShares = 100
 // keepWeight keeps the agent's own weight until the context ends. Other programs overwrite it, such
 // as the kubelet at a resize.
 func keepWeight(ctx context.Context, e *engine) {
-	own, err := e.kernel.groups.Own(cgroup.CPU)
+	own, err := cgrouptree.Own(e.kernel.groups, cgroup.CPU)
 	if err != nil {
 		e.Log.Warn("the agent keeps the CPU weight of its request", "error", err)
 		return

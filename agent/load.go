@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // coreSetLoad reads the load that core sets follow. Only its task uses its fields.
@@ -56,7 +57,7 @@ func (l *coreSetLoad) usedSince(groups map[nodeplan.Ref]string) map[nodeplan.Ref
 	used := map[nodeplan.Ref]ledger.MilliCPU{}
 	times := map[string]groupTime{}
 	for ref, path := range groups {
-		stat, err := l.engine.kernel.groups.Stat(path)
+		stat, err := cgroupstat.Read(l.engine.kernel.groups, path)
 		if err != nil {
 			continue // it has ended, or the next round reports the error
 		}

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // newRegistry returns a registry with the agent's metrics, and the observer of the rounds'
@@ -148,7 +149,7 @@ func collectBatch(out chan<- prometheus.Metric, b *control.Batch, groups *cgroup
 	gauge(out, "batch_capacity_cpus", "What the node offers to requests of batch pods, in CPUs.")(float64(decision.Capacity))
 	gauge(out, "batch_threshold_ratio", "Share of the shared CPUs that all work together should use: less than --batch-percent while "+
 		"online pods wait too long for CPUs.")(float64(decision.Threshold))
-	if stat, err := groups.Stat(b.Tier); err == nil { // else the next round reports the error
+	if stat, err := cgroupstat.Read(groups, b.Tier); err == nil { // else the next round reports the error
 		counter(out, "batch_cpu_seconds_total", "CPU time that all pods of QoS class BestEffort together have used.")(stat.Usage.Seconds())
 	}
 }
@@ -221,7 +222,7 @@ func collectLimits(out chan<- prometheus.Metric, limited []control.Limited) {
 }
 
 // collectPressure sends how long containers waited for CPUs, if the kernel measures that.
-func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroup.Pressure, error), containers []control.Limited) {
+func collectPressure(out chan<- prometheus.Metric, pressure func(group string) (cgroupstat.Pressure, error), containers []control.Limited) {
 	labels := containerLabels()
 	total := counter(out, "container_cpu_pressure_seconds_total",
 		"Time in which at least one thread of the container waited for CPU time, also while throttled (PSI, some).", labels...)

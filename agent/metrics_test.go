@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -31,11 +32,11 @@ func TestMetrics(t *testing.T) {
 	n.raiseAndLower()
 	n.raise() // so that the metrics of past and present raises exist
 	// The node of this test has version 1, which measures no pressure.
-	n.usage.Pressure = func(group string) (cgroup.Pressure, error) {
+	n.usage.Pressure = func(group string) (cgroupstat.Pressure, error) {
 		if group == n.group {
-			return cgroup.Pressure{Total: 2500 * time.Millisecond, Recent: 0.25}, nil
+			return cgroupstat.Pressure{Total: 2500 * time.Millisecond, Recent: 0.25}, nil
 		}
-		return cgroup.Pressure{}, cgroup.ErrGone
+		return cgroupstat.Pressure{}, cgroup.ErrGone
 	}
 	n.delays = newDelays(n.kernel.groups, 0.01)
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })

@@ -10,7 +10,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // tickEvery is the interval at which raising quotas is decided: the most common period.
@@ -27,13 +27,15 @@ type ticks struct {
 	usage  *batch.Usage
 	load   map[cpuset.CPU]cpuTimes
 	loadAt time.Time
-	behind cgroup.Meter // of pods with idle priority
+	behind cgroupstat.Meter // of pods with idle priority
 }
 
 func newTicks(e *engine) *ticks {
 	return &ticks{engine: e, began: e.Now(),
 		usage: &batch.Usage{Groups: e.kernel.groups, Dedup: e.reports.dedup, Waits: e.Batch.Objective > 0, Tick: tickEvery,
-			Traced: e.delays.traced, Pressure: e.kernel.groups.Pressure},
+			Traced: e.delays.traced, Pressure: func(group string) (cgroupstat.Pressure, error) {
+				return cgroupstat.ReadPressure(e.kernel.groups, group)
+			}},
 		onlineWait: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_online_wait_seconds",
 			Help:    "Longest time that an online container (class LS) waited for CPUs in 100 ms, without those that were throttled.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 11)}),

@@ -164,8 +164,8 @@ func (s *Scheduler) Run(ctx context.Context) {
 // runOnce runs the scheduler until it ends or the context does. The error is not nil unless the
 // context ends.
 func (s *Scheduler) runOnce(ctx context.Context) (err error) {
-	if why := scx.Lacking(); why != "" {
-		return errors.New(why)
+	if err := scx.Test(); err != nil {
+		return err
 	}
 	loaded, err := scx.Load(scx.Options{MaxWait: s.MaxWait})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
@@ -23,10 +24,10 @@ type Usage struct {
 	// Traced returns what a container has waited so far, if that is traced. Pressure returns its
 	// pressure.
 	Traced   func(group string) (waited schedtrace.Waited, known bool)
-	Pressure func(group string) (cgroup.Pressure, error)
+	Pressure func(group string) (cgroupstat.Pressure, error)
 
 	at                   time.Duration // of the last measurement
-	all, excluded, batch cgroup.Meter
+	all, excluded, batch cgroupstat.Meter
 	waits                map[string]waiting // of online containers, by path
 }
 
@@ -45,7 +46,7 @@ func (u *Usage) Measure(now time.Duration, b *control.Batch) *colocation.Tick {
 		return nil
 	}
 	t := &colocation.Tick{Now: now, Unsampled: true, WaitUnknown: true}
-	everything, err := u.Groups.Everything()
+	everything, err := cgroupstat.Everything(u.Groups)
 	u.Dedup.WarnOrClear("batch", "batch pods get the least budget: the usage of the machine is not known", err)
 	if err != nil {
 		u.forget()
@@ -67,7 +68,7 @@ func (u *Usage) Measure(now time.Duration, b *control.Batch) *colocation.Tick {
 
 // forget makes the next measurement the first one.
 func (u *Usage) forget() {
-	u.all, u.excluded, u.batch, u.waits = cgroup.Meter{}, cgroup.Meter{}, cgroup.Meter{}, nil
+	u.all, u.excluded, u.batch, u.waits = cgroupstat.Meter{}, cgroupstat.Meter{}, cgroupstat.Meter{}, nil
 }
 
 // longestWait returns the longest time that an online container has waited for CPUs since the last
@@ -105,7 +106,7 @@ func (u *Usage) waitingOf(group string, now time.Duration) (waiting, error) {
 		return waiting{Waited: w}, nil
 	}
 	pressure, err := u.Pressure(group)
-	stat, errStat := u.Groups.Stat(group)
+	stat, errStat := cgroupstat.Read(u.Groups, group)
 	return waiting{schedtrace.Waited{Total: pressure.Total, Until: now}, stat.Throttled}, errors.Join(err, errStat)
 }
 

@@ -50,7 +50,7 @@ type Options struct {
 	// Cores is whether the kernel schedules cores: the result of [priority.CheckCores].
 	Cores error
 	// NoScheduler is why no scheduler for batch pods can be loaded: the result of [scx.Check].
-	NoScheduler string
+	NoScheduler error
 	// Cluster is nil if the API server is not to be asked.
 	Cluster Cluster
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -23,7 +24,7 @@ func TestNodes(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		o := Defaults()
 		o.Root = t.TempDir()
-		o.Cores, o.NoScheduler = unix.ENODEV, "the kernel has no sched_ext"
+		o.Cores, o.NoScheduler = unix.ENODEV, &feature.UnsupportedError{Feature: feature.SchedExt}
 		o.Cluster = unpack(t, o.Root, given)
 		var text bytes.Buffer
 		if err := Examine(context.Background(), o).WriteText(&text); err != nil {

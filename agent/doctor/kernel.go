@@ -8,6 +8,8 @@ import (
 
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/priority"
 )
 
@@ -40,9 +42,9 @@ func (x *examination) bandwidth(release string) {
 		return
 	}
 	x.add("quota", OK, "limits are enforced", "")
-	x.feature("CPU Burst", !settings.NoBurst, "5.14", "containers lose CPU time that they do not use")
-	stat, err := x.groups.Stat(x.sample)
-	x.feature("statistics of burst", err == nil && !stat.NoBursts, "5.16", "it is unknown how often bursts are used")
+	x.feature(feature.Burst, !settings.NoBurst)
+	stat, err := cgroupstat.Read(x.groups, x.sample)
+	x.feature(feature.BurstStatistics, err == nil && !stat.NoBursts)
 	x.partitions()
 	if x.groups.Layout().CPU == cgroup.V2 && !settings.NoBurst && before(release, 6, 10) {
 		x.add("burst after quota", Note, "kernels before 6.10 may corrupt cpu.max.burst when cpu.max is written",
@@ -61,8 +63,8 @@ func (x *examination) mechanisms() {
 		return
 	}
 	lacking := priority.Lacking(x.Root, x.groups, settings, x.Cores)
-	if x.NoScheduler != "" {
-		lacking[colocation.SchedExt] = x.NoScheduler
+	if x.NoScheduler != nil {
+		lacking[colocation.SchedExt] = x.NoScheduler.Error()
 	}
 	auto, _ := colocation.ParsePriority("auto")
 	best := auto.Choose(func(m colocation.Mechanism) bool { return lacking[m] != "" })
@@ -78,18 +80,17 @@ func (x *examination) mechanisms() {
 		}
 	}
 	if len(best.Use) == 0 {
-		x.add("batch pods", Note, "they cannot be put behind all others", "use Linux 5.15 or newer for cpu.idle")
+		x.add("batch pods", Note, "they cannot be put behind all others", feature.Idle.Needs()+" for cpu.idle")
 	}
 }
 
-// feature adds the result for a feature that the kernel has since the given version. without is the
-// consequence of not having it.
-func (x *examination) feature(name string, found bool, since, without string) {
+// feature adds the result for a feature.
+func (x *examination) feature(f *feature.Feature, found bool) {
 	if found {
-		x.add(name, OK, "the kernel has it", "")
+		x.add(f.Name, OK, "the kernel has it", "")
 		return
 	}
-	x.add(name, Note, "the kernel does not have it: "+without, "use Linux "+since+" or newer to have it")
+	x.add(f.Name, Note, "the kernel does not have it: "+f.Instead, f.Needs()+" to have it")
 }
 
 // before reports whether a release is older than major.minor. An unreadable release is not.

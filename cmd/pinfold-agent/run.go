@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/linux/scx"
 )
@@ -39,7 +40,7 @@ func newRun() *cobra.Command {
 	o.node.addWriter(flags)
 	o.addBurst(flags)
 	o.addBatch(flags)
-	frame.OneOf(flags, &o.agent.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+cgroup.RemotePartitionsSince+")",
+	frame.OneOf(flags, &o.agent.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+feature.Partitions.Since+")",
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 	flags.Float64Var(&o.tracePercent, "trace-percent", 0,
 		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")

@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -90,7 +91,7 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 func TestSampleThrottled(t *testing.T) {
 	fs, name := group(t)
 	spin(t, fs, name)
-	before, err := fs.Stat(name)
+	before, err := cgroupstat.Read(fs, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestSampleThrottled(t *testing.T) {
 	if err := frame.Run(t.Context(), newRoot("pinfold"), args, nil, &stdout, &stderr); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
-	after, err := fs.Stat(name)
+	after, err := cgroupstat.Read(fs, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/race"
 )
@@ -83,7 +84,7 @@ func condition(name string) (bool, error) {
 func canMakeGroups() error {
 	fs, err := cgroup.Open("/")
 	if err == nil {
-		_, err = fs.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+		_, err = cgrouptree.FindParents(fs, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -79,7 +80,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	s := seen{limits: settings.Limits}
-	threads, err := k.groups.Threads(group)
+	threads, err := cgrouptree.Threads(k.groups, group)
 	if err != nil && !errors.Is(err, cgroup.ErrGone) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}

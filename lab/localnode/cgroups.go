@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/systemd"
 )
@@ -37,7 +37,7 @@ func (n naming) top(root string) string { return filepath.Join(root, n.Tier(node
 
 // containerGroups returns the directories of the cgroups of the containers, which are given by ID.
 func (n naming) containerGroups(root string, containers []string) ([]string, error) {
-	dirs, err := cgroup.DirsBelow(n.top(root))
+	dirs, err := cgrouptree.DirsBelow(n.top(root))
 	if err != nil {
 		return nil, fmt.Errorf("list cgroups: %w", err)
 	}
@@ -55,17 +55,17 @@ func (n naming) removeContainers(ctx context.Context, root string, containers []
 		return "", err
 	}
 	for _, group := range groups {
-		if err := cgroup.RemoveDir(ctx, group); err != nil {
+		if err := cgrouptree.RemoveDir(ctx, group); err != nil {
 			return "", err
 		}
 		_ = unix.Rmdir(filepath.Dir(group)) // of the pod; fails while it has other containers
 	}
-	dirs, err := cgroup.DirsBelow(n.top(root))
+	dirs, err := cgrouptree.DirsBelow(n.top(root))
 	if err != nil {
 		return "", fmt.Errorf("list cgroups: %w", err)
 	}
 	for _, dir := range dirs {
-		pids, err := cgroup.ProcessesIn(dir)
+		pids, err := cgrouptree.ProcessesIn(dir)
 		if err != nil {
 			return others, err
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // containersOf returns the IDs of the node's containers. containerd creates a directory for each
@@ -93,12 +93,12 @@ func (n naming) processes(root string, containers []string) (pids []int, err err
 		return nil, err
 	}
 	for _, group := range groups {
-		nested, err := cgroup.DirsBelow(group)
+		nested, err := cgrouptree.DirsBelow(group)
 		if err != nil {
 			return nil, fmt.Errorf("list cgroups: %w", err)
 		}
 		for _, dir := range nested {
-			members, err := cgroup.ProcessesIn(dir)
+			members, err := cgrouptree.ProcessesIn(dir)
 			if err != nil {
 				return nil, err
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -126,7 +126,7 @@ func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others stri
 	}
 	for _, root := range roots {
 		for _, n := range namings() {
-			err = errors.Join(err, cgroup.RemoveDir(ctx, n.top(root)))
+			err = errors.Join(err, cgrouptree.RemoveDir(ctx, n.top(root)))
 		}
 	}
 	return "", errors.Join(err, restoreControllers(s.Controllers), writeSysctls(m, s.Sysctls))

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // budgetFloor is what a service with a budget gets in any case.
@@ -54,12 +55,12 @@ func (c controller) start(ctx context.Context, running *services) (end func() er
 func (c controller) suppress(ctx context.Context, s *service) error {
 	budget := colocation.New(colocation.Config{Threshold: s.Budget, Floor: budgetFloor})
 	groups := c.machine.groups
-	var all, own cgroup.Meter
+	var all, own cgroupstat.Meter
 	begun := time.Now()
 	var last time.Time
 	var written time.Duration
 	for {
-		everything, err := groups.Everything()
+		everything, err := cgroupstat.Everything(groups)
 		if err != nil {
 			return err
 		}

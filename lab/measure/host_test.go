@@ -24,6 +24,7 @@ import (
 	"pinfold.dev/pinfold/lab/workload"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/test/race"
 )
@@ -214,7 +215,7 @@ func TestEnds(t *testing.T) {
 		runs, err := confine.Runs(groups)
 		for _, run := range runs {
 			if strings.Contains(run, fmt.Sprintf("lab-%d-", os.Getpid())) {
-				err = errors.Join(err, groups.Kill(t.Context(), run, cgroup.CPU))
+				err = errors.Join(err, cgrouptree.Kill(t.Context(), groups, run, cgroup.CPU))
 			}
 		}
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/programs"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // launcher starts the programs of services.
@@ -233,7 +234,7 @@ func (l *launcher) measureLoop(ctx context.Context, title string) error {
 		return err
 	}
 	defer sender.Close()
-	before, err := l.machine.groups.Stat(p.group)
+	before, err := cgroupstat.Read(l.machine.groups, p.group)
 	if err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ func (l *launcher) measureLoop(ctx context.Context, title string) error {
 			return fmt.Errorf("measure the CPU time of a request: %w", err)
 		}
 	}
-	after, err := l.machine.groups.Stat(p.group)
+	after, err := cgroupstat.Read(l.machine.groups, p.group)
 	if err != nil {
 		return err
 	}

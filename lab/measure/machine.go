@@ -13,6 +13,8 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -35,7 +37,7 @@ func openMachine() (m machine, err error) {
 
 // cpus returns the CPUs that programs may use.
 func (m machine) cpus() (cpuset.Set, error) {
-	parents, err := m.groups.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+	parents, err := cgrouptree.FindParents(m.groups, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
 	if err != nil {
 		return cpuset.Set{}, err
 	}
@@ -51,13 +53,13 @@ func (m machine) cpus() (cpuset.Set, error) {
 type usage struct {
 	at                     time.Time
 	all, generator, stolen time.Duration
-	services               []cgroup.Stat // sums over the replicas of each service
-	waited                 time.Duration // by threads of the first service
+	services               []cgroupstat.Stat // sums over the replicas of each service
+	waited                 time.Duration     // by threads of the first service
 }
 
 // usage reads all usage.
 func (m machine) usage(services []*service) (u usage, err error) {
-	everything, err := m.groups.Everything()
+	everything, err := cgroupstat.Everything(m.groups)
 	if err != nil {
 		return u, fmt.Errorf("read the usage of the machine: %w", err)
 	}
@@ -93,9 +95,9 @@ func (m machine) usage(services []*service) (u usage, err error) {
 }
 
 // sum returns the sum of the statistics of groups.
-func (m machine) sum(groups []string) (sum cgroup.Stat, err error) {
+func (m machine) sum(groups []string) (sum cgroupstat.Stat, err error) {
 	for _, group := range groups {
-		stat, err := m.groups.Stat(group)
+		stat, err := cgroupstat.Read(m.groups, group)
 		if err != nil {
 			return sum, fmt.Errorf("read the usage of %s: %w", group, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/scx"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -20,23 +21,25 @@ import (
 
 // lackingPriorities returns why this machine lacks priorities, in words for users.
 func (m machine) lackingPriorities(ctx context.Context) (map[experiment.Priority]string, error) {
-	parents, err := m.groups.Parents(cgroup.CPU)
+	parents, err := cgrouptree.FindParents(m.groups, cgroup.CPU)
 	if err != nil {
 		return nil, err
 	}
 	// A new group tells which files the kernel has.
 	within, probe := m.groups.Within(parents.Groups), fmt.Sprintf("/pinfold-lab-%d", os.Getpid())
-	if err := within.Make(probe, cgroup.CPU); err != nil {
+	if err := cgrouptree.Make(within, probe, cgroup.CPU); err != nil {
 		return nil, fmt.Errorf("find out what the kernel has: %w", err)
 	}
 	settings, err := within.ReadParts(probe, cgroup.Parts{Idle: true, BVT: true})
-	if err := errors.Join(err, within.Remove(ctx, probe, cgroup.CPU)); err != nil {
+	if err := errors.Join(err, cgrouptree.Remove(ctx, within, probe, cgroup.CPU)); err != nil {
 		return nil, fmt.Errorf("find out what the kernel has: %w", err)
 	}
 	found := priority.Lacking("/", m.groups, settings, priority.CheckCores())
-	noScheduler := scx.Lacking()
-	if running := scx.Running(); noScheduler == "" && running != "" {
-		noScheduler = "the kernel runs the scheduler " + running + " already: end it"
+	noScheduler := ""
+	if err := scx.Test(); err != nil {
+		noScheduler = err.Error()
+	} else if running := scx.Running(); running != "" {
+		noScheduler = fmt.Sprintf("%v, %s: end that", scx.ErrBusy, running)
 	}
 	return map[experiment.Priority]string{
 		experiment.CoreScheduling: found[colocation.CoreScheduling],

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,25 +39,16 @@ func TestPutBehind(t *testing.T) {
 				t.Skip(why)
 			}
 			group := fmt.Sprintf("/pinfold-lab-test-%d", os.Getpid())
-			if err := groups.Make(group, cgroup.CPU); err != nil {
-				t.Fatal(err)
-			}
+			cgrouptest.Make(t, groups, group, cgroup.CPU)
 			program := func() int {
 				cmd := exec.Command("/proc/self/exe", "workload", "batch")
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-				if err := os.WriteFile(groups.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
-					t.Fatal(err)
-				}
+				cgrouptest.Move(t, groups, group, cmd.Process.Pid, cgroup.CPU)
 				return cmd.Process.Pid
 			}
-			t.Cleanup(func() {
-				if err := groups.Remove(context.Background(), group, cgroup.CPU); err != nil {
-					t.Error(err)
-				}
-			})
 			first := program()
 			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*process{{group: group}}}
 			end, err := controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}})

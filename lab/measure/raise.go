@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // raise raises and lowers the quotas of a service until ctx ends, as the agent does for its
@@ -24,7 +25,7 @@ func (c controller) raise(ctx context.Context, s *service) error {
 	}
 	controller := burst.New()
 	containers := map[string]*burst.Container{}
-	stats := map[string]cgroup.Stat{}
+	stats := map[string]cgroupstat.Stat{}
 	for _, group := range s.groups() {
 		containers[group] = &burst.Container{ID: group, Base: base, Policy: policy, Present: base, CPUs: c.cpus}
 	}
@@ -83,8 +84,8 @@ func (m machine) idle() ([]time.Duration, error) {
 }
 
 // since returns what a group did since the last call.
-func (m machine) since(group string, stats map[string]cgroup.Stat, interval time.Duration) (trace.Sample, error) {
-	now, err := m.groups.Stat(group)
+func (m machine) since(group string, stats map[string]cgroupstat.Stat, interval time.Duration) (trace.Sample, error) {
+	now, err := cgroupstat.Read(m.groups, group)
 	if err != nil {
 		return trace.Sample{}, err
 	}

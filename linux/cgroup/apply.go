@@ -35,7 +35,7 @@ const nestedTries = 4
 // the order of [Plan], and reads each file back. A failure for one group does not affect the
 // others. Groups with nothing wanted are only read.
 func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
-	o := fs.applyOnce(wanted)
+	o := applyOnce(fs, wanted)
 	for range nestedTries {
 		again := map[string]Wanted{} // groups that were blocked by a group below
 		for group, w := range wanted {
@@ -46,7 +46,7 @@ func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 		if len(again) == 0 {
 			break
 		}
-		next := fs.applyOnce(again)
+		next := applyOnce(fs, again)
 		o.Written = append(o.Written, next.Written...)
 		for retried := range again {
 			maps.DeleteFunc(o.Failed, func(group string, _ error) bool { return isBelow(group, retried) })
@@ -56,49 +56,55 @@ func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 	return o
 }
 
-func (fs *FS) applyOnce(wanted map[string]Wanted) Outcome {
-	o := Outcome{Failed: map[string]error{}}
-	changes := fs.withNested(fs.observe(wanted, &o))
-	invalid := findInvalid(fs.layout, changes)
+// application is one pass of [FS.Apply].
+type application struct {
+	fs *FS
+	Outcome
+}
+
+func applyOnce(fs *FS, wanted map[string]Wanted) Outcome {
+	a := &application{fs, Outcome{Failed: map[string]error{}}}
+	changes := a.withNested(a.observe(wanted))
+	invalid := findInvalid(a.fs.layout, changes)
 	for group, err := range invalid {
-		o.fail(group, err)
+		a.fail(group, err)
 	}
-	writes := plan(fs.layout, changes, invalid)
+	writes := plan(a.fs.layout, changes, invalid)
 	if len(writes) > 0 {
-		if err := fs.CheckWritable(); err != nil {
+		if err := a.fs.CheckWritable(); err != nil {
 			for _, w := range writes {
-				o.Failed[w.Path] = err
+				a.Failed[w.Path] = err
 			}
-			return o
+			return a.Outcome
 		}
 	}
-	fs.carryOut(writes, &o)
-	fs.verifyEffective(changes, &o)
-	maps.DeleteFunc(o.Failed, func(group string, err error) bool {
+	a.carryOut(writes)
+	a.verifyEffective(changes)
+	maps.DeleteFunc(a.Failed, func(group string, err error) bool {
 		_, asked := wanted[group]
 		return !asked && errors.Is(err, ErrGone) // a nested group was removed
 	})
-	return o
+	return a.Outcome
 }
 
 // carryOut does the writes in order. It skips the remaining writes of a group that is gone.
-func (fs *FS) carryOut(writes []Write, o *Outcome) {
+func (a *application) carryOut(writes []Write) {
 	for _, w := range writes {
-		if errors.Is(o.Failed[w.Path], ErrGone) {
+		if errors.Is(a.Failed[w.Path], ErrGone) {
 			continue
 		}
-		done, err := fs.writeAndVerify(w)
+		done, err := a.writeAndVerify(w)
 		if done {
-			o.Written = append(o.Written, w)
+			a.Written = append(a.Written, w)
 		}
 		if err != nil {
-			o.fail(w.Path, fs.addBlocker(w, err))
+			a.fail(w.Path, a.addBlocker(w, err))
 		}
 	}
 }
 
 // observe reads the present settings that the plan needs.
-func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
+func (a *application) observe(wanted map[string]Wanted) []Change {
 	var of Parts
 	for _, w := range wanted {
 		of.CPUs = of.CPUs || w.CPUs != nil || w.Partition != nil
@@ -111,9 +117,9 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 		of.Idle = of.Weight
 		of.BVT = w.BVT != nil
 		of.Partition = w.Partition != nil || w.Exclusive != nil
-		present, err := fs.ReadParts(group, of)
+		present, err := a.fs.ReadParts(group, of)
 		if err != nil {
-			o.fail(group, err)
+			a.fail(group, err)
 			continue
 		}
 		changes = append(changes, Change{Path: group, Present: present, Wanted: w})
@@ -122,21 +128,21 @@ func (fs *FS) observe(wanted map[string]Wanted, o *Outcome) []Change {
 }
 
 // writeAndVerify does one write and reports whether the file was written.
-func (fs *FS) writeAndVerify(w Write) (bool, error) {
+func (a *application) writeAndVerify(w Write) (bool, error) {
 	if w.IfDiffers {
-		found, err := fs.read(w.Path, w.File)
-		if err != nil || same(w.File, w.Value, trim(found)) {
+		found, err := a.fs.read(w.Path, w.File)
+		if err != nil || same(w.File, w.Value, found) {
 			return false, err
 		}
 	}
-	if err := fs.write(w); err != nil {
+	if err := a.fs.write(w); err != nil {
 		return false, err
 	}
-	found, err := fs.read(w.Path, w.File)
+	found, err := a.fs.read(w.Path, w.File)
 	if err != nil {
 		return true, err
 	}
-	if found = trim(found); same(w.File, w.Value, found) {
+	if same(w.File, w.Value, found) {
 		return true, nil
 	}
 	if state, err := parsePartition(found); err == nil && w.File == CPUSetPartition {
@@ -147,17 +153,17 @@ func (fs *FS) writeAndVerify(w Write) (bool, error) {
 
 // verifyEffective checks that the groups run on the wanted CPUs, except those that partitions below
 // have. Version 2 accepts any list and uses the part of it that is available.
-func (fs *FS) verifyEffective(changes []Change, o *Outcome) {
+func (a *application) verifyEffective(changes []Change) {
 	for _, c := range changes {
-		if c.Wanted.CPUs == nil || c.Wanted.CPUs.IsEmpty() || o.Failed[c.Path] != nil {
+		if c.Wanted.CPUs == nil || c.Wanted.CPUs.IsEmpty() || a.Failed[c.Path] != nil {
 			continue
 		}
-		effective, err := fs.Effective(c.Path)
-		if err == nil && effective != *c.Wanted.CPUs && effective != c.Wanted.CPUs.Difference(fs.givenAway(c.Path)) {
+		effective, err := a.fs.Effective(c.Path)
+		if err == nil && effective != *c.Wanted.CPUs && effective != c.Wanted.CPUs.Difference(givenAway(a.fs, c.Path)) {
 			err = &EffectiveError{c.Path, *c.Wanted.CPUs, effective}
 		}
 		if err != nil {
-			o.fail(c.Path, err)
+			a.fail(c.Path, err)
 		}
 	}
 }
@@ -165,13 +171,13 @@ func (fs *FS) verifyEffective(changes []Change, o *Outcome) {
 // withNested adds the changes of the groups below those with Wanted.Nested. They are needed on
 // version 1, which does not take CPUs from a group while a group below has them. On version 2 the
 // groups below follow by themselves.
-func (fs *FS) withNested(changes []Change) []Change {
-	if fs.layout.CPUSet != V1 {
+func (a *application) withNested(changes []Change) []Change {
+	if a.fs.layout.CPUSet != V1 {
 		return changes
 	}
 	for _, c := range changes {
 		if c.Wanted.Nested && c.Wanted.CPUs != nil && *c.Wanted.CPUs != c.Present.CPUs {
-			changes = append(changes, fs.nestedChanges(c)...)
+			changes = append(changes, a.nestedChanges(c)...)
 		}
 	}
 	return changes
@@ -180,13 +186,13 @@ func (fs *FS) withNested(changes []Change) []Change {
 // nestedChanges returns the changes of the groups below one whose CPUs change. A group that had the
 // same CPUs gets the same new ones. A group that had fewer keeps those that remain, or gets all if
 // none does.
-func (fs *FS) nestedChanges(parent Change) (all []Change) {
-	children, err := fs.Children(CPUSet, parent.Path)
+func (a *application) nestedChanges(parent Change) (all []Change) {
+	children, err := a.fs.Children(CPUSet, parent.Path)
 	if err != nil {
 		return nil // if it matters, the kernel rejects the write
 	}
 	for _, child := range children {
-		present, err := fs.ReadParts(child, Parts{CPUs: true})
+		present, err := a.fs.ReadParts(child, Parts{CPUs: true})
 		if err != nil || present.CPUs.IsEmpty() {
 			continue
 		}
@@ -195,21 +201,21 @@ func (fs *FS) nestedChanges(parent Change) (all []Change) {
 			target = kept
 		}
 		change := Change{Path: child, Present: present, Wanted: Wanted{CPUs: &target}}
-		all = append(append(all, change), fs.nestedChanges(change)...)
+		all = append(append(all, change), a.nestedChanges(change)...)
 	}
 	return all
 }
 
 // addBlocker adds to the error of a rejected cpuset the group below that caused it.
-func (fs *FS) addBlocker(w Write, err error) error {
+func (a *application) addBlocker(w Write, err error) error {
 	var refused *WriteError
 	wanted, errParse := cpuset.Parse(w.Value)
 	if w.File != CPUSetCPUs || !errors.As(err, &refused) || !errors.Is(err, syscall.EBUSY) || errParse != nil {
 		return err
 	}
-	children, _ := fs.Children(CPUSet, w.Path) // without a list the error names no group
+	children, _ := a.fs.Children(CPUSet, w.Path) // without a list the error names no group
 	for _, child := range children {
-		if s, errRead := fs.ReadParts(child, Parts{CPUs: true}); errRead == nil && !s.CPUs.IsSubsetOf(wanted) {
+		if s, errRead := a.fs.ReadParts(child, Parts{CPUs: true}); errRead == nil && !s.CPUs.IsSubsetOf(wanted) {
 			refused.Cause = fmt.Sprintf("group %s in it still has CPUs %s", path.Base(child), s.CPUs)
 			break
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 const (
@@ -25,11 +26,25 @@ func openFixture(t *testing.T, name string) *FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs, err := Open(unpack(t, archive))
+	fs, err := Open(Unpack(t, archive))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return fs
+}
+
+// Unpack writes the files of an archive to a new directory.
+func Unpack(t *testing.T, archive *txtar.Archive) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	files, err := txtar.FS(archive)
+	if err == nil {
+		err = os.CopyFS(root, files)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 // TestApplyWritesWhatDiffers also checks the counts of writes, and a group that already has the
@@ -55,11 +70,11 @@ func TestApplyWritesWhatDiffers(t *testing.T) {
 func TestApplyRepairsBurst(t *testing.T) {
 	fs := openFixture(t, "v2-systemd")
 	w := Write{Path: testSlice, File: CPUMaxBurst, Value: "50000", IfDiffers: true}
-	if done, err := fs.writeAndVerify(w); done || err != nil {
+	if done, err := (&application{fs: fs}).writeAndVerify(w); done || err != nil {
 		t.Errorf("written %v, %v; the burst is correct already", done, err)
 	}
 	w.Value = "40000"
-	if done, err := fs.writeAndVerify(w); !done || err != nil {
+	if done, err := (&application{fs: fs}).writeAndVerify(w); !done || err != nil {
 		t.Errorf("written %v, %v; the burst differs", done, err)
 	}
 }
@@ -68,8 +83,8 @@ func TestApplyUnsupported(t *testing.T) {
 	fs := openFixture(t, "v1-comounted-old-kernel")
 	o := fs.Apply(map[string]Wanted{testSlice: {Quota: ms(20), Burst: ms(20)}, "/kubepods.slice": {Idle: new(true)}})
 	for path, since := range map[string]string{testSlice: "5.14", "/kubepods.slice": "5.15"} {
-		var unsupported *UnsupportedError
-		if err := o.Failed[path]; !errors.As(err, &unsupported) || unsupported.Since != since || !errors.Is(err, errors.ErrUnsupported) {
+		var unsupported *feature.UnsupportedError
+		if err := o.Failed[path]; !errors.As(err, &unsupported) || unsupported.Feature.Since != since || !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("%s: %v, want an UnsupportedError since %s", path, err, since)
 		}
 	}
@@ -100,12 +115,13 @@ func TestApplyGoneAndUnmounted(t *testing.T) {
 	if !errors.Is(o.Failed[testContainer], ErrGone) || len(o.Failed) != 1 || len(o.Written) != 1 {
 		t.Errorf("%v, written %s; want one group gone and the other written", o.Err(), listed(o.Written))
 	}
-	o = Outcome{Failed: map[string]error{}} // gone between reading and writing
-	fs.carryOut([]Write{
+	late := &application{fs, Outcome{Failed: map[string]error{}}} // gone between reading and writing
+	late.carryOut([]Write{
 		{Path: testContainer, File: CPUCFSQuota, Value: "30000"},
 		{Path: testContainer, File: CPUCFSBurst, Value: "30000"},
 		{Path: testPod, File: CPUCFSQuota, Value: "65000"},
-	}, &o)
+	})
+	o = late.Outcome
 	if err := o.Failed[testContainer]; !errors.Is(err, ErrGone) || strings.Contains(err.Error(), "\n") || len(o.Written) != 1 {
 		t.Errorf("%v, written %s; want one group gone, reported once, and the other written", o.Err(), listed(o.Written))
 	}

@@ -1,7 +1,8 @@
-// Package cgroup reads and writes the CPU settings of cgroups (cpuset, quota, period, burst, weight
-// and idle), and reads their statistics and threads. It supports cgroup version 1 (one hierarchy
-// per controller) and version 2 (one hierarchy) behind one interface; [Open] detects from the
-// mounts which hierarchy has which controller.
+// Package cgroup finds cgroups, and reads and writes their CPU settings (cpuset, quota, period,
+// burst, weight and idle). It supports cgroup version 1 (one hierarchy per controller) and version 2
+// (one hierarchy) behind one interface; [Open] detects from the mounts which hierarchy has which
+// controller. Package cgroupstat reads statistics; package cgrouptree makes groups, and lists and
+// ends their processes.
 //
 //	fs, err := cgroup.Open("/")
 //	settings, err := fs.Read(group)
@@ -53,13 +54,6 @@
 // takes exclusive CPUs away, children before parents; then it changes CPUs; then it gives exclusive
 // CPUs, parents before children, and makes partitions. The kernel accepts the write also if the
 // partition is not valid, and says why in the file: a [PartitionError].
-//
-// # Making groups
-//
-// [FS.Parents] finds the groups in which this process may create groups. On version 1 these are its
-// own groups. Version 2 allows processes in leaves only, so there it may be a group above.
-// [FS.Within] returns the hierarchy as seen from there. [FS.Make], [FS.Kill] and [FS.Remove] work
-// on several hierarchies at once.
 //
 // # Errors
 //

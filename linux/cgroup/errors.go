@@ -41,21 +41,6 @@ func (e *HierarchyError) Error() string {
 
 func (e *HierarchyError) Unwrap() error { return e.Problem }
 
-// UnsupportedError reports a file that the kernel does not have. It wraps errors.ErrUnsupported.
-type UnsupportedError struct {
-	File  string // or what is missing in it
-	Since string // first kernel that has it; "" if the version is not the reason
-}
-
-func (e *UnsupportedError) Error() string {
-	if e.Since == "" {
-		return fmt.Sprintf("the kernel has no %s: it was built without it, or the root group has none", e.File)
-	}
-	return fmt.Sprintf("the kernel has no %s: Linux has it since %s; use that or a newer one", e.File, e.Since)
-}
-
-func (e *UnsupportedError) Unwrap() error { return errors.ErrUnsupported }
-
 // WriteError is a write that the kernel rejected. It wraps the errno.
 type WriteError struct {
 	Write

@@ -3,6 +3,8 @@ package cgroup
 import (
 	"slices"
 	"strings"
+
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 // Version is the version of the cgroup interface.
@@ -54,6 +56,13 @@ const (
 	Procs             File = "cgroup.procs"          // v1 and v2: processes
 )
 
+// Files of version 2 that say what a group has and delegates.
+const (
+	SubtreeControl  = "cgroup.subtree_control"
+	ControllersFile = "cgroup.controllers"
+	TypeFile        = "cgroup.type" // of all groups but the root
+)
+
 // Controller returns the controller that the file belongs to. Files that every hierarchy has
 // (tasks, processes) count as the cpuset controller's, because they are mostly read to find out on
 // which CPUs a thread may run.
@@ -73,38 +82,18 @@ func (f File) oneLine() bool {
 	return !slices.Contains([]File{CPUStat, CPUPressure, Tasks, Threads, Procs}, f)
 }
 
-// since returns the first kernel that has the file, or "" if it is as old as the controller.
-func (f File) since() string {
-	switch f {
-	case CPUSetEffectiveV1:
-		return "3.17"
-	case CPUAcctUser, CPUAcctSystem:
-		return "4.7"
-	case Threads:
-		return "4.14"
-	case CPUMax, CPUWeight:
-		return "4.15"
-	case CPUPressure:
-		return "4.20"
-	case CPUSetEffectiveV2, CPUSetPartition:
-		return "5.0"
-	case CPUSetExclusive:
-		return RemotePartitionsSince
-	case CPUCFSBurst, CPUMaxBurst:
-		return "5.14" // f4183717b370 sched/fair: Introduce the burstable CFS controller
-	case CPUIdle:
-		return "5.15" // 304000390f88 sched: Cgroup SCHED_IDLE support
+// missing returns the error for a group without the file.
+func (f File) missing() error {
+	features := map[File]*feature.Feature{
+		CPUCFSBurst: feature.Burst, CPUMaxBurst: feature.Burst, CPUIdle: feature.Idle, CPUBVT: feature.GroupIdentity,
+		CPUSetExclusive: feature.Partitions, CPUPressure: feature.Pressure,
 	}
-	return ""
+	e := &feature.UnsupportedError{Feature: features[f], What: "the kernel has no " + string(f)}
+	if e.Feature == nil {
+		e.Do = "it was built without it, or the root group has none"
+	}
+	return e
 }
-
-// BurstStatisticsSince is the first kernel whose cpu.stat counts bursts (bcb1704a1ed2 sched/fair:
-// Add cfs bandwidth burst statistics).
-const BurstStatisticsSince = "5.16"
-
-// RemotePartitionsSince is the first kernel in which a group can be a partition whose parent is not
-// one (181c8e091aae cgroup/cpuset: Introduce remote partition).
-const RemotePartitionsSince = "6.7"
 
 // Layout is the version of the interface that each controller has. They may differ on machines with
 // both versions mounted.

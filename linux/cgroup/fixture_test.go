@@ -1,9 +1,8 @@
-package cgroup
+package cgroup_test
 
 import (
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +10,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -19,37 +22,22 @@ import (
 func TestMachines(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
 		t.Parallel()
-		root := unpack(t, given)
+		root := cgroup.Unpack(t, given)
 		return strings.ReplaceAll(describe(root), root, "")
 	})
-}
-
-func unpack(t *testing.T, archive *txtar.Archive) (root string) {
-	t.Helper()
-	root = t.TempDir()
-	for _, f := range archive.Files {
-		name := filepath.Join(root, f.Name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
 }
 
 // describe returns the hierarchies and groups below a root as text.
 func describe(root string) string {
 	var b strings.Builder
-	machine, err := Open(root)
+	machine, err := cgroup.Open(root)
 	if err != nil {
 		fmt.Fprintf(&b, "error: %v\n", err)
-		if machine, err = OpenUsage(root); err != nil {
+		if machine, err = cgroup.OpenUsage(root); err != nil {
 			return b.String()
 		}
 	}
-	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
 		if h := machine.Hierarchy(c); h.Mount != "" {
 			fmt.Fprintf(&b, "%s: version %d at %s\n", c, h.Version, h.Mount)
 		}
@@ -64,9 +52,9 @@ func describe(root string) string {
 }
 
 // groupsOf lists the groups in the hierarchy of the cpu controller, without its root.
-func groupsOf(machine *FS) []string {
+func groupsOf(machine *cgroup.FS) []string {
 	var groups []string
-	base := machine.Hierarchy(CPU).Mount
+	base := machine.Hierarchy(cgroup.CPU).Mount
 	_ = filepath.WalkDir(base, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && name != base {
 			groups = append(groups, strings.TrimPrefix(name, base))
@@ -77,20 +65,24 @@ func groupsOf(machine *FS) []string {
 	return groups
 }
 
-func describeGroup(b *strings.Builder, machine *FS, group string) {
+func describeGroup(b *strings.Builder, machine *cgroup.FS, group string) {
 	fmt.Fprintf(b, "%s\n", group)
 	s, err := machine.Read(group)
 	if err != nil {
-		stat, errStat := machine.Stat(group)
+		stat, errStat := cgroupstat.Read(machine, group)
 		fmt.Fprintf(b, "  error: %v\n  %+v %v\n", err, stat, errStat)
 		return
 	}
+	quota := "-1"
+	if s.Quota != bandwidth.Unlimited {
+		quota = fmt.Sprint(s.Quota.Microseconds())
+	}
 	fmt.Fprintf(b, "  CPUs %q effective %q quota %s period %v burst %v weight %d idle %v",
-		s.CPUs, s.Effective, formatQuota(s.Quota), s.Period, s.Burst, s.Weight, s.Idle)
+		s.CPUs, s.Effective, quota, s.Period, s.Burst, s.Weight, s.Idle)
 	if s.NoBurst || s.NoIdle {
 		fmt.Fprintf(b, " (no burst file: %v, no idle file: %v)", s.NoBurst, s.NoIdle)
 	}
-	stat, errStat := machine.Stat(group)
-	threads, errThreads := machine.Threads(group)
+	stat, errStat := cgroupstat.Read(machine, group)
+	threads, errThreads := cgrouptree.Threads(machine, group)
 	fmt.Fprintf(b, "\n  %+v %v\n  threads %v %v\n", stat, errStat, threads, errThreads)
 }

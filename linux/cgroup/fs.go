@@ -23,15 +23,31 @@ type FS struct {
 	lacking      map[Controller]error // why a controller has no hierarchy
 	layout       Layout
 	open         openFiles
-
-	mu     sync.Mutex
-	writes map[File]WriteCount
+	writes       writeCounts
 }
 
 // WriteCount counts the writes to one file, over all groups.
 type WriteCount struct {
 	Done    uint64
 	Refused uint64
+}
+
+// writeCounts counts the writes to each file.
+type writeCounts struct {
+	mu     sync.Mutex
+	byFile map[File]WriteCount
+}
+
+func (w *writeCounts) count(f File, refused bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.byFile[f]
+	if refused {
+		n.Refused++
+	} else {
+		n.Done++
+	}
+	w.byFile[f] = n
 }
 
 // Open finds the cgroups of the machine with the given root directory, using
@@ -67,7 +83,7 @@ func OpenUsage(root string) (*FS, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	fs := &FS{root: root, byController: map[Controller]Hierarchy{}, lacking: map[Controller]error{}, writes: map[File]WriteCount{}}
+	fs := &FS{root: root, byController: map[Controller]Hierarchy{}, lacking: map[Controller]error{}, writes: writeCounts{byFile: map[File]WriteCount{}}}
 	if fs.hierarchies, err = findHierarchies(root, mounts); err != nil {
 		return nil, err
 	}
@@ -76,7 +92,7 @@ func OpenUsage(root string) (*FS, error) {
 			fs.lacking[c] = err
 		}
 	}
-	if err := fs.substitute(); err != nil {
+	if err := substitute(fs); err != nil {
 		return nil, err
 	}
 	fs.layout = Layout{CPU: fs.byController[CPU].Version, CPUSet: fs.byController[CPUSet].Version}
@@ -85,7 +101,7 @@ func OpenUsage(root string) (*FS, error) {
 
 // substitute gives controllers without a hierarchy the one that counts the use of CPU time: that of
 // the cpu controller or of cpuacct, or else version 2.
-func (fs *FS) substitute() error {
+func substitute(fs *FS) error {
 	stand := fs.byController[CPU]
 	if stand.Mount == "" {
 		stand = fs.byController[CPUAcct]
@@ -125,13 +141,16 @@ func (fs *FS) Require(controllers ...Controller) error {
 // Every controller must have one, except CPUAcct on version 2.
 func (fs *FS) Within(roots map[Controller]string) *FS {
 	within := &FS{root: fs.root, hierarchies: fs.hierarchies, lacking: fs.lacking, layout: fs.layout,
-		byController: maps.Clone(fs.byController), writes: map[File]WriteCount{}}
+		byController: maps.Clone(fs.byController), writes: writeCounts{byFile: map[File]WriteCount{}}}
 	for c, h := range fs.byController {
 		h.Mount = fs.Dir(c, roots[c])
 		within.byController[c] = h
 	}
 	return within
 }
+
+// Root returns the root directory of the machine.
+func (fs *FS) Root() string { return fs.root }
 
 // Layout returns the cgroup version of each controller.
 func (fs *FS) Layout() Layout { return fs.layout }
@@ -156,21 +175,9 @@ func (fs *FS) CheckWritable() error {
 
 // Writes returns how often each file was written since Open.
 func (fs *FS) Writes() map[File]WriteCount {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	return maps.Clone(fs.writes)
-}
-
-func (fs *FS) countWrite(f File, refused bool) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	n := fs.writes[f]
-	if refused {
-		n.Refused++
-	} else {
-		n.Done++
-	}
-	fs.writes[f] = n
+	fs.writes.mu.Lock()
+	defer fs.writes.mu.Unlock()
+	return maps.Clone(fs.writes.byFile)
 }
 
 // Dir returns the directory of a group in a controller's hierarchy.
@@ -236,81 +243,6 @@ func (fs *FS) Children(c Controller, group string) ([]string, error) {
 		}
 	}
 	return paths, nil
-}
-
-// missingError explains why a group has no such file.
-func (fs *FS) missingError(group string, f File) error {
-	c := f.Controller()
-	h := fs.byController[c]
-	dir := fs.Dir(c, group)
-	procs, err := os.Stat(filepath.Join(h.Mount, string(Procs)))
-	switch {
-	case err != nil || !procs.Mode().IsRegular():
-		return &HierarchyError{c, h.Mount, ErrNoHierarchy, "it was unmounted: mount it again"}
-	case !isDir(dir):
-		return fmt.Errorf("%s: %w", dir, ErrGone)
-	case f != Threads && f != Procs && f != CPUStat:
-		if err := fs.CheckEnabled(group, c); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%s: %w", dir, &UnsupportedError{string(f), f.since()})
-}
-
-// CheckEnabled returns an error that wraps ErrNotEnabled, and says what to do, for a group of
-// version 2 without a controller.
-func (fs *FS) CheckEnabled(group string, c Controller) error {
-	dir := fs.Dir(c, group)
-	var lacks *HierarchyError
-	switch {
-	case errors.As(fs.lacking[c], &lacks):
-		return fmt.Errorf("%s: %w %s: %s", dir, ErrNotEnabled, c, lacks.Do)
-	case fs.byController[c].Version == V2 && !hasController(dir, c):
-		return fmt.Errorf("%s: %w %s: %s", dir, ErrNotEnabled, c, fs.howToEnable(group, c))
-	}
-	return nil
-}
-
-// howToEnable says how a group of version 2 gets a controller.
-//
-// systemd enables the cpu controller for units with a CPU weight or quota, and cpuset for those
-// with AllowedCPUs. CPUAccounting has no such effect since Linux 4.15, where usage needs no
-// controller (unit_get_cgroup_mask and get_cpu_accounting_mask of systemd 239 to 257).
-func (fs *FS) howToEnable(group string, c Controller) string {
-	unit, property := path.Base(group), map[Controller]string{CPU: "CPUWeight=100", CPUSet: "AllowedCPUs=LIST"}[c]
-	manager, isUser := userManager(group)
-	switch isUnit := slices.Contains([]string{".service", ".slice", ".scope"}, path.Ext(unit)); {
-	case isUnit && !isUser:
-		return fmt.Sprintf("systemctl set-property %s %s", unit, property)
-	case isUnit && hasController(fs.Dir(c, manager), c):
-		return fmt.Sprintf("systemctl --user set-property %s %s", unit, property)
-	case isUnit:
-		return "let users have it: systemctl edit user@.service, add Delegate=cpu cpuset memory pids to [Service], log in again"
-	}
-	files := ""
-	for above := path.Dir(path.Clean("/" + group)); ; above = path.Dir(above) {
-		files = " " + filepath.Join(fs.Dir(c, above), subtreeControl) + files
-		if above == "/" || hasController(fs.Dir(c, above), c) {
-			return fmt.Sprintf("echo +%s | tee%s", c, files)
-		}
-	}
-}
-
-// userManager returns the group of the systemd instance of a user that manages a group.
-func userManager(group string) (manager string, ok bool) {
-	for at := path.Dir(group); at != "/" && at != "."; at = path.Dir(at) {
-		if strings.HasPrefix(path.Base(at), "user@") {
-			return at, true
-		}
-	}
-	return "", false
-}
-
-// hasController reports whether a group of version 2 has a controller. If that is not known, it
-// does.
-func hasController(dir string, c Controller) bool {
-	has, err := readWords(filepath.Join(dir, controllersFile))
-	return err != nil || slices.Contains(has, string(c))
 }
 
 func isDir(name string) bool {

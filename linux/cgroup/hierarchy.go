@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // Hierarchy is a mounted hierarchy of cgroups.
@@ -50,7 +53,7 @@ func findHierarchies(root string, mounts []mount) ([]Hierarchy, error) {
 	for i := range found {
 		if h := &found[i]; h.Version == V2 {
 			var err error
-			if h.Controllers, err = readWords(filepath.Join(h.Mount, controllersFile)); err != nil {
+			if h.Controllers, err = kernfile.Words(filepath.Join(h.Mount, ControllersFile)); err != nil {
 				return nil, fmt.Errorf("read the controllers of a cgroup2 mount: %w", err)
 			}
 		}
@@ -88,13 +91,24 @@ func choose(c Controller, all []Hierarchy, where string) (Hierarchy, error) {
 	return slices.MinFunc(with, func(a, b Hierarchy) int { return cmp.Compare(drawbacks(a), drawbacks(b)) }), nil
 }
 
+// Below converts a path in the cgroup namespace to one below the mount. It returns false if the
+// mounted part of the hierarchy does not include the group. A part above the namespace's root
+// begins with "/..".
+func (h Hierarchy) Below(group string) (string, bool) {
+	part := path.Clean("/" + h.Part)
+	if strings.HasPrefix(h.Part, "/..") || strings.HasPrefix(group, "/..") || !isBelow(group, part) {
+		return "", false
+	}
+	return path.Join("/", strings.TrimPrefix(group, part)), true
+}
+
 func missingAdvice(c Controller, all []Hierarchy) string {
 	if len(all) == 0 {
 		return "mount the host's /sys/fs/cgroup, with all that is mounted below it"
 	}
 	var mounted []string
 	for _, h := range all {
-		if _, err := os.Stat(filepath.Join(h.Mount, typeFile)); h.Version == V2 && err == nil { // the root has no such file
+		if _, err := os.Stat(filepath.Join(h.Mount, TypeFile)); h.Version == V2 && err == nil { // the root has no such file
 			return fmt.Sprintf("only a group without it is mounted at %s: start this container or service with Delegate=cpu cpuset, or mount the host's /sys/fs/cgroup",
 				h.Mount)
 		}
@@ -189,7 +203,7 @@ func visible(mounts []mount) []mount {
 }
 
 // isBelow reports whether a path is the directory or below it.
-func isBelow(path, dir string) bool {
-	rest, ok := strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
+func isBelow(name, dir string) bool {
+	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(dir, "/"))
 	return ok && (rest == "" || rest[0] == '/')
 }

@@ -3,7 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"os"
 	"os/exec"
 	"path"
@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // TestHost runs the tests below on this machine's kernel, of either version, in groups of its own.
@@ -34,7 +33,7 @@ func TestHost(t *testing.T) {
 	}
 	for name, test := range map[string]func(*testing.T, *FS, string){
 		"bandwidth": testHostBandwidth, "cpuset": testHostCPUSet, "weight": testHostWeight,
-		"nested": testHostNested, "partition": testHostPartition, "statistics": testHostStat, "refused": testHostRefused, "gone": testHostGone,
+		"nested": testHostNested, "partition": testHostPartition, "refused": testHostRefused, "gone": testHostGone,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fs, makeGroups(t, fs)) })
 		t.Run(name+"/kept open", func(t *testing.T) {
@@ -47,7 +46,6 @@ func TestHost(t *testing.T) {
 			test(t, kept, makeGroups(t, kept))
 		})
 	}
-	t.Run("stat reader", func(t *testing.T) { testHostStatReader(t, fs, makeGroups(t, fs)) })
 	t.Run("keep open", func(t *testing.T) { testHostKeepOpen(t, makeGroups(t, fs)) })
 }
 
@@ -55,34 +53,45 @@ func TestHost(t *testing.T) {
 // removes them at the end of the test.
 func makeGroups(t *testing.T, fs *FS) string {
 	t.Helper()
-	top := fmt.Sprintf("/pinfold-test-%d", os.Getpid())
-	mounts := map[string]bool{}
-	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
-		if m := fs.Hierarchy(c).Mount; m != "" {
-			mounts[m] = fs.Hierarchy(c).Version == V2
+	if h := fs.Hierarchy(CPU); h.Version == V2 {
+		delegated, err := kernfile.Words(filepath.Join(h.Mount, SubtreeControl))
+		if err != nil || !slices.Contains(delegated, "cpu") || !slices.Contains(delegated, "cpuset") {
+			t.Skipf("%s delegates %q (%v): write \"+cpu +cpuset\" to its cgroup.subtree_control to run this test", h.Mount, delegated, err)
 		}
 	}
-	for mount, v2 := range mounts {
-		if v2 {
-			enabled, err := os.ReadFile(filepath.Join(mount, "cgroup.subtree_control"))
-			if is := strings.Fields(string(enabled)); err != nil || !slices.Contains(is, "cpu") || !slices.Contains(is, "cpuset") {
-				t.Skipf("%s delegates %q (%v): write \"+cpu +cpuset\" to its cgroup.subtree_control to run this test", mount, is, err)
-			}
-		}
-		for _, p := range []string{top, top + "/pod", top + "/pod/container"} {
-			dir := filepath.Join(mount, p)
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { removeGroup(t, dir) })
-			if v2 && !strings.HasSuffix(p, "container") {
-				if err := writeFile(dir+"/cgroup.subtree_control", "+cpu +cpuset"); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+	top := fmt.Sprintf("/pinfold-test-%d", os.Getpid())
+	for _, group := range []string{top, top + "/pod", top + "/pod/container"} {
+		makeGroup(t, fs, group)
 	}
 	return top
+}
+
+// makeGroup creates a group in all hierarchies and removes it at the end of the test.
+func makeGroup(t *testing.T, fs *FS, group string) {
+	t.Helper()
+	for _, dir := range dirsOf(fs, group) {
+		if above := path.Dir(dir); path.Dir(group) != "/" && fs.Layout().CPU == V2 {
+			if err := kernfile.Write(above+"/"+SubtreeControl, "+cpu +cpuset"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { removeGroup(t, dir) })
+	}
+}
+
+// dirsOf returns the directories of a group, one in each hierarchy.
+func dirsOf(fs *FS, group string) []string {
+	var dirs []string
+	for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
+		if fs.Hierarchy(c).Mount != "" {
+			dirs = append(dirs, fs.Dir(c, group))
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // removeGroup removes a group. It retries, because a group is busy for a moment after the end of
@@ -167,7 +176,7 @@ func testHostCPUSet(t *testing.T, fs *FS, top string) {
 		for _, p := range []string{top, pod, container} {
 			mems, err := os.ReadFile(fs.Dir(CPUSet, "/") + "/cpuset.mems")
 			if err == nil {
-				err = writeFile(fs.Dir(CPUSet, p)+"/cpuset.mems", strings.TrimSpace(string(mems)))
+				err = kernfile.Write(fs.Dir(CPUSet, p)+"/cpuset.mems", strings.TrimSpace(string(mems)))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -181,18 +190,17 @@ func testHostCPUSet(t *testing.T, fs *FS, top string) {
 			t.Errorf("the process may run on %s, want %s", got, s[1])
 		}
 	}
-	threads, err := fs.Threads(container)
-	for began := time.Now(); err == nil && len(threads) < 2 && time.Since(began) < time.Minute; {
-		time.Sleep(time.Millisecond) // the process has just started
-		threads, err = fs.Threads(container)
+}
+
+// sleepEnv makes TestSleep the process that is put into groups.
+const sleepEnv = "PINFOLD_TEST_SLEEP"
+
+// TestSleep is the process that other tests start. It ends when its standard input ends.
+func TestSleep(t *testing.T) {
+	if os.Getenv(sleepEnv) == "" {
+		t.Skip("other tests run this one in a process of its own")
 	}
-	if err != nil || !slices.Contains(threads, pid) || len(threads) < 2 {
-		t.Errorf("threads %v, %v; want %d and the others of its process", threads, err, pid)
-	}
-	processes, err := fs.Processes(container)
-	if diff := cmp.Diff([]int{pid}, processes); err != nil || diff != "" {
-		t.Errorf("processes: %v\n%s", err, diff)
-	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 // sleepIn starts a process in a group.
@@ -203,10 +211,7 @@ func sleepIn(t *testing.T, dirs ...string) int {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "-test.run=^TestSleep$")
-	cmd.Env = os.Environ()
-	if os.Getenv(sleepEnv) == "" {
-		cmd.Env = append(cmd.Env, sleepEnv+"=sleep")
-	}
+	cmd.Env = append(os.Environ(), sleepEnv+"=1")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +225,7 @@ func sleepIn(t *testing.T, dirs ...string) int {
 		_ = cmd.Wait()
 	})
 	for _, dir := range dirs {
-		if err := writeFile(dir+"/cgroup.procs", strconv.Itoa(cmd.Process.Pid)); err != nil {
+		if err := kernfile.Write(dir+"/cgroup.procs", strconv.Itoa(cmd.Process.Pid)); err != nil {
 			t.Fatalf("move a process to %s: %v", dir, err)
 		}
 	}
@@ -256,7 +261,7 @@ func testHostRefused(t *testing.T, fs *FS, top string) {
 	if fs.Layout().CPU == V2 {
 		f = CPUMaxBurst
 	}
-	_, err := fs.writeAndVerify(Write{Path: top, File: f, Value: value})
+	_, err := (&application{fs: fs}).writeAndVerify(Write{Path: top, File: f, Value: value})
 	var refused *WriteError
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "above the quota") || !strings.Contains(err.Error(), value) {
 		t.Errorf("burst above quota: %v; want a WriteError with the value and the cause", err)
@@ -269,8 +274,8 @@ func testHostRefused(t *testing.T, fs *FS, top string) {
 
 func testHostGone(t *testing.T, fs *FS, top string) {
 	pod, container := top+"/pod", top+"/pod/container"
-	for _, c := range slices.Sorted(maps.Keys(fs.byController)) {
-		removeGroup(t, fs.Dir(c, container))
+	for _, dir := range dirsOf(fs, container) {
+		removeGroup(t, dir)
 	}
 	o := fs.Apply(map[string]Wanted{pod: {Quota: ms(50)}, container: {Quota: ms(20)}})
 	if !errors.Is(o.Failed[container], ErrGone) {

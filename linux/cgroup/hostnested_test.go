@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // testHostNested moves a container that runs containers to other CPUs several times. Version 1
@@ -27,21 +28,14 @@ func testHostNested(t *testing.T, fs *FS, top string) {
 	container := top + "/pod/container"
 	inner, innermost, narrow := container+"/inner", container+"/inner/most", container+"/narrow"
 	for _, group := range []string{inner, innermost, narrow} {
-		if err := fs.Make(group, CPU, CPUSet); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			for _, h := range fs.hierarchiesOf([]Controller{CPU, CPUSet}) {
-				removeGroup(t, h.Mount+group)
-			}
-		})
+		makeGroup(t, fs, group)
 	}
 	v1 := fs.Layout().CPUSet == V1
 	if v1 { // new cpusets are empty, including those of the test's groups
 		for _, group := range []string{top, top + "/pod", container, inner, innermost, narrow} {
 			mems, err := os.ReadFile(fs.Dir(CPUSet, "/") + "/cpuset.mems")
 			if err == nil {
-				err = writeFile(fs.Dir(CPUSet, group)+"/cpuset.mems", strings.TrimSpace(string(mems)))
+				err = kernfile.Write(fs.Dir(CPUSet, group)+"/cpuset.mems", strings.TrimSpace(string(mems)))
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +48,7 @@ func testHostNested(t *testing.T, fs *FS, top string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
-		if err := writeFile(fs.File(innermost, Procs), strconv.Itoa(sleeper.Process.Pid)); err != nil {
+		if err := kernfile.Write(fs.File(innermost, Procs), strconv.Itoa(sleeper.Process.Pid)); err != nil {
 			t.Fatal(err)
 		}
 		if o := fs.Apply(map[string]Wanted{container: {CPUs: &one}}); o.Err() == nil || !strings.Contains(o.Err().Error(), "inner in it still has CPUs") {

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 // testHostPartition makes a container a partition whose parents are members, changes its kind and
 // CPUs, and ends it. No group outside a partition may run on its CPUs.
 func testHostPartition(t *testing.T, fs *FS, top string) {
 	if err := fs.CheckPartitions(); err != nil {
-		if unsupported := (*UnsupportedError)(nil); fs.Layout().CPUSet == V2 && !errors.As(err, &unsupported) {
+		if unsupported := (*feature.UnsupportedError)(nil); fs.Layout().CPUSet == V2 && !errors.As(err, &unsupported) {
 			t.Fatal(err)
 		}
 		t.Skipf("%v: test/vm runs this test where there are partitions", err)
@@ -27,10 +28,7 @@ func testHostPartition(t *testing.T, fs *FS, top string) {
 	}
 	cpus := slices.Collect(online.All())
 	pod, container, other := top+"/pod", top+"/pod/container", top+"/other"
-	if err := fs.Make(other, CPU, CPUSet); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { removeGroup(t, fs.Dir(CPUSet, other)) })
+	makeGroup(t, fs, other)
 	outside := sleepIn(t, fs.Dir(CPUSet, other))
 	inside := sleepIn(t, fs.Dir(CPUSet, container))
 	check := func(step string, own cpuset.Set) {

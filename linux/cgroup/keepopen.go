@@ -11,12 +11,13 @@ import (
 // times as long as reading it. The kernel produces the content anew at each read at offset 0, and
 // returns ENODEV once the group is gone, even if there is a new one of the same name.
 //
-// Invariant: files holds at most limit descriptors, each open and stored nowhere else.
+// Invariant: files holds at most limit files, each open and stored nowhere else.
 type openFiles struct {
-	mu    sync.Mutex
-	limit int // 0: files are not kept open
-	files map[fileName]*keptFile
-	turn  uint64 // number of calls of CloseUnused
+	mu     sync.Mutex
+	limit  int // 0: files are not kept open
+	files  map[fileName]*keptFile
+	turn   uint64 // number of calls of CloseUnused
+	buffer []byte // larger than the longest file so far
 }
 
 type fileName struct {
@@ -25,7 +26,7 @@ type fileName struct {
 }
 
 type keptFile struct {
-	fd   int
+	*HeldFile
 	turn uint64 // openFiles.turn at the last read
 }
 
@@ -48,19 +49,7 @@ func (fs *FS) KeepOpen() {
 	fs.open.mu.Lock()
 	defer fs.open.mu.Unlock()
 	fs.open.limit = int(min(limit.Cur/2, 1<<20))
-	fs.open.files = map[fileName]*keptFile{}
-}
-
-func isCgroupFS(s unix.Statfs_t) bool {
-	return s.Type == unix.CGROUP_SUPER_MAGIC || s.Type == unix.CGROUP2_SUPER_MAGIC
-}
-
-// keeps reports whether to keep a file open. Version 1 may return an old list of tasks while the
-// file stays open (cgroup_pidlist_start of kernel/cgroup/cgroup-v1.c).
-func (o *openFiles) keeps(f File) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.limit > 0 && (f.oneLine() || f == CPUStat)
+	fs.open.files, fs.open.buffer = map[fileName]*keptFile{}, make([]byte, 1024)
 }
 
 // CloseUnused closes the files that were not read since the last call, such as those of groups that
@@ -90,36 +79,43 @@ func (fs *FS) Close() {
 
 // drop closes a file. The caller must hold the lock.
 func (o *openFiles) drop(name fileName) {
-	_ = unix.Close(o.files[name].fd) // nothing was written to it
+	o.files[name].Close()
 	delete(o.files, name)
 }
 
-// readKept reads a file that may be open, and keeps it open if the limit permits. It holds the lock
-// during the read, so that no descriptor is closed and reused by another file meanwhile.
-func (fs *FS) readKept(group string, f File) ([]byte, error) {
-	o, name := &fs.open, fileName{group, f}
+// read reads a file that is open, or that it may keep open; otherwise kept is false. Version 1 may
+// return an old list of tasks while the file stays open (cgroup_pidlist_start of
+// kernel/cgroup/cgroup-v1.c), so lists are not kept. It holds the lock during the read, so that no
+// descriptor is closed and reused by another file meanwhile.
+func (o *openFiles) read(fs *FS, group string, f File) (text string, kept bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if kept, ok := o.files[name]; ok {
-		text, err := readAll(kept.fd, f)
+	if o.limit == 0 || !f.oneLine() && f != CPUStat {
+		return "", false, nil
+	}
+	name := fileName{group, f}
+	if k, ok := o.files[name]; ok {
+		k.turn = o.turn
+		text, err := k.read(&o.buffer)
 		if err == nil {
-			kept.turn = o.turn
-			return text, nil
+			return string(text), true, nil
 		}
 		o.drop(name) // there may be a new group of the same name
 		if !errors.Is(err, unix.ENODEV) {
-			return nil, err
+			return "", true, err
 		}
 	}
-	fd, err := openFile(fs.File(group, f), unix.O_RDONLY)
+	if len(o.files) >= o.limit {
+		return "", false, nil
+	}
+	h, err := hold(fs, group, f)
 	if err != nil {
-		return nil, err
+		return "", true, err
 	}
-	text, err := readAll(fd, f)
-	if err != nil || len(o.files) >= o.limit {
-		_ = unix.Close(fd)
-		return text, err
+	o.files[name] = &keptFile{h, o.turn}
+	content, err := h.read(&o.buffer)
+	if err != nil {
+		o.drop(name)
 	}
-	o.files[name] = &keptFile{fd, o.turn}
-	return text, nil
+	return string(content), true, err
 }

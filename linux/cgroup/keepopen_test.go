@@ -35,7 +35,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 	}
 	expectOpen("before any reading", false)
 	read()
-	if _, err := fs.Threads(group); err != nil {
+	if _, err := fs.read(group, map[Version]File{V1: Tasks, V2: Threads}[fs.layout.CPUSet]); err != nil {
 		t.Fatal(err)
 	}
 	expectOpen("after reading", true)
@@ -54,27 +54,13 @@ func testHostKeepOpen(t *testing.T, top string) {
 		t.Errorf("an open file reads quota %v after %v was written", s.Quota, quota)
 	}
 
-	remake := func(make bool) {
-		for _, c := range []Controller{CPU, CPUSet, CPUAcct} {
-			if fs.byController[c].Mount == "" {
-				continue
-			}
-			dir := fs.Dir(c, group)
-			if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-				t.Fatal(err)
-			}
-			if make {
-				if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-					t.Fatal(err)
-				}
-			}
-		}
+	for _, dir := range dirsOf(fs, group) {
+		removeGroup(t, dir)
 	}
-	remake(false)
 	if _, err := fs.Read(group); !errors.Is(err, ErrGone) {
 		t.Errorf("reading a removed group: %v", err)
 	}
-	remake(true)
+	makeGroup(t, fs, group)
 	if s := read(); s.Quota != bandwidth.Unlimited {
 		t.Errorf("the quota of a new group of the same name is %v, that of the old one", s.Quota)
 	}

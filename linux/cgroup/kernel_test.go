@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // kernel is a slow, obvious model of the kernel. It tries each write on a copy of its groups and
@@ -48,14 +49,14 @@ func (k *kernel) set(s *Settings, f File, value string) error {
 	case f == CPUSetCPUs:
 		s.CPUs, err = cpuset.Parse(value)
 	case f == CPUCFSQuota && v1:
-		s.Quota, err = parseQuota(value)
+		s.Quota, err = kernfile.Quota(value)
 	case f == CPUCFSPeriod && v1:
-		s.Period, err = parseMicroseconds(value)
+		s.Period, err = kernfile.Microseconds(value)
 	case f == CPUCFSBurst && v1, f == CPUMaxBurst && v2:
-		s.Burst, err = parseMicroseconds(value)
+		s.Burst, err = kernfile.Microseconds(value)
 	case f == CPUMax && v2:
 		var max bandwidth.Limits
-		max, err = parseCPUMax(value)
+		max, err = kernfile.CPUMax(value)
 		s.Quota, s.Period = max.Quota, max.Period
 	case f == CPUIdle:
 		s.Idle = value == "1"

@@ -65,23 +65,20 @@ func (fs *FS) CheckPartitions() error {
 	}
 	for _, group := range groups {
 		if s, err := fs.ReadParts(group, Parts{CPUs: true, Partition: true}); err == nil && s.NoPartition {
-			return &UnsupportedError{string(CPUSetExclusive), CPUSetExclusive.since()}
+			return CPUSetExclusive.missing()
 		}
 	}
 	return nil
 }
 
-func (fs *FS) readPartition(group string, s *Settings) (err error) {
+func readPartition(fs *FS, group string, s *Settings) (err error) {
 	if fs.layout.CPUSet != V2 {
 		s.NoPartition = true
 		return nil
 	}
-	if s.Exclusive, err = readAs(fs, group, CPUSetExclusive, cpuset.Parse); isUnsupported(err) {
-		s.NoPartition = true
-		return nil
-	}
-	if err == nil {
-		s.Partition, err = readAs(fs, group, CPUSetPartition, parsePartition)
+	s.NoPartition, err = lacks(readTo(&s.Exclusive, fs, group, CPUSetExclusive, cpuset.Parse))
+	if err == nil && !s.NoPartition {
+		err = readTo(&s.Partition, fs, group, CPUSetPartition, parsePartition)
 	}
 	return err
 }
@@ -125,7 +122,7 @@ func (t *tree) makePartitions() (writes []Write) {
 }
 
 // givenAway returns the CPUs of a group that a partition below it may have.
-func (fs *FS) givenAway(group string) cpuset.Set {
+func givenAway(fs *FS, group string) cpuset.Set {
 	s, err := fs.ReadParts(group, Parts{Partition: true})
 	if err != nil || s.Partition.Is() {
 		return cpuset.Set{}

@@ -35,7 +35,8 @@ type Write struct {
 // restrict that order, include them in changes with nothing wanted.
 //
 // Plan omits groups whose wanted settings cannot be valid. It returns the writes for the other
-// groups, and an error that wraps ErrInvalid and, if the kernel lacks a file, an UnsupportedError.
+// groups, and an error that wraps ErrInvalid and, if the kernel lacks a file, a
+// [feature.UnsupportedError].
 func Plan(l Layout, changes []Change) ([]Write, error) {
 	errs := findInvalid(l, changes)
 	return plan(l, changes, errs), joined(errs)

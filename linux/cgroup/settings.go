@@ -6,6 +6,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // Settings are the CPU settings of one group as the kernel reports them.
@@ -58,17 +59,13 @@ func (w Wanted) bandwidth() bool {
 // Read reads all settings of a group. NoBurst, NoIdle and NoBVT are set on kernels without these
 // files. The error is ErrGone if the group does not exist.
 func (fs *FS) Read(group string) (Settings, error) {
-	s, err := fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, BVT: true, Partition: true})
-	if err != nil {
-		return Settings{}, err
-	}
-	return s, nil
+	return fs.ReadParts(group, Parts{CPUs: true, Effective: true, Bandwidth: true, Weight: true, Idle: true, BVT: true, Partition: true})
 }
 
 // Effective reads the CPUs that the group's threads may run on: cpuset.effective_cpus or
 // cpuset.cpus.effective.
 func (fs *FS) Effective(group string) (cpuset.Set, error) {
-	return readAs(fs, group, fs.layout.effective(), cpuset.Parse)
+	return ReadAs(fs, group, fs.layout.effective(), cpuset.Parse)
 }
 
 // Parts selects settings to read. Bandwidth is quota, period and burst; Partition is Partition and
@@ -78,61 +75,52 @@ type Parts struct{ CPUs, Effective, Bandwidth, Weight, Idle, BVT, Partition bool
 // ReadParts reads the selected settings only, for callers that read many groups often.
 func (fs *FS) ReadParts(group string, of Parts) (s Settings, err error) {
 	if of.CPUs {
-		if s.CPUs, err = readAs(fs, group, CPUSetCPUs, cpuset.Parse); err != nil {
-			return s, err
-		}
+		err = readTo(&s.CPUs, fs, group, CPUSetCPUs, cpuset.Parse)
 	}
-	if of.Effective {
-		if s.Effective, err = fs.Effective(group); err != nil {
-			return s, err
-		}
+	if of.Effective && err == nil {
+		s.Effective, err = fs.Effective(group)
 	}
-	if of.Partition {
-		if err = fs.readPartition(group, &s); err != nil {
-			return s, err
-		}
+	if of.Partition && err == nil {
+		err = readPartition(fs, group, &s)
 	}
-	if of.Bandwidth {
-		if err = fs.readBandwidth(group, &s); err != nil {
-			return s, err
-		}
+	if of.Bandwidth && err == nil {
+		err = readBandwidth(fs, group, &s)
 	}
-	if of.Weight {
-		if s.Weight, err = readAs(fs, group, fs.layout.weight(), parseWeight); err != nil {
-			return s, err
-		}
+	if of.Weight && err == nil {
+		err = readTo(&s.Weight, fs, group, fs.layout.weight(), parseWeight)
 	}
-	if of.Idle {
-		if s.Idle, err = readAs(fs, group, CPUIdle, parseFlag); isUnsupported(err) {
-			s.NoIdle, err = true, nil
-		}
+	if of.Idle && err == nil {
+		s.NoIdle, err = lacks(readTo(&s.Idle, fs, group, CPUIdle, parseFlag))
 	}
 	if of.BVT && err == nil {
-		if s.BVT, err = readAs(fs, group, CPUBVT, parseBVT); isUnsupported(err) {
-			s.NoBVT, err = true, nil
-		}
+		s.NoBVT, err = lacks(readTo(&s.BVT, fs, group, CPUBVT, parseBVT))
 	}
 	return s, err
 }
 
-func (fs *FS) readBandwidth(group string, s *Settings) (err error) {
+func readBandwidth(fs *FS, group string, s *Settings) (err error) {
 	if fs.layout.CPU == V2 {
-		if s.Limits, err = readAs(fs, group, CPUMax, parseCPUMax); err != nil {
-			return err
-		}
+		err = readTo(&s.Limits, fs, group, CPUMax, kernfile.CPUMax)
 		s.Burst = 0 // a third field of cpu.max cannot be written as a burst
-	} else {
-		if s.Quota, err = readAs(fs, group, CPUCFSQuota, parseQuota); err != nil {
-			return err
-		}
-		if s.Period, err = readAs(fs, group, CPUCFSPeriod, parseMicroseconds); err != nil {
-			return err
-		}
+	} else if err = readTo(&s.Quota, fs, group, CPUCFSQuota, kernfile.Quota); err == nil {
+		err = readTo(&s.Period, fs, group, CPUCFSPeriod, kernfile.Microseconds)
 	}
-	if s.Burst, err = readAs(fs, group, fs.layout.burst(), parseMicroseconds); isUnsupported(err) {
-		s.NoBurst, err = true, nil
+	if err == nil {
+		s.NoBurst, err = lacks(readTo(&s.Burst, fs, group, fs.layout.burst(), kernfile.Microseconds))
 	}
 	return err
 }
 
-func isUnsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+// readTo reads a setting.
+func readTo[T any](setting *T, fs *FS, group string, f File, parse func(string) (T, error)) (err error) {
+	*setting, err = ReadAs(fs, group, f, parse)
+	return err
+}
+
+// lacks converts the error of a kernel without the file.
+func lacks(err error) (bool, error) {
+	if errors.Is(err, errors.ErrUnsupported) {
+		return true, nil
+	}
+	return false, err
+}

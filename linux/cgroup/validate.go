@@ -41,20 +41,20 @@ func findInvalid(l Layout, changes []Change) map[string]error {
 func (c Change) check(l Layout) error {
 	t := c.Target()
 	if c.Wanted.Burst != nil && *c.Wanted.Burst != 0 && c.Present.NoBurst {
-		return invalid(c.Path, "%w", &UnsupportedError{string(l.burst()), l.burst().since()})
+		return invalid(c.Path, "%w", l.burst().missing())
 	}
 	if c.Wanted.Idle != nil && *c.Wanted.Idle && c.Present.NoIdle {
-		return invalid(c.Path, "%w", &UnsupportedError{string(CPUIdle), CPUIdle.since()})
+		return invalid(c.Path, "%w", CPUIdle.missing())
 	}
 	if c.Wanted.BVT != nil && *c.Wanted.BVT != 0 && c.Present.NoBVT {
-		return invalid(c.Path, "%w", &UnsupportedError{string(CPUBVT), ""})
+		return invalid(c.Path, "%w", CPUBVT.missing())
 	}
 	if t.Partition.Is() && c.Wanted.Partition != nil {
 		switch {
 		case c.Present.NoPartition && l.CPUSet == V1:
 			return invalid(c.Path, "version 1 has no partitions: use version 2")
 		case c.Present.NoPartition:
-			return invalid(c.Path, "%w", &UnsupportedError{string(CPUSetExclusive), CPUSetExclusive.since()})
+			return invalid(c.Path, "%w", CPUSetExclusive.missing())
 		case !t.CPUs.IsSubsetOf(t.Exclusive) || t.CPUs.IsEmpty():
 			return invalid(c.Path, "a partition of CPUs %q needs these as exclusive CPUs, and they are %q", t.CPUs, t.Exclusive)
 		}

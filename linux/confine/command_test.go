@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -55,7 +56,7 @@ func do(what string, args []string) int {
 		if err != nil {
 			return fail(err)
 		}
-		own, err := fs.Own(cgroup.CPU)
+		own, err := cgrouptree.Own(fs, cgroup.CPU)
 		if err != nil {
 			return fail(err)
 		}

@@ -2,7 +2,6 @@ package confine
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,9 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // nobody is a user without privileges.
@@ -23,7 +23,7 @@ const nobody = 65534
 func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string) {
 	t.Helper()
 	of := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}
-	parents, err := fs.Parents(of...)
+	parents, err := cgrouptree.FindParents(fs, of...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,17 +31,7 @@ func ownGroup(t *testing.T, fs *cgroup.FS, name string, uid int) (procs []string
 	at := ""
 	for part := range strings.SplitSeq(name[1:], "/") {
 		at += "/" + part
-		group := at
-		if err := within.Make(group, of...); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			if err := within.Remove(ctx, group, of...); err != nil {
-				t.Error(err)
-			}
-		})
+		cgrouptest.Make(t, within, at, of...)
 	}
 	for _, c := range of {
 		if within.Hierarchy(c).Mount == "" {
@@ -111,7 +101,7 @@ func forAll(t *testing.T) string {
 // testNotRoot checks that another user gets an error with advice, and can run commands in a group
 // that root has delegated.
 func testNotRoot(t *testing.T, fs *cgroup.FS) {
-	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgroup.ErrNoParent.Error()) || !strings.Contains(out, "run as root, or") {
+	if out := inGroup(t, nil, nobody, order{Do: []string{"where"}}); !strings.Contains(out, cgrouptree.ErrNoParent.Error()) || !strings.Contains(out, "run as root, or") {
 		t.Errorf("without a group: %s", out)
 	}
 	procs := ownGroup(t, fs, "/pinfold-test-given", nobody)

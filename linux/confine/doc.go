@@ -24,7 +24,7 @@
 //
 // # Groups
 //
-// The group is named pinfold-run-PID-RANDOM and placed where [cgroup.FS.Parents] says. The
+// The group is named pinfold-run-PID-RANDOM and placed where [cgrouptree.FindParents] says. The
 // processes are in the group "command" below it. So a nested run finds a group without processes
 // above itself, and on version 2 the controllers cannot be taken away. If this process is alone in
 // the only usable group, it moves to pinfold-self-PID-RANDOM for the duration.

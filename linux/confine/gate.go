@@ -18,6 +18,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // First arguments of this program as its own helper.
@@ -80,7 +81,7 @@ func enter(text string) error {
 	if err != nil {
 		return err
 	}
-	if err := g.fs.Enter(g.Name+leaf, g.Controllers...); err != nil {
+	if err := cgrouptree.Enter(g.fs, g.Name+leaf, g.Controllers...); err != nil {
 		return err
 	}
 	if !slices.Contains(g.Controllers, cgroup.CPUSet) {

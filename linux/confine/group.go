@@ -16,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -36,7 +37,7 @@ const (
 
 // group is the cgroup of a run. The exported fields are passed to the helpers as JSON.
 type group struct {
-	Roots       map[cgroup.Controller]string // see cgroup.Parents
+	Roots       map[cgroup.Controller]string // see cgrouptree.Parents
 	Name        string                       // "/pinfold-run-..."
 	Self        string                       // the group to which this process has moved to leave its own; may be ""
 	Controllers []cgroup.Controller
@@ -51,7 +52,7 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 	if s.CPUs != nil {
 		g.Controllers = append(g.Controllers, cgroup.CPUSet)
 	}
-	parents, err := machine.Parents(g.Controllers...)
+	parents, err := cgrouptree.FindParents(machine, g.Controllers...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) 
 func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err error) {
 	id := fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
 	if leaveRoot {
-		if err := g.fs.LeaveRoot(selfPrefix + id); err != nil {
+		if err := cgrouptree.LeaveRoot(g.fs, selfPrefix+id); err != nil {
 			return err
 		}
 		g.Self = selfPrefix + id
@@ -111,7 +112,7 @@ func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err err
 	if name == "" {
 		name = id
 	}
-	if err := g.fs.MakeMode(runPrefix+name, privateMode, g.Controllers...); err != nil {
+	if err := cgrouptree.MakeMode(g.fs, runPrefix+name, privateMode, g.Controllers...); err != nil {
 		return err
 	}
 	g.Name = runPrefix + name
@@ -121,7 +122,7 @@ func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err err
 	if err := g.fs.Apply(map[string]cgroup.Wanted{g.Name: wanted}).Err(); err != nil {
 		return err
 	}
-	return g.fs.Make(g.Name+leaf, g.Controllers...)
+	return cgrouptree.Make(g.fs, g.Name+leaf, g.Controllers...)
 }
 
 // remove kills the processes in the group, removes it, and moves this process back to its original
@@ -130,17 +131,17 @@ func (g *group) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
 	if g.Name != "" {
-		err := g.fs.Kill(ctx, g.Name, g.Controllers...)
+		err := cgrouptree.Kill(ctx, g.fs, g.Name, g.Controllers...)
 		// The directory with the lock is last, because other runs find the group by it.
 		for _, c := range []cgroup.Controller{cgroup.CPUSet, cgroup.CPUAcct, cgroup.CPU} {
-			err = errors.Join(err, g.fs.Remove(ctx, g.Name, c))
+			err = errors.Join(err, cgrouptree.Remove(ctx, g.fs, g.Name, c))
 		}
 		if err != nil {
 			return fmt.Errorf("%w: the next 'pinfold run' from here tries again", err)
 		}
 	}
 	if g.Self != "" {
-		return g.fs.ReturnToRoot(ctx, g.Self)
+		return cgrouptree.ReturnToRoot(ctx, g.fs, g.Self)
 	}
 	return nil
 }

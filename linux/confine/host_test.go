@@ -15,19 +15,15 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // machine skips the test unless this machine's control groups can be used.
 func machine(t *testing.T) *cgroup.FS {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("not root: run as root to test on this machine's control groups")
-	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Skipf("this machine's control groups cannot be used: %v", err)
-	}
-	if _, err := fs.Parents(cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
+	fs := cgrouptest.OpenHost(t)
+	if _, err := cgrouptree.FindParents(fs, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet); err != nil {
 		t.Skipf("groups cannot be created on this machine: %v", err)
 	}
 	return fs
@@ -59,7 +55,7 @@ func TestHost(t *testing.T) {
 // abandoned lists the groups that are not locked. Other tests may run commands at the same time.
 func abandoned(t *testing.T, fs *cgroup.FS) (left []string) {
 	t.Helper()
-	parents, err := fs.Parents(cgroup.CPU)
+	parents, err := cgrouptree.FindParents(fs, cgroup.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 func TestLock(t *testing.T) {
@@ -84,7 +85,7 @@ func TestLockPlace(t *testing.T) {
 // testLockedByOthers checks that runs work while another user has locked the group in which they
 // create theirs. Other users cannot open the groups of runs.
 func testLockedByOthers(t *testing.T, fs *cgroup.FS) {
-	parents, err := fs.Parents(cgroup.CPU)
+	parents, err := cgrouptree.FindParents(fs, cgroup.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}

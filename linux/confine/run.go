@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // leftBehindPoll is the interval of checks for processes that were left behind.
@@ -98,20 +100,20 @@ func (g *group) run(ctx context.Context, s Spec, caught *signals) (*Result, erro
 // endAll waits for the processes that the command has left behind, or kills them. It returns their
 // number.
 func (g *group) endAll(s Spec) (int, error) {
-	left, err := g.fs.ProcessesBelow(g.Name, g.Controllers...)
+	left, err := cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
 	if err != nil || len(left) == 0 {
 		return 0, err
 	}
 	for now := left; s.Wait && err == nil && len(now) > 0; {
 		time.Sleep(leftBehindPoll)
-		now, err = g.fs.ProcessesBelow(g.Name, g.Controllers...)
+		now, err = cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
 	}
 	if err != nil || s.Wait {
 		return len(left), err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
-	return len(left), g.fs.Kill(ctx, g.Name, g.Controllers...)
+	return len(left), cgrouptree.Kill(ctx, g.fs, g.Name, g.Controllers...)
 }
 
 // setExit sets how the command ended.
@@ -135,10 +137,10 @@ func (g *group) read(r *Result) (err error) {
 			return err
 		}
 	}
-	if r.Stat, err = g.fs.Stat(g.Name); err != nil {
+	if r.Stat, err = cgroupstat.Read(g.fs, g.Name); err != nil {
 		return err
 	}
-	user, system, err := g.fs.UserSystem(g.Name)
+	user, system, err := cgroupstat.UserSystem(g.fs, g.Name)
 	r.User, r.System = split(r.Stat.Usage, user, system)
 	return err
 }
@@ -170,7 +172,7 @@ func (t *signalTargets) send(sig syscall.Signal) {
 		_ = t.command.Signal(sig)
 		return
 	}
-	left, _ := t.g.fs.ProcessesBelow(t.g.Name, t.g.Controllers...)
+	left, _ := cgrouptree.ProcessesBelow(t.g.fs, t.g.Name, t.g.Controllers...)
 	for _, pid := range left {
 		_ = syscall.Kill(pid, sig)
 	}

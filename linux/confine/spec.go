@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // Spec is a command and how to run it.
@@ -48,7 +49,7 @@ type Result struct {
 	Wall       time.Duration // from the command's start to the end of all its processes
 	// Stat are the kernel's statistics of all processes of the group, including those that were
 	// killed.
-	Stat         cgroup.Stat
+	Stat         cgroupstat.Stat
 	User, System time.Duration // parts of Stat.Usage
 	MaxRSS       int64         // bytes, of the largest process among the command and children it waited for
 	LeftBehind   int           // processes that were running when the command ended

@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // Cookies gives the threads of batch work one cookie, and takes it from others. The cookie is kept
@@ -116,12 +117,12 @@ func (c *Cookies) each(groups []string, f func(thread int, cookie Cookie)) error
 func EachThread(fs *cgroup.FS, groups []string, f func(thread int) error) error {
 	var errs []error
 	for _, group := range groups {
-		dirs, err := cgroup.DirsBelow(fs.Dir(cgroup.CPU, group))
+		dirs, err := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
 		if err != nil {
 			return err
 		}
 		for _, dir := range dirs {
-			threads, err := fs.ThreadsIn(dir)
+			threads, err := cgrouptree.ThreadsIn(fs, dir)
 			if err != nil {
 				errs = append(errs, err)
 			}

@@ -12,6 +12,8 @@ import (
 
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 // sysctl switches Group Identity on. Its first kernels, and its predecessor, do not have it.
@@ -23,7 +25,7 @@ const sysctl = "proc/sys/kernel/sched_group_identity_enabled"
 func Lacking(root string, groups *cgroup.FS, settings cgroup.Settings, cores error) map[colocation.Mechanism]string {
 	lacking := map[colocation.Mechanism]string{}
 	if settings.NoIdle {
-		lacking[colocation.Idle] = "the kernel has no cpu.idle: use Linux 5.15 or newer"
+		lacking[colocation.Idle] = (&feature.UnsupportedError{Feature: feature.Idle}).Error()
 	}
 	if why := lackingBVT(root, settings); why != "" {
 		lacking[colocation.BVT] = why
@@ -36,7 +38,7 @@ func Lacking(root string, groups *cgroup.FS, settings cgroup.Settings, cores err
 
 func lackingBVT(root string, settings cgroup.Settings) string {
 	if settings.NoBVT {
-		return "the kernel has no cpu.bvt_warp_ns, which Alibaba Cloud Linux and Anolis OS have"
+		return (&feature.UnsupportedError{Feature: feature.GroupIdentity}).Error()
 	}
 	value, err := os.ReadFile(filepath.Join(root, sysctl))
 	switch {
@@ -62,12 +64,12 @@ func lackingCores(groups *cgroup.FS, err error) string {
 	case errors.Is(err, unix.ENODEV):
 		return "no core of this machine has several hardware threads online, so nothing is beside online work"
 	case errors.Is(err, unix.EINVAL):
-		return "the kernel has no core scheduling: use Linux 5.14 or newer, built with CONFIG_SCHED_CORE"
+		return (&feature.UnsupportedError{Feature: feature.CoreScheduling}).Error()
 	case err != nil:
 		return err.Error()
 	}
 	// The root group has the threads of the kernel, unless a container hides it.
-	threads, err := groups.ThreadsIn(groups.Dir(cgroup.CPU, "/"))
+	threads, err := cgrouptree.ThreadsIn(groups, groups.Dir(cgroup.CPU, "/"))
 	switch {
 	case err != nil:
 		return err.Error()

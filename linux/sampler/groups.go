@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // takeWanted takes over the groups of the last call of Set.
@@ -161,7 +162,7 @@ func (s *Sampler) sampleGrid(g *grid) (gaps uint64) {
 // sample reads a group and adds a sample for the time since the last reading. It omits the sample
 // and returns a gap if a counter has decreased.
 func (s *Sampler) sample(x *series, interval time.Duration) (gap bool, err error) {
-	var stat cgroup.Stat
+	var stat cgroupstat.Stat
 	if err := x.reader.Read(&stat); err != nil {
 		return false, err
 	}

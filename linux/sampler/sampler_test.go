@@ -15,9 +15,12 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/race"
 )
+
+func TestMain(m *testing.M) { cgrouptest.Main(m) }
 
 // TestNoAllocation measures ticks in which no group appears or disappears, on ordinary files and,
 // if possible, on those of the kernel.
@@ -212,7 +215,7 @@ func TestHost(t *testing.T) {
 	var periods uint32
 	err := s.Run(t.Context(), func(tick *Tick) error {
 		if s.tick.At == 0 || len(tick.Samples) == 0 {
-			spinIn(t, fs, groups[0])
+			cgrouptest.Start(t, fs, groups[0], "busy", cgroup.CPU, cgroup.CPUAcct)
 			return nil
 		}
 		x := tick.Samples[0]
@@ -229,7 +232,7 @@ func TestHost(t *testing.T) {
 		t.Errorf("%v: usage %v, %d periods until %v", err, usage, periods, until)
 	}
 	// The kernel's counters are the sum of all samples, plus usage after the last one.
-	if stat, err := fs.Stat(groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {
+	if stat, err := cgroupstat.Read(fs, groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {
 		t.Errorf("the kernel has counted %+v, %v; sampled were %v and %d periods", stat, err, usage, periods)
 	}
 }
@@ -240,44 +243,16 @@ func hostGroups(t testing.TB, n int) (*cgroup.FS, []string) {
 	fs := cgrouptest.OpenHost(t)
 	top := fmt.Sprintf("/pinfold-sampler-%d", os.Getpid())
 	groups := []string{}
-	makeGroup(t, fs, top)
-	if fs.Layout().CPU == cgroup.V2 {
-		if err := os.WriteFile(fs.Dir(cgroup.CPU, top)+"/cgroup.subtree_control", []byte("+cpu"), 0o600); err != nil {
-			t.Skipf("%v: write \"+cpu\" to the cgroup.subtree_control of the root to run this test", err)
-		}
-	}
+	cgrouptest.Make(t, fs, top, cgroup.CPU, cgroup.CPUAcct)
 	quota, period := 5*time.Millisecond, 50*time.Millisecond
 	wanted := map[string]cgroup.Wanted{}
 	for i := range n {
 		groups = append(groups, fmt.Sprintf("%s/%d", top, i))
-		makeGroup(t, fs, groups[i])
+		cgrouptest.Make(t, fs, groups[i], cgroup.CPU, cgroup.CPUAcct)
 		wanted[groups[i]] = cgroup.Wanted{Quota: &quota, Period: &period}
 	}
 	if err := fs.Apply(wanted).Err(); err != nil {
 		t.Fatal(err)
 	}
 	return fs, groups
-}
-
-// makeGroup creates a group in the hierarchies that count CPU time.
-func makeGroup(t testing.TB, fs *cgroup.FS, group string) {
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		if fs.Hierarchy(c).Mount == "" {
-			continue
-		}
-		dir := fs.Dir(c, group)
-		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			var err error
-			for range 100 { // it is busy for a moment after the end of its last process
-				if err = os.Remove(dir); err == nil || os.IsNotExist(err) {
-					return
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			t.Errorf("remove the group of the test: %v", err)
-		})
-	}
 }

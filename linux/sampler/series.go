@@ -8,14 +8,15 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // series is a wanted group.
 type series struct {
 	path   string
-	reader *cgroup.StatReader // nil while the group is absent
+	reader *cgroupstat.Reader // nil while the group is absent
 	// last was read at the time "at". It is valid if based is true.
-	last     cgroup.Stat
+	last     cgroupstat.Stat
 	at       time.Duration
 	based    bool
 	limits   bandwidth.Limits
@@ -27,7 +28,7 @@ type series struct {
 
 // open opens the group's files.
 func (x *series) open(fs *cgroup.FS) error {
-	r, err := fs.OpenStat(x.path)
+	r, err := cgroupstat.Open(fs, x.path)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (x *series) interval() time.Duration {
 
 // difference returns the sample between two readings, and false if a counter has decreased or grown
 // impossibly far.
-func difference(from, to *cgroup.Stat) (trace.Sample, bool) {
+func difference(from, to *cgroupstat.Stat) (trace.Sample, bool) {
 	periods, throttled, bursts := to.Periods-from.Periods, to.Throttled-from.Throttled, to.Bursts-from.Bursts
 	s := trace.Sample{
 		Usage:         to.Usage - from.Usage,

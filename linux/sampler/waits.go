@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 const (
@@ -33,7 +34,8 @@ type waitAt struct {
 
 // NewWaits returns a Waits for the groups of fs.
 func NewWaits(fs *cgroup.FS) *Waits {
-	return &Waits{delays: fs.RunDelays, now: time.Now, groups: map[string]*groupWait{}}
+	delays := func(group string) (map[int]time.Duration, error) { return cgroupstat.RunDelays(fs, group) }
+	return &Waits{delays: delays, now: time.Now, groups: map[string]*groupWait{}}
 }
 
 // Share returns the share of the last ten seconds, or of the time since its first call for the

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -64,7 +65,7 @@ func pingPong(b testing.TB, rounds int) time.Duration {
 // is by [Tracer.Cost].
 func BenchmarkSwitch(b *testing.B) {
 	fs := cgrouptest.OpenHost(b)
-	own := must(fs.Own(cgroup.CPU))(b)
+	own := must(cgrouptree.Own(fs, cgroup.CPU))(b)
 	for _, watched := range []bool{false, true} {
 		b.Run(fmt.Sprintf("watched=%v", watched), func(b *testing.B) {
 			const rounds = 20000
@@ -77,10 +78,10 @@ func BenchmarkSwitch(b *testing.B) {
 			}
 			if watched {
 				group := newGroup(b, fs, "watched", 0)
-				if err := fs.Enter(group, cgroup.CPU); err != nil {
+				if err := cgrouptree.Enter(fs, group, cgroup.CPU); err != nil {
 					b.Fatal(err)
 				}
-				defer func() { _ = fs.Enter(own, cgroup.CPU) }()
+				defer func() { _ = cgrouptree.Enter(fs, own, cgroup.CPU) }()
 				if err := tracer.Set(blame.Group(must(fs.Inode(cgroup.CPU, group))(b)), Threads|Quota); err != nil {
 					b.Fatal(err)
 				}

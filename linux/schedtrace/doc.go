@@ -9,8 +9,8 @@
 //	err = t.Run(ctx, handle)
 //
 // It needs root, or CAP_BPF and CAP_PERFMON, and a kernel with type information (BTF,
-// CONFIG_DEBUG_INFO_BTF) from 5.14 on; otherwise Open returns an [UnsupportedError]. Nothing is
-// changed on the machine. The kernel detaches the programs when the process ends, also after a
+// CONFIG_DEBUG_INFO_BTF) from 5.14 on; otherwise Open returns a [feature.UnsupportedError]. Nothing
+// is changed on the machine. The kernel detaches the programs when the process ends, also after a
 // kill.
 //
 // # Programs

@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // childVariable makes the test binary another program: see TestMain.
@@ -210,7 +211,7 @@ func TestVanishes(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		err := errors.Join(fs.Kill(ctx, goes, cgroup.CPU), fs.Remove(ctx, goes, cgroup.CPU, cgroup.CPUAcct))
+		err := errors.Join(cgrouptree.Kill(ctx, fs, goes, cgroup.CPU), cgrouptree.Remove(ctx, fs, goes, cgroup.CPU, cgroup.CPUAcct))
 		gone = Now()
 		removed <- err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
@@ -33,16 +34,7 @@ func open(t testing.TB, o Options) *Tracer {
 func newGroup(t testing.TB, fs *cgroup.FS, name string, quota time.Duration) string {
 	t.Helper()
 	group := fmt.Sprintf("/pinfold-schedtrace-%d-%s", os.Getpid(), name)
-	if err := fs.Make(group, cgroup.CPU, cgroup.CPUAcct); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := errors.Join(fs.Kill(ctx, group, cgroup.CPU), fs.Remove(ctx, group, cgroup.CPU, cgroup.CPUAcct)); err != nil {
-			t.Error(err)
-		}
-	})
+	cgrouptest.Make(t, fs, group, cgroup.CPU, cgroup.CPUAcct)
 	if quota > 0 {
 		if out := fs.Apply(map[string]cgroup.Wanted{group: {Quota: &quota}}); out.Err() != nil {
 			t.Fatal(out.Err())
@@ -60,21 +52,13 @@ func load(t testing.TB, fs *cgroup.FS, group, what string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	controllers := []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}
-	if fs.Layout().CPU == cgroup.V2 {
-		controllers = controllers[:1]
-	}
-	for _, c := range controllers {
-		if err := os.WriteFile(fs.Dir(c, group)+"/cgroup.procs", fmt.Append(nil, command.Process.Pid), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
+	cgrouptest.Move(t, fs, group, command.Process.Pid, cgroup.CPU, cgroup.CPUAcct)
 	if _, err := start.Write([]byte("go\n")); err != nil {
 		t.Fatal(err)
 	}
 	must(fmt.Fscanln(ready, new(string)))(t)
-	begin := must(fs.Stat(group))(t).Usage
-	for deadline := time.Now().Add(time.Minute); what == "compute" && must(fs.Stat(group))(t).Usage < begin+20*time.Millisecond; time.Sleep(time.Millisecond) {
+	begin := must(cgroupstat.Read(fs, group))(t).Usage
+	for deadline := time.Now().Add(time.Minute); what == "compute" && must(cgroupstat.Read(fs, group))(t).Usage < begin+20*time.Millisecond; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the load does not compute")
 		}
@@ -165,8 +149,8 @@ func TestThrottled(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	group := newGroup(t, fs, "throttled", 10*time.Millisecond)
 	load(t, fs, group, "compute")
-	var stats []cgroup.Stat // before and after the start of tracing, and after its end
-	read := func() { stats = append(stats, must(fs.Stat(group))(t)) }
+	var stats []cgroupstat.Stat // before and after the start of tracing, and after its end
+	read := func() { stats = append(stats, must(cgroupstat.Read(fs, group))(t)) }
 	o := trace(t, fs, Options{}, 2*time.Second, func() {
 		if len(stats) < 2 {
 			read()

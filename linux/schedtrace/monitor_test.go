@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
@@ -70,9 +71,9 @@ func TestMonitor(t *testing.T) {
 		return w.Total
 	}
 	within(t, "both wait", func() bool { return waited(a) > 0 && waited(b) > 0 })
-	before, usage, begin := waited(a), must(fs.Stat(b))(t).Usage, time.Now()
+	before, usage, begin := waited(a), must(cgroupstat.Read(fs, b))(t).Usage, time.Now()
 	time.Sleep(2 * time.Second)
-	got, used, took := waited(a)-before, must(fs.Stat(b))(t).Usage-usage, time.Since(begin)
+	got, used, took := waited(a)-before, must(cgroupstat.Read(fs, b))(t).Usage-usage, time.Since(begin)
 	if got < used*8/10-100*time.Millisecond || got > took+100*time.Millisecond {
 		t.Errorf("it waited %v of %v, while the other used %v", got, took, used)
 	}

@@ -9,13 +9,14 @@ import (
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // list returns all groups of the machine by path.
 func list(groups *cgroup.FS) map[string]blame.Group {
 	ids := map[string]blame.Group{}
 	root := groups.Dir(cgroup.CPU, "/")
-	dirs, _ := cgroup.DirsBelow(root)
+	dirs, _ := cgrouptree.DirsBelow(root)
 	for _, dir := range dirs {
 		group := path.Clean("/" + strings.TrimPrefix(dir, root))
 		if inode, err := groups.Inode(cgroup.CPU, group); err == nil { // else it has ended

@@ -3,7 +3,6 @@ package scx
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -112,7 +112,7 @@ type bench struct {
 func newBench(t *testing.T) bench {
 	t.Helper()
 	fs := cgrouptest.OpenHost(t)
-	if why := Lacking(); why != "" {
+	if why := Test(); why != nil {
 		t.Skip(why)
 	}
 	return bench{t, fs, must(sysfs.Read(os.DirFS("/sys")))(t)}
@@ -190,16 +190,7 @@ func (b bench) attach(s *Scheduler) {
 func (b bench) group(name string) string {
 	b.Helper()
 	group := fmt.Sprintf("/pinfold-scx-%d-%s", os.Getpid(), name)
-	if err := b.fs.Make(group, cgroup.CPU); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		if err := errors.Join(b.fs.Kill(ctx, group, cgroup.CPU), b.fs.Remove(ctx, group, cgroup.CPU)); err != nil {
-			b.Error(err)
-		}
-	})
+	cgrouptest.Make(b, b.fs, group, cgroup.CPU)
 	return group
 }
 
@@ -267,7 +258,7 @@ func (b bench) used(d time.Duration, groups ...string) []float64 {
 	b.Helper()
 	read := func() (all []float64) {
 		for _, g := range groups {
-			all = append(all, must(b.fs.Stat(g))(b).Usage.Seconds())
+			all = append(all, must(cgroupstat.Read(b.fs, g))(b).Usage.Seconds())
 		}
 		return all
 	}

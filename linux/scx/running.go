@@ -6,74 +6,43 @@ import (
 	"os"
 	"strings"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
-
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
-// ErrBusy reports that the kernel runs another scheduler. It runs one at a time.
+// ErrBusy is returned if the kernel runs a scheduler already; it runs one at a time.
 var ErrBusy = errors.New("the kernel runs another scheduler already")
-
-// UnsupportedError reports that this kernel, or this process, cannot load the scheduler. It wraps
-// errors.ErrUnsupported.
-type UnsupportedError struct {
-	Reason string // and what to do
-	Err    error
-}
-
-func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("cannot load the scheduler for batch work: %s (%v)", e.Reason, schedtrace.KernelError(e.Err))
-}
-
-func (e *UnsupportedError) Unwrap() []error { return []error{errors.ErrUnsupported, e.Err} }
 
 // explain returns err with its likely cause.
 func explain(err error) error {
-	var verifier *ebpf.VerifierError
-	switch {
-	case errors.As(err, &verifier) && len(verifier.Log) > 0:
-		return &UnsupportedError{"the kernel rejects the programs", err}
-	case errors.Is(err, os.ErrPermission):
-		return &UnsupportedError{"run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_NICE", err}
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound), errors.Is(err, os.ErrNotExist),
-		strings.Contains(err.Error(), "kfunc"): // that error has no type: a function of the kernel has other parameters
-		return &UnsupportedError{needs, err}
-	}
-	return fmt.Errorf("load the scheduler for batch work: %w", schedtrace.KernelError(err))
+	return schedtrace.Explain(err, feature.SchedExt, "load the scheduler for batch work", "CAP_BPF, CAP_PERFMON and CAP_SYS_NICE")
 }
-
-const needs = "use Linux 6.12 or newer, except 7.1, built with CONFIG_SCHED_CLASS_EXT and CONFIG_DEBUG_INFO_BTF"
 
 const directory = "/sys/kernel/sched_ext"
 
-// Lacking returns what keeps this kernel from running the scheduler, in words for users, or "".
-func Lacking() string {
-	if _, err := os.Stat(directory + "/state"); err != nil {
-		return "the kernel has no sched_ext: " + needs
-	}
-	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
-		return "the kernel has no type information: " + needs
+// Test returns why no scheduler can be attached to the kernel that this process runs on, and nil if
+// nothing is known to be missing. The error is a [feature.UnsupportedError] or wraps [ErrBusy].
+func Test() error {
+	if err := feature.SchedExt.Test(); err != nil {
+		return err
 	}
 	if name := Running(); name != "" && !strings.HasPrefix(name, Name+"_") {
-		return "the kernel runs the scheduler " + name + " of another program, and can run only one: end that program"
+		return fmt.Errorf("%w, %s: end that", ErrBusy, name)
 	}
-	return ""
+	return nil
 }
 
-// Check is [Lacking], and loads the programs for a moment to see whether the kernel accepts them.
-func Check() string {
-	if why := Lacking(); why != "" {
-		return why
+// Check returns what [Test] does, or why the kernel does not accept the programs, which it loads for
+// a moment.
+func Check() error {
+	if err := Test(); err != nil {
+		return err
 	}
 	s, err := Load(Options{})
-	if err == nil {
-		err = s.Close()
-	}
 	if err != nil {
-		return err.Error()
+		return err
 	}
-	return ""
+	return s.Close()
 }
 
 // Running returns the name of the scheduler that the kernel runs, "" if it runs none.

@@ -109,11 +109,10 @@ func expand(name string) ([]string, error) {
 // alternatives are names of files of which the first that exists is read.
 type alternatives []string
 
-// The files that Read reads, in the order of an archive, in addition to hybridPMUs, figureFiles and
-// modelFile. TestCaptureTakesWhatIsRead checks that they are complete.
+// The files that Read reads of each CPU, cache and node, in the order of an archive, in addition to
+// figureFiles and modelFile. TestCaptureTakesWhatIsRead checks that they are complete.
 var (
-	machineFiles = []alternatives{{cpuRoot + "/online"}, {cpuRoot + "/present"}, {cpuRoot + "/isolated"}}
-	cpuFiles     = []alternatives{
+	cpuFiles = []alternatives{
 		{"online"},
 		{"topology/core_cpus_list", "topology/core_cpus", "topology/thread_siblings_list", "topology/thread_siblings"},
 		{"topology/core_id"},
@@ -124,7 +123,6 @@ var (
 		{"topology/package_cpus_list", "topology/package_cpus", "topology/core_siblings_list", "topology/core_siblings"},
 	}
 	cacheFiles = []alternatives{{"level"}, {"type"}, {"shared_cpu_list", "shared_cpu_map"}}
-	nodesFiles = []alternatives{{nodeRoot + "/online"}, {nodeRoot + "/possible"}}
 	nodeFiles  = []alternatives{{"cpulist", "cpumap"}, {"distance"}, {"meminfo"}}
 )
 
@@ -133,77 +131,61 @@ type capture struct {
 	tree
 	files   []txtar.File
 	refused []string // files that cannot be read, with the reason
+	err     error    // the first one; nothing is captured after it
 }
 
 func (c *capture) machine() error {
-	cpus := setOf(c.entries(cpuRoot, "cpu"))
-	if err := c.each(machineFiles, c.single); err != nil {
-		return err
-	}
+	cpus, nodes := setOf(c.entries(cpuRoot, "cpu")), setOf(c.entries(nodeRoot, "node"))
+	c.single(cpuRoot+"/online", cpuRoot+"/present", cpuRoot+"/isolated")
 	for _, pmu := range hybridPMUs {
-		if err := c.single(alternatives{pmu.file}); err != nil {
-			return err
-		}
+		c.single(pmu.file)
 	}
-	byCPU := func(files alternatives) error { return c.numberedFiles(cpuRoot+"/cpu", cpus, files) }
-	if err := c.each(cpuFiles, byCPU); err != nil {
-		return err
-	}
-	if err := c.caches(cpus); err != nil {
-		return err
-	}
+	c.numberedFiles(cpuRoot+"/cpu", cpus, cpuFiles...)
+	c.caches(cpus)
 	for _, file := range figureFiles {
-		if err := byCPU(alternatives{file.name}); err != nil {
-			return err
-		}
+		c.numberedFiles(cpuRoot+"/cpu", cpus, alternatives{file.name})
 	}
-	if err := byCPU(alternatives{modelFile}); err != nil {
-		return err
-	}
-	return c.nodes()
+	c.numberedFiles(cpuRoot+"/cpu", cpus, alternatives{modelFile})
+	c.single(nodeRoot+"/online", nodeRoot+"/possible")
+	c.numberedFiles(nodeRoot+"/node", nodes, nodeFiles...)
+	c.initiators(nodes)
+	return c.err
 }
 
-func (c *capture) each(all []alternatives, take func(alternatives) error) error {
-	for _, files := range all {
-		if err := take(files); err != nil {
-			return err
+// single captures files of which there is one each.
+func (c *capture) single(files ...string) {
+	for _, file := range files {
+		if name, content := c.content("", alternatives{file}); name != "" {
+			c.add(name, content)
 		}
 	}
-	return nil
-}
-
-// single captures one file.
-func (c *capture) single(files alternatives) error {
-	name, content, err := c.content("", files)
-	if name != "" {
-		c.add(name, content)
-	}
-	return err
 }
 
 // content returns the name and content of the first of the files that exists in a directory. The
 // name is "" if there is none.
-func (c *capture) content(dir string, files alternatives) (name, content string, err error) {
+func (c *capture) content(dir string, files alternatives) (name, content string) {
 	for _, file := range files {
 		text, err := fs.ReadFile(c.fsys, dir+file)
 		var refused syscall.Errno
 		switch {
+		case c.err != nil:
+			return "", ""
 		case err == nil:
 			content := strings.Trim(string(text), " \t\n\x00")
 			if file == "meminfo" {
 				content = memTotalLine(content)
 			}
-			return file, content + "\n", nil
+			return file, content + "\n"
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case errors.As(err, &refused):
 			c.refused = append(c.refused, fmt.Sprintf("%s%s: %v", dir, file, refused))
-			return "", "", nil
 		default:
-			return "", "", fmt.Errorf("read %s%s: %w", dir, file, err)
+			c.err = fmt.Errorf("read %s%s: %w", dir, file, err)
 		}
+		break
 	}
-	return "", "", nil
+	return "", ""
 }
 
 // memTotalLine returns the line that [parseMemTotal] parses, or the whole text without such a line.
@@ -229,39 +211,37 @@ func (c *capture) add(name, content string) {
 	c.files = append(c.files, txtar.File{Name: name, Data: []byte(content)})
 }
 
-// numberedFiles captures one file of every directory prefix<N>, with one entry for all of the same
-// content, in the order of the lowest number.
-func (c *capture) numberedFiles(prefix string, numbers cpuset.Set, files alternatives) error {
+// numberedFiles captures files of every directory prefix<N>, with one entry for all of the same
+// name and content, in the order of the lowest number.
+func (c *capture) numberedFiles(prefix string, numbers cpuset.Set, all ...alternatives) {
 	type entry struct{ file, content string }
-	var entries []entry
-	members := map[entry]cpuset.Set{}
-	for n := range numbers.All() {
-		file, content, err := c.content(fmt.Sprintf("%s%d/", prefix, n), files)
-		if err != nil {
-			return err
+	for _, files := range all {
+		var entries []entry
+		members := map[entry]cpuset.Set{}
+		for n := range numbers.All() {
+			file, content := c.content(fmt.Sprintf("%s%d/", prefix, n), files)
+			if file == "" {
+				continue
+			}
+			e := entry{file, content}
+			if _, ok := members[e]; !ok {
+				entries = append(entries, e)
+			}
+			members[e] = members[e].Union(cpuset.Of(n))
 		}
-		if file == "" {
-			continue
+		for _, e := range entries {
+			list := members[e].String()
+			if members[e].Len() > 1 {
+				list = "{" + list + "}"
+			}
+			c.add(prefix+list+"/"+e.file, e.content)
 		}
-		e := entry{file, content}
-		if _, ok := members[e]; !ok {
-			entries = append(entries, e)
-		}
-		members[e] = members[e].Union(cpuset.Of(n))
 	}
-	for _, e := range entries {
-		list := members[e].String()
-		if members[e].Len() > 1 {
-			list = "{" + list + "}"
-		}
-		c.add(prefix+list+"/"+e.file, e.content)
-	}
-	return nil
 }
 
 // caches captures the caches, and the list of CPUs that share one only if it may be a last-level
 // cache.
-func (c *capture) caches(cpus cpuset.Set) error {
+func (c *capture) caches(cpus cpuset.Set) {
 	with := map[int]cpuset.Set{} // by number of the cache
 	sharing := map[int]cpuset.Set{}
 	for cpu := range cpus.All() {
@@ -283,24 +263,9 @@ func (c *capture) caches(cpus cpuset.Set) error {
 			for _, file := range files {
 				below = append(below, fmt.Sprintf("cache/index%d/%s", n, file))
 			}
-			if err := c.numberedFiles(cpuRoot+"/cpu", of, below); err != nil {
-				return err
-			}
+			c.numberedFiles(cpuRoot+"/cpu", of, below)
 		}
 	}
-	return nil
-}
-
-func (c *capture) nodes() error {
-	if err := c.each(nodesFiles, c.single); err != nil {
-		return err
-	}
-	nodes := setOf(c.entries(nodeRoot, "node"))
-	if err := c.each(nodeFiles, func(files alternatives) error { return c.numberedFiles(nodeRoot+"/node", nodes, files) }); err != nil {
-		return err
-	}
-	c.initiators(nodes)
-	return nil
 }
 
 // initiators captures the names of nodes in accessN/initiators. They are links, for which an

@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
@@ -55,7 +56,7 @@ func (g *group) make(t *testing.T) {
 			g.writeFile(t, dir+"/cgroup.type", "threaded")
 		}
 	}
-	if _, err := g.fs.Stat(g.path); err != nil {
+	if _, err := cgroupstat.Read(g.fs, g.path); err != nil {
 		t.Skipf("cgroups here have no bandwidth control: %v", err)
 	}
 	// Other programs must wait for this cgroup, not the reverse.
@@ -190,9 +191,9 @@ func (g *group) findBoundary(t *testing.T, period time.Duration) {
 }
 
 // stat reads the cgroup's statistics.
-func (g *group) stat(t *testing.T) cgroup.Stat {
+func (g *group) stat(t *testing.T) cgroupstat.Stat {
 	t.Helper()
-	s, err := g.fs.Stat(g.path)
+	s, err := cgroupstat.Read(g.fs, g.path)
 	if err != nil {
 		t.Fatal(err)
 	}

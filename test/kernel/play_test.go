@@ -13,7 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 const ms = time.Millisecond
@@ -27,7 +27,7 @@ type run struct {
 	length time.Duration
 	played script
 	writes []interval // each interval contains one write of the same limits
-	kernel cgroup.Stat
+	kernel cgroupstat.Stat
 	others float64 // CPUs used by the rest of the machine
 	// stoodStill reports whether CPU time passed without any work: a virtual machine's CPUs wait
 	// for those of its host and miss their ticks.
@@ -74,8 +74,8 @@ func (g *group) play(t *testing.T, l bandwidth.Limits, s script, writes []time.D
 	return r
 }
 
-func difference(after, before cgroup.Stat) cgroup.Stat {
-	return cgroup.Stat{
+func difference(after, before cgroupstat.Stat) cgroupstat.Stat {
+	return cgroupstat.Stat{
 		Periods: after.Periods - before.Periods, Throttled: after.Throttled - before.Throttled,
 		ThrottledTime: after.ThrottledTime - before.ThrottledTime,
 		Bursts:        after.Bursts - before.Bursts, BurstTime: after.BurstTime - before.BurstTime,

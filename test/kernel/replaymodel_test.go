@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // replayed is a recording, and the kernel's results for the same load under limits.
@@ -20,7 +20,7 @@ type replayed struct {
 	name     string
 	limits   bandwidth.Limits
 	recorded *trace.Series
-	kernel   cgroup.Stat
+	kernel   cgroupstat.Stat
 	length   time.Duration
 }
 

@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -175,9 +176,9 @@ func (s *settled) testOnlineFirst(t *testing.T, tier, group string) {
 		}
 		return nil
 	})
-	before, begun := must(s.kernel.groups.Stat(tier))(t), time.Now()
+	before, begun := must(cgroupstat.Read(s.kernel.groups, tier))(t), time.Now()
 	time.Sleep(3 * time.Second)
-	used, most := must(s.kernel.groups.Stat(tier))(t).Usage-before.Usage, time.Since(begun)*batchFloor/(100*time.Millisecond)
+	used, most := must(cgroupstat.Read(s.kernel.groups, tier))(t).Usage-before.Usage, time.Since(begun)*batchFloor/(100*time.Millisecond)
 	// A change of the quota refills the bucket, and slices of 5 ms are added.
 	if most += 3*batchFloor + 20*time.Millisecond; used > most {
 		t.Errorf("batch pods used %v, want at most %v", used, most)
@@ -197,9 +198,9 @@ func (s *settled) testBatchRises(t *testing.T, tier string) {
 			groups = must(s.kernel.groups.Children(cgroup.CPU, "/"))(t)
 		}
 		for _, group := range groups {
-			others += must(s.kernel.groups.Stat(group))(t).Usage
+			others += must(cgroupstat.Read(s.kernel.groups, group))(t).Usage
 		}
-		return others - must(s.kernel.groups.Stat(tier))(t).Usage
+		return others - must(cgroupstat.Read(s.kernel.groups, tier))(t).Usage
 	}
 	before, read := stat(), time.Now()
 	quiet := read

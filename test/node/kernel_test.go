@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -84,7 +85,7 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 	if err := k.expect(group, want); err != nil {
 		return err
 	}
-	threads, err := k.groups.Threads(group)
+	threads, err := cgrouptree.Threads(k.groups, group)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/supervisor"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // testKill kills a component. Running containers keep their settings, and the next pod gets its
@@ -84,7 +86,7 @@ func (s *settled) processes(t *testing.T) (all []int) {
 			if container == "" {
 				continue
 			}
-			of, err := s.kernel.groups.Processes(s.kernel.containerGroup(s.pods[name], container))
+			of, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.containerGroup(s.pods[name], container)))
 			if err != nil || len(of) == 0 {
 				t.Fatalf("%s/%s has processes %v: %v", name, container, of, err)
 			}

@@ -13,7 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/load"
-	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // server is a pod that answers requests.
@@ -74,9 +74,9 @@ func (k kernel) askOne(t *testing.T, s server, plan load.Plan) (done served, err
 		return done, err
 	}
 	defer sender.Close()
-	var before []cgroup.Stat
+	var before []cgroupstat.Stat
 	for _, group := range s.groups {
-		stat, err := k.groups.Stat(group)
+		stat, err := cgroupstat.Read(k.groups, group)
 		if err != nil {
 			return done, err
 		}
@@ -88,7 +88,7 @@ func (k kernel) askOne(t *testing.T, s server, plan load.Plan) (done served, err
 	}
 	sleep.For(t.Context(), time.Until(began.Add(plan.Duration)))
 	for i, group := range s.groups {
-		after, err := k.groups.Stat(group)
+		after, err := cgroupstat.Read(k.groups, group)
 		if err != nil || after.Usage < before[i].Usage || after.Throttled < before[i].Throttled {
 			return done, fmt.Errorf("the counters of %s: %w; %+v, and before %+v", group, err, after, before[i])
 		}

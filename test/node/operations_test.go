@@ -29,6 +29,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -196,7 +197,7 @@ func (s *settled) agentProcess(ctx context.Context) (int, error) {
 	if group == "" || pod.Status.Phase != corev1.PodRunning {
 		return 0, fmt.Errorf("the agent does not run: %+v", pod.Status)
 	}
-	processes, err := s.kernel.groups.Processes(group)
+	processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group))
 	if err != nil || len(processes) != 1 {
 		return 0, fmt.Errorf("the agent's container has processes %v (%w)", processes, err)
 	}

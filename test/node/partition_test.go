@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // TestPartition checks that a container with exclusive CPUs is a cpuset partition: no other process
@@ -39,7 +40,7 @@ func TestPartition(t *testing.T) {
 	}
 	eventually(t, "a partition after another program has ended it", check)
 
-	processes := must(s.kernel.groups.Processes(group))(t)
+	processes := must(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
 	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

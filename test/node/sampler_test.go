@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -168,7 +169,7 @@ func (s *sampler) groups() (all []string) {
 
 // allowed returns the CPUs that any thread of a cgroup may use, none if it was removed.
 func (s *sampler) allowed(group string) (cpus cpuset.Set) {
-	threads, err := s.kernel.groups.Threads(group)
+	threads, err := cgrouptree.Threads(s.kernel.groups, group)
 	if err != nil {
 		return cpus
 	}

@@ -30,6 +30,7 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -230,7 +231,7 @@ func (s *settled) testExec(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := s.kernel.containerGroup(s.pods["static"], "main")
-	before := must(s.kernel.groups.Processes(group))(t)
+	before := must(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var output bytes.Buffer
@@ -239,7 +240,7 @@ func (s *settled) testExec(t *testing.T) {
 	}()
 	var added []int
 	eventually(t, "the second process", func() error {
-		processes, err := s.kernel.groups.Processes(group)
+		processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group))
 		added = slices.DeleteFunc(processes, func(pid int) bool { return slices.Contains(before, pid) })
 		if err == nil && len(added) == 0 {
 			err = fmt.Errorf("processes %v", processes)

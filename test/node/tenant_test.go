@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -147,7 +148,7 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 	var refills sync.WaitGroup
 	writes := 0
 	refills.Go(func() { writes = h.countQuotas(ctx, group) })
-	before := must(h.kernel.groups.Stat(group))(t)
+	before := must(cgroupstat.Read(h.kernel.groups, group))(t)
 	h.kernel.spin(t, group)
 	begun, changes := time.Now(), 0
 	for duration := variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
@@ -155,7 +156,7 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 			t.Fatal(err)
 		}
 	}
-	after := must(h.kernel.groups.Stat(group))(t)
+	after := must(cgroupstat.Read(h.kernel.groups, group))(t)
 	elapsed := time.Since(begun)
 	cancel()
 	refills.Wait()

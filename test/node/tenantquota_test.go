@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // runAsking runs a pod of the tenant that has an exclusive CPU and hence no quota.
@@ -66,9 +67,9 @@ func (h *hostile) testEdits(t *testing.T) {
 		h.kernel.spin(t, group)
 	}
 	const duration, limit = 5 * time.Second, 1
-	before, begun := must(h.kernel.groups.Stat(group))(t), time.Now()
+	before, begun := must(cgroupstat.Read(h.kernel.groups, group))(t), time.Now()
 	time.Sleep(duration)
-	used, elapsed := must(h.kernel.groups.Stat(group))(t).Usage-before.Usage, time.Since(begun)
+	used, elapsed := must(cgroupstat.Read(h.kernel.groups, group))(t).Usage-before.Usage, time.Since(begun)
 	cancel()
 	edits.Wait()
 	t.Logf("used %v in %v with a limit of %d CPU; %d edits", used, elapsed, limit, count)
@@ -115,10 +116,10 @@ func (h *hostile) testRecreated(t *testing.T) {
 		pod.Annotations = map[string]string{api.CPUPeriodAnnotation: "1s", api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":100}`}
 		pod = h.runPod(t, pod)
 		group := h.kernel.containerGroup(pod, "main")
-		begun, before := time.Now(), must(h.kernel.groups.Stat(group))(t)
+		begun, before := time.Now(), must(cgroupstat.Read(h.kernel.groups, group))(t)
 		end := h.kernel.spin(t, group)
 		time.Sleep(300 * time.Millisecond)
-		used, life := must(h.kernel.groups.Stat(group))(t).Usage-before.Usage, time.Since(begun)
+		used, life := must(cgroupstat.Read(h.kernel.groups, group))(t).Usage-before.Usage, time.Since(begun)
 		end()
 		h.removeOwn(t, pod.Name)
 		all, lives = all+used, lives+life

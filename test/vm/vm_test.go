@@ -99,7 +99,7 @@ func run(t *testing.T, name string, args ...string) string {
 
 // TestVM boots machines, one at a time.
 func TestVM(t *testing.T) {
-	l := build(t, "./linux/cgroup", "./linux/sampler", "./linux/confine", "./linux/sysfs", "./linux/schedtrace", "./agent",
+	l := build(t, "./linux/cgroup", "./linux/cgroup/cgroupstat", "./linux/cgroup/cgrouptree", "./linux/sampler", "./linux/confine", "./linux/sysfs", "./linux/schedtrace", "./agent",
 		"./test/vm/inside")
 	t.Run("guest", func(t *testing.T) { testGuest(t, l) })
 	for _, s := range shapes {
@@ -147,6 +147,8 @@ func testGuest(t *testing.T, l lab) {
 	traces := tracesScheduler()
 	ran := l.boot(t, mainShape.Shape,
 		compiled("linux-cgroup", "cgroup.test", "^TestHost$"),
+		compiled("linux-cgroupstat", "cgroupstat.test", "^TestHost$"),
+		compiled("linux-cgrouptree", "cgrouptree.test", "^TestHost$"),
 		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
 		compiled("linux-confine", "confine.test", "^TestHost$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
@@ -154,6 +156,8 @@ func testGuest(t *testing.T, l lab) {
 		compiled("agent", "agent.test", "^TestCoresOnThisMachine$"),
 		compiled("inside", "inside.test", "^TestInside$"))
 	replayed(t, "linux-cgroup", ran)
+	replayed(t, "linux-cgroupstat", ran)
+	replayed(t, "linux-cgrouptree", ran)
 	replayed(t, "linux-sampler", ran)
 	replayed(t, "linux-confine", ran)
 	replayed(t, "linux-sysfs", ran)

@@ -11,6 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // testThreads moves a busy process with many threads between CPUs.
@@ -23,7 +25,7 @@ func testThreads(t *testing.T, m machine) {
 		m.apply(t, map[string]cgroup.Wanted{m.container(): {CPUs: &cpus}})
 		p.within(t, cpus, own)
 	}
-	threads, err := m.Threads(m.container())
+	threads, err := cgrouptree.Threads(m.FS, m.container())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,14 +137,14 @@ func testShares(t *testing.T, m machine) {
 }
 
 // during returns the change of the statistics of cgroups, by default the container's, over a time.
-func (m machine) during(t *testing.T, d time.Duration, groups ...string) []cgroup.Stat {
+func (m machine) during(t *testing.T, d time.Duration, groups ...string) []cgroupstat.Stat {
 	t.Helper()
 	if groups == nil {
 		groups = []string{m.container()}
 	}
-	read := func() (all []cgroup.Stat) {
+	read := func() (all []cgroupstat.Stat) {
 		for _, g := range groups {
-			s, err := m.Stat(g)
+			s, err := cgroupstat.Read(m.FS, g)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/recording"
@@ -121,7 +122,7 @@ func (r *session) summary(w io.Writer) error {
 		r.exact.summary(w)
 	}
 	if r.noBursts {
-		report.Line(w, "note", "this kernel does not count bursts: Linux does since %s", cgroup.BurstStatisticsSince)
+		report.Line(w, "note", "this kernel does not count bursts: Linux does since %s", feature.BurstStatistics.Since)
 	}
 	if note := r.memory.note(); note != "" {
 		report.Line(w, "note", "%s", note)

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -153,7 +154,7 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 func shortestPeriod(fs *cgroup.FS, targets []groups.Target) (time.Duration, error) {
 	shortest := time.Duration(0)
 	for _, t := range targets {
-		r, err := fs.OpenStat(t.Group)
+		r, err := cgroupstat.Open(fs, t.Group)
 		if err != nil {
 			return 0, err
 		}

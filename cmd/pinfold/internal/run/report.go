@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/recording"
 )
@@ -130,7 +131,7 @@ func (o *options) printCounted(l lines, r *confine.Result) {
 		l.print("limit", "%.4g CPUs: %v in each %v, burst %v", float64(s.Quota)/float64(s.Period), s.Quota, s.Period, s.Burst)
 		l.print("throttled", "%s", recording.Throttled(summary(r)))
 		if c.NoBursts {
-			l.print("bursts", "not counted by this kernel: Linux does since %s", cgroup.BurstStatisticsSince)
+			l.print("bursts", "not counted by this kernel: Linux does since %s", feature.BurstStatistics.Since)
 		} else {
 			l.print("bursts", "%d periods, %v beyond the quota", c.Bursts, recording.Rounded(c.BurstTime))
 		}

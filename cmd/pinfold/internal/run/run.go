@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -202,15 +203,15 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 
 // nameFlag adds to errors of the kernel, which name files, the flag that caused them.
 func nameFlag(err error) error {
-	var missing *cgroup.UnsupportedError
+	var missing *feature.UnsupportedError
 	var refused *cgroup.WriteError
 	switch {
 	case errors.As(err, &refused) && errors.Is(err, unix.EINVAL) && (refused.File == cgroup.CPUCFSQuota || refused.File == cgroup.CPUCFSPeriod):
 		// The values are valid by themselves: check has accepted them.
 		return fmt.Errorf("--limit: a control group around this process has a lower limit: lower this one: %w", err)
-	case errors.As(err, &missing) && (missing.File == string(cgroup.CPUCFSBurst) || missing.File == string(cgroup.CPUMaxBurst)):
+	case errors.As(err, &missing) && missing.Feature == feature.Burst:
 		return fmt.Errorf("--burst: %w, or leave --burst out", err)
-	case errors.As(err, &missing) && missing.File == string(cgroup.CPUIdle):
+	case errors.As(err, &missing) && missing.Feature == feature.Idle:
 		return fmt.Errorf("--idle: %w, or leave --idle out and use nice(1)", err)
 	}
 	return err

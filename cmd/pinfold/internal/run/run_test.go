@@ -17,7 +17,9 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
 )
 
@@ -87,7 +89,7 @@ func TestReport(t *testing.T) {
 	full := confine.Result{
 		ExitStatus: 3, Wall: 1234567 * time.Microsecond, User: 700 * time.Millisecond, System: 41 * time.Millisecond, MaxRSS: 13 << 20,
 		Settings: cgroup.Settings{Limits: bandwidth.Limits{Quota: 60 * time.Millisecond, Period: 100 * time.Millisecond, Burst: 30 * time.Millisecond}, Effective: cpuset.Range(0, 3)},
-		Stat: cgroup.Stat{Periods: 10, Throttled: 4, ThrottledTime: 1500 * time.Millisecond, Bursts: 2,
+		Stat: cgroupstat.Stat{Periods: 10, Throttled: 4, ThrottledTime: 1500 * time.Millisecond, Bursts: 2,
 			BurstTime: 45 * time.Millisecond, Usage: 741 * time.Millisecond},
 	}
 	old := full
@@ -121,9 +123,8 @@ func TestReport(t *testing.T) {
 // TestNameFlag: errors of the kernel's files name the flag that caused them.
 func TestNameFlag(t *testing.T) {
 	for want, err := range map[string]error{
-		"--burst: the kernel has no cpu.max.burst: Linux has it since 5.14; use that or a newer one, or leave --burst out": &cgroup.UnsupportedError{File: "cpu.max.burst", Since: "5.14"},
-		"--idle: the kernel has no cpu.idle: Linux has it since 5.15; use that or a newer one, or leave --idle out and use nice(1)": &cgroup.UnsupportedError{
-			File: "cpu.idle", Since: "5.15"},
+		"--burst: the kernel has no CPU Burst: use Linux 5.14 or newer, or leave --burst out":              &feature.UnsupportedError{Feature: feature.Burst},
+		"--idle: the kernel has no cpu.idle: use Linux 5.15 or newer, or leave --idle out and use nice(1)": &feature.UnsupportedError{Feature: feature.Idle},
 		`--limit: a control group around this process has a lower limit: lower this one: write "50000" to cpu.cfs_quota_us of /x: invalid argument`: &cgroup.WriteError{
 			Write: cgroup.Write{Path: "/x", File: cgroup.CPUCFSQuota, Value: "50000"}, Err: syscall.EINVAL},
 	} {

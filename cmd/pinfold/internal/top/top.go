@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -176,7 +177,7 @@ func (t *watch) name(group string) string {
 
 // wait returns the part of the last ten seconds in which threads of a group waited for CPUs.
 func (t *watch) wait(group string) (share float64, known bool) {
-	p, err := t.fs.Pressure(group)
+	p, err := cgroupstat.ReadPressure(t.fs, group)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return t.waits.Share(group)
 	}

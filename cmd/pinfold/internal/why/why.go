@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/internal/tabular"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/why"
@@ -146,7 +147,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		for g := seen.Above(c.Group); g != 0; g = seen.Above(g) {
 			c.Above = append(c.Above, g)
 		}
-		if r, err := fs.OpenStat(t.Group); err == nil { // else it has ended
+		if r, err := cgroupstat.Open(fs, t.Group); err == nil { // else it has ended
 			c.Limits, _ = r.Limits()
 			r.Close()
 		}

@@ -1,26 +1,28 @@
-package cgroup
+package cgrouptree
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 func TestParseOwn(t *testing.T) {
 	const v1 = "3:cpuset:/a\n2:cpu,cpuacct:/b/c\n1:name=systemd:/\n0::/d\n"
 	for _, c := range []struct {
 		text       string
-		version    Version
-		controller Controller
+		version    cgroup.Version
+		controller cgroup.Controller
 		want, err  string
 	}{
-		{v1, V1, CPU, "/b/c", ""}, {v1, V1, CPUAcct, "/b/c", ""}, {v1, V1, CPUSet, "/a", ""}, {v1, V2, CPU, "/d", ""},
-		{"0::/x:y z\n", V2, CPU, "/x:y z", ""}, {"0::/../other\n", V2, CPU, "/../other", ""},
-		{v1, V1, "memory", "", "no line for version 1"}, {"", V2, CPU, "", "no line for version 2"},
-		{"0:/x\n", V2, CPU, "", "is not a number"}, {"0::x\n", V2, CPU, "", "is not a number"},
+		{v1, cgroup.V1, cgroup.CPU, "/b/c", ""}, {v1, cgroup.V1, cgroup.CPUAcct, "/b/c", ""}, {v1, cgroup.V1, cgroup.CPUSet, "/a", ""}, {v1, cgroup.V2, cgroup.CPU, "/d", ""},
+		{"0::/x:y z\n", cgroup.V2, cgroup.CPU, "/x:y z", ""}, {"0::/../other\n", cgroup.V2, cgroup.CPU, "/../other", ""},
+		{v1, cgroup.V1, "memory", "", "no line for version 1"}, {"", cgroup.V2, cgroup.CPU, "", "no line for version 2"},
+		{"0:/x\n", cgroup.V2, cgroup.CPU, "", "is not a number"}, {"0::x\n", cgroup.V2, cgroup.CPU, "", "is not a number"},
 	} {
 		got, err := parseOwn(strings.NewReader(c.text), c.version, c.controller)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
@@ -34,44 +36,29 @@ func FuzzParseOwn(f *testing.F) {
 	f.Add("2:cpu,cpuacct:/b/c\n0::/d\n")
 	f.Add("0::/../x\n:::\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, v := range []Version{V1, V2} {
-			got, err := parseOwn(strings.NewReader(text), v, CPU)
+		for _, v := range []cgroup.Version{cgroup.V1, cgroup.V2} {
+			got, err := parseOwn(strings.NewReader(text), v, cgroup.CPU)
 			if err != nil {
 				continue
 			}
 			if got[0] != '/' || !strings.Contains(text, got) {
 				t.Errorf("%q in %q", got, text)
 			}
-			if below, ok := (Hierarchy{Part: "/"}).below(got); ok && below != filepath.Clean(below) {
+			if below, ok := (cgroup.Hierarchy{Part: "/"}).Below(got); ok && below != filepath.Clean(below) {
 				t.Errorf("%q below the mount is %q", got, below)
 			}
 		}
 	})
 }
 
-func TestHierarchyBelow(t *testing.T) {
-	for _, c := range []struct {
-		part, in, want string
-		ok             bool
-	}{
-		{"/", "/", "/", true}, {"/", "/a/b", "/a/b", true}, {"", "/a", "/a", true},
-		{"/docker/x", "/docker/x", "/", true}, {"/docker/x", "/docker/x/y", "/y", true},
-		{"/docker/x", "/docker/xy", "", false}, {"/docker/x", "/", "", false}, {"/..", "/", "", false}, {"/", "/../a", "", false},
-	} {
-		if got, ok := (Hierarchy{Part: c.part}).below(c.in); got != c.want || ok != c.ok {
-			t.Errorf("%s of %s: %q, %t, want %q", c.in, c.part, got, ok, c.want)
-		}
-	}
-}
-
 // TestFind finds the group that lists a process. Processes of other PID namespaces are listed as 0.
 func TestFind(t *testing.T) {
-	h := Hierarchy{Version: V2, Part: "/../..", Mount: v2Tree(t, `/ cpu cpu - 0,0
+	h := cgroup.Hierarchy{Version: cgroup.V2, Part: "/../..", Mount: v2Tree(t, `/ cpu cpu - 0,0
 		/kubepods cpu cpu domain -
 		/kubepods/a cpu - domain 0,71
 		/kubepods/b cpu - domain 0,7`)}
 	for pid, want := range map[int]string{7: "/kubepods/b", 71: "/kubepods/a", 1: ""} {
-		if got, ok, err := h.find(pid); got != want || ok != (want != "") || err != nil {
+		if got, ok, err := find(h, pid); got != want || ok != (want != "") || err != nil {
 			t.Errorf("process %d: %q, %t, %v, want %q", pid, got, ok, err, want)
 		}
 	}
@@ -100,7 +87,7 @@ func TestNearest(t *testing.T) {
 		"no cpuset": {"/ cpu cpu domain -", "/", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := selected{Hierarchy{Version: V2, Mount: v2Tree(t, c.tree)}, []Controller{CPU, CPUSet}}
+			h := selected{cgroup.Hierarchy{Version: cgroup.V2, Mount: v2Tree(t, c.tree)}, []cgroup.Controller{cgroup.CPU, cgroup.CPUSet}}
 			got, alone, err := h.nearest(c.own)
 			if got != c.want || alone != c.alone || (err == nil) != (c.want != "") {
 				t.Errorf("%q, alone %t, %v; want %q, %t", got, alone, err, c.want, c.alone)
@@ -118,9 +105,9 @@ func v2Tree(t *testing.T, text string) string {
 	root := t.TempDir()
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		files := map[string]string{controllersFile: f[1], subtreeControl: f[2], typeFile: f[3], string(Procs): f[4]}
+		files := map[string]string{cgroup.ControllersFile: f[1], cgroup.SubtreeControl: f[2], cgroup.TypeFile: f[3], string(cgroup.Procs): f[4]}
 		if f[0] == "/" && f[3] == "-" {
-			delete(files, typeFile)
+			delete(files, cgroup.TypeFile)
 		}
 		dir := filepath.Join(root, f[0])
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -136,12 +123,13 @@ func v2Tree(t *testing.T, text string) string {
 	return root
 }
 
-func TestParseUserSystem(t *testing.T) {
-	got, err := parseUserSystem("usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 1\n")
-	if want := [2]time.Duration{5 * time.Microsecond, 4 * time.Microsecond}; got != want || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := parseUserSystem("user_usec x\n"); err == nil {
-		t.Error("text that is not a number is accepted")
-	}
+func FuzzParseIDs(f *testing.F) {
+	f.Add("1\n2\n")
+	f.Add("-1")
+	f.Fuzz(func(t *testing.T, text string) {
+		ids, err := parseIDs(text)
+		if err == nil && slices.ContainsFunc(ids, func(id int) bool { return id < 0 }) {
+			t.Errorf("ids %d", ids)
+		}
+	})
 }

@@ -1,4 +1,4 @@
-package cgroup
+package cgrouptree
 
 import (
 	"bufio"
@@ -14,6 +14,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // ErrNoParent reports that there is no group in which this process may create groups.
@@ -21,36 +24,40 @@ var ErrNoParent = errors.New("no control group in which this process may create 
 
 // Parents are the groups in which this process may create groups.
 type Parents struct {
-	Groups map[Controller]string // for [FS.Within]
+	Groups map[cgroup.Controller]string // for [cgroup.FS.Within]
 	// MustLeave is true if this process is alone in the version 2 group and must leave it before
-	// the group can delegate controllers: see [FS.LeaveRoot].
+	// the group can delegate controllers: see [LeaveRoot].
 	MustLeave bool
 }
 
-// Parents finds the groups in which this process may create groups with the controllers.
+// FindParents finds the groups in which this process may create groups with the controllers.
 //
 // On version 1 these are its own groups. On version 2 a group that delegates controllers must not
-// have processes, unless it is the root. So Parents returns the nearest group, from the process's
-// own one upwards, that has the controllers, is writable, and has no process or only this one. The
-// error wraps ErrNoParent and says what to do.
-func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
+// have processes, unless it is the root. So FindParents returns the nearest group, from the
+// process's own one upwards, that has the controllers, is writable, and has no process or only this
+// one. The error wraps ErrNoParent and says what to do.
+func FindParents(fs *cgroup.FS, controllers ...cgroup.Controller) (Parents, error) {
 	if err := fs.Require(controllers...); err != nil {
 		return Parents{}, err
 	}
-	parents := Parents{Groups: map[Controller]string{}}
-	for c := range fs.byController {
-		own, err := fs.Own(c)
+	parents := Parents{Groups: map[cgroup.Controller]string{}}
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
+		if fs.Hierarchy(c).Mount == "" {
+			continue // version 2 has no cpuacct
+		}
+		own, err := Own(fs, c)
 		if err != nil {
 			return Parents{}, err
 		}
 		parents.Groups[c] = own
 	}
-	for _, h := range fs.hierarchiesOf(controllers) {
+	for _, h := range hierarchiesOf(fs, controllers) {
 		if h.ReadOnly {
-			return Parents{}, &HierarchyError{h.controllers[0], h.Mount, ErrReadOnly, "mount it read-write for this process"}
+			return Parents{}, &cgroup.HierarchyError{Controller: h.controllers[0], Where: h.Mount, Problem: cgroup.ErrReadOnly,
+				Do: "mount it read-write for this process"}
 		}
 		own := parents.Groups[h.controllers[0]]
-		if h.Version == V1 {
+		if h.Version == cgroup.V1 {
 			if err := checkWritableDir(filepath.Join(h.Mount, own)); err != nil {
 				return Parents{}, fmt.Errorf("%w: %w: run as root, or let root create a control group for this user (with chown) and start inside it", ErrNoParent, err)
 			}
@@ -61,7 +68,7 @@ func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
 			return Parents{}, err
 		}
 		for c := range parents.Groups {
-			if fs.byController[c].Mount == h.Mount {
+			if fs.Hierarchy(c).Mount == h.Mount {
 				parents.Groups[c] = root
 			}
 		}
@@ -73,24 +80,24 @@ func (fs *FS) Parents(controllers ...Controller) (Parents, error) {
 // Own returns the group of this process in a controller's hierarchy. In a container with a cgroup
 // namespace of its own, the kernel does not name groups above the container's: Own then looks for
 // the group of version 2 that lists this process.
-func (fs *FS) Own(c Controller) (string, error) {
-	name := filepath.Join(fs.root, "proc/self/cgroup")
+func Own(fs *cgroup.FS, c cgroup.Controller) (string, error) {
+	name := filepath.Join(fs.Root(), "proc/self/cgroup")
 	f, err := os.Open(name)
 	if err != nil {
 		return "", fmt.Errorf("find this process's control group: %w", err)
 	}
 	defer f.Close()
-	h := fs.byController[c]
-	if fs.lacking[c] != nil && len(h.Controllers) > 0 {
-		c = Controller(h.Controllers[0]) // by which version 1 names the hierarchy that stands in
+	h := fs.Hierarchy(c)
+	if len(h.Controllers) > 0 && !slices.Contains(h.Controllers, string(c)) {
+		c = cgroup.Controller(h.Controllers[0]) // by which version 1 names the hierarchy that stands in
 	}
 	own, err := parseOwn(f, h.Version, c)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
-	group, ok := h.below(own)
-	if !ok && h.Version == V2 {
-		group, ok, err = h.find(os.Getpid())
+	group, ok := h.Below(own)
+	if !ok && h.Version == cgroup.V2 {
+		group, ok, err = find(h, os.Getpid())
 	}
 	if err != nil {
 		return "", fmt.Errorf("find this process's control group: %w", err)
@@ -104,7 +111,7 @@ func (fs *FS) Own(c Controller) (string, error) {
 
 // parseOwn parses /proc/PID/cgroup: lines of HIERARCHY:CONTROLLERS:PATH. Version 2 has number 0 and
 // lists no controllers. A path that begins with "/.." is outside the process's cgroup namespace.
-func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
+func parseOwn(r io.Reader, v cgroup.Version, c cgroup.Controller) (string, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -113,7 +120,7 @@ func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
 		if !ok || !strings.HasPrefix(group, "/") {
 			return "", fmt.Errorf("%q is not a number, controllers and a path", lines.Text())
 		}
-		if v == V2 && number == "0" || v == V1 && slices.Contains(strings.Split(controllers, ","), string(c)) {
+		if v == cgroup.V2 && number == "0" || v == cgroup.V1 && slices.Contains(strings.Split(controllers, ","), string(c)) {
 			return group, nil
 		}
 	}
@@ -123,19 +130,8 @@ func parseOwn(r io.Reader, v Version, c Controller) (string, error) {
 	return "", fmt.Errorf("no line for version %d with the controller %s", v, c)
 }
 
-// below converts a path in the cgroup namespace to one below the mount. It returns false if the
-// mounted part of the hierarchy does not include the group. A part above the namespace's root
-// begins with "/..".
-func (h Hierarchy) below(group string) (string, bool) {
-	part := path.Clean("/" + h.Part)
-	if strings.HasPrefix(h.Part, "/..") || strings.HasPrefix(group, "/..") || !isBelow(group, part) {
-		return "", false
-	}
-	return path.Join("/", strings.TrimPrefix(group, part)), true
-}
-
 // find returns the group of version 2 that lists a process.
-func (h Hierarchy) find(pid int) (group string, ok bool, err error) {
+func find(h cgroup.Hierarchy, pid int) (group string, ok bool, err error) {
 	dirs, err := DirsBelow(h.Mount)
 	for _, dir := range dirs {
 		if pids, err := ProcessesIn(dir); err == nil && slices.Contains(pids, pid) {
@@ -148,7 +144,7 @@ func (h Hierarchy) find(pid int) (group string, ok bool, err error) {
 // checkWritableDir checks that this process may create groups in a directory and move from there to
 // them.
 func checkWritableDir(dir string) error {
-	for _, name := range []string{dir, filepath.Join(dir, string(Procs))} {
+	for _, name := range []string{dir, filepath.Join(dir, string(cgroup.Procs))} {
 		if err := unix.Access(name, unix.W_OK); err != nil {
 			return &os.PathError{Op: "write", Path: name, Err: err}
 		}
@@ -156,7 +152,7 @@ func checkWritableDir(dir string) error {
 	return nil
 }
 
-// nearest finds the nearest usable group in a hierarchy of version 2. See [FS.Parents].
+// nearest finds the nearest usable group in a hierarchy of version 2. See [FindParents].
 func (h selected) nearest(own string) (group string, alone bool, err error) {
 	var reasons []string
 	for at := own; ; at = path.Dir(at) {
@@ -172,7 +168,7 @@ func (h selected) nearest(own string) (group string, alone bool, err error) {
 	advice := "start the command in a group of its own: systemd-run --scope -p Delegate=yes -- COMMAND"
 	if os.Geteuid() != 0 {
 		advice = "run as root, or in a group of your own: systemd-run --user --scope -p Delegate=yes -- COMMAND"
-		if slices.Contains(h.controllers, CPUSet) {
+		if slices.Contains(h.controllers, cgroup.CPUSet) {
 			advice += " (for cpuset root must have added Delegate=cpu cpuset to user@.service, in its section Service)"
 		}
 	}
@@ -182,7 +178,7 @@ func (h selected) nearest(own string) (group string, alone bool, err error) {
 // whyUnusable returns why this process cannot create groups in a group of version 2, or "" if it
 // can. Alone is true if this process is the only one in the group.
 func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) {
-	has, err := readWords(filepath.Join(dir, controllersFile))
+	has, err := kernfile.Words(filepath.Join(dir, cgroup.ControllersFile))
 	if err != nil {
 		return false, "cannot be read"
 	}
@@ -194,17 +190,17 @@ func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) 
 	if checkWritableDir(dir) != nil {
 		return false, "is not writable by this user"
 	}
-	kind, err := readWords(filepath.Join(dir, typeFile))
+	kind, err := kernfile.Words(filepath.Join(dir, cgroup.TypeFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, "" // the root may have processes
 	}
 	if err != nil || len(kind) != 1 || kind[0] != "domain" {
 		return false, "is threaded"
 	}
-	if unix.Access(filepath.Join(dir, subtreeControl), unix.W_OK) != nil {
+	if unix.Access(filepath.Join(dir, cgroup.SubtreeControl), unix.W_OK) != nil {
 		return false, "is not writable by this user"
 	}
-	pids, err := readWords(filepath.Join(dir, string(Procs)))
+	pids, err := kernfile.Words(filepath.Join(dir, string(cgroup.Procs)))
 	switch {
 	case err != nil:
 		return false, "cannot be read"
@@ -216,14 +212,14 @@ func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) 
 	return false, "has processes of its own"
 }
 
-// LeaveRoot moves this process from the root "/" (see [FS.Within]) of version 2 to a new group in
-// it, so that the root can delegate controllers.
-func (fs *FS) LeaveRoot(group string) error {
-	dir := fs.Dir(CPU, group)
+// LeaveRoot moves this process from the root "/" (see [cgroup.FS.Within]) of version 2 to a new
+// group in it, so that the root can delegate controllers.
+func LeaveRoot(fs *cgroup.FS, group string) error {
+	dir := fs.Dir(cgroup.CPU, group)
 	if err := os.Mkdir(dir, directoryMode); err != nil {
 		return fmt.Errorf("leave the root group: %w", err)
 	}
-	if err := writeFile(filepath.Join(dir, string(Procs)), "0"); err != nil {
+	if err := kernfile.Write(filepath.Join(dir, string(cgroup.Procs)), "0"); err != nil {
 		return errors.Join(fmt.Errorf("leave the root group: %w", err), os.Remove(dir))
 	}
 	return nil
@@ -231,19 +227,19 @@ func (fs *FS) LeaveRoot(group string) error {
 
 // ReturnToRoot undoes LeaveRoot if no other group below the root is left and this process is the
 // last one in it.
-func (fs *FS) ReturnToRoot(ctx context.Context, group string) error {
-	root := fs.Dir(CPU, "/")
-	delegated, err := readWords(filepath.Join(root, subtreeControl))
+func ReturnToRoot(ctx context.Context, fs *cgroup.FS, group string) error {
+	root := fs.Dir(cgroup.CPU, "/")
+	delegated, err := kernfile.Words(filepath.Join(root, cgroup.SubtreeControl))
 	if err != nil {
 		return fmt.Errorf("return to the root group: %w", err)
 	}
 	for _, c := range delegated {
-		if err := writeFile(filepath.Join(root, subtreeControl), "-"+c); err != nil {
+		if err := kernfile.Write(filepath.Join(root, cgroup.SubtreeControl), "-"+c); err != nil {
 			return fmt.Errorf("return to the root group: stop delegating %s: %w", c, err)
 		}
 	}
-	if err := writeFile(filepath.Join(root, string(Procs)), "0"); err != nil {
+	if err := kernfile.Write(filepath.Join(root, string(cgroup.Procs)), "0"); err != nil {
 		return fmt.Errorf("return to the root group: %w", err)
 	}
-	return fs.Remove(ctx, group, CPU)
+	return Remove(ctx, fs, group, cgroup.CPU)
 }

@@ -1,4 +1,4 @@
-package cgroup
+package cgroupstat
 
 import (
 	"errors"
@@ -10,28 +10,33 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 // RunDelays returns how long each thread of a group, and of the groups below it, has waited for
 // CPUs since it was started, also while it was throttled (/proc/ID/schedstat,
-// Documentation/scheduler/sched-stats.rst). The error is an UnsupportedError if the kernel does not
-// count that.
-func (fs *FS) RunDelays(group string) (map[int]time.Duration, error) {
-	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
-		return nil, &UnsupportedError{"/proc/ID/schedstat (CONFIG_SCHED_INFO)", ""}
+// Documentation/scheduler/sched-stats.rst). The error is a [feature.UnsupportedError] if the
+// kernel does not count that.
+func RunDelays(fs *cgroup.FS, group string) (map[int]time.Duration, error) {
+	if err := feature.RunDelays.Test(); err != nil {
+		return nil, err
 	}
-	dirs, err := DirsBelow(fs.Dir(CPU, group))
+	dirs, err := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
 	if err != nil {
 		return nil, fmt.Errorf("list threads: %w", err)
 	}
 	delays := map[int]time.Duration{}
 	for _, dir := range dirs {
-		ids, err := fs.ThreadsIn(dir)
+		ids, err := cgrouptree.ThreadsIn(fs, dir)
 		if err != nil {
 			return nil, err
 		}
 		for _, id := range ids {
-			delay, err := runDelay(filepath.Join(fs.root, "proc", strconv.Itoa(id), "schedstat"))
+			delay, err := runDelay(filepath.Join(fs.Root(), "proc", strconv.Itoa(id), "schedstat"))
 			if err != nil {
 				return nil, err
 			}
@@ -55,7 +60,7 @@ func runDelay(name string) (time.Duration, error) {
 	if len(fields) != 3 {
 		return 0, fmt.Errorf("read how long a thread waited: %s has %q, want three numbers", name, text)
 	}
-	delay, err := parseTime(fields[1], time.Nanosecond)
+	delay, err := kernfile.Time(fields[1], time.Nanosecond)
 	if err != nil {
 		return 0, fmt.Errorf("read how long a thread waited: %s: %w", name, err)
 	}

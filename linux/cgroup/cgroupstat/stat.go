@@ -1,10 +1,15 @@
-package cgroup
+package cgroupstat
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // Stat are a group's statistics since it was created.
@@ -16,37 +21,37 @@ type Stat struct {
 	ThrottledTime time.Duration
 	Bursts        uint64        // periods in which the group used more than its quota
 	BurstTime     time.Duration // CPU time used beyond the quota
-	// NoBursts is true if the kernel is older than BurstStatisticsSince: it counts periods, but no
+	// NoBursts is true if the kernel lacks [feature.BurstStatistics]: it counts periods, but no
 	// bursts.
 	NoBursts bool
 	Usage    time.Duration // CPU time used
 }
 
-// Stat reads a group's cpu.stat and, on version 1, cpuacct.usage. A kernel without limits
+// Read reads a group's cpu.stat and, on version 1, cpuacct.usage. A kernel without limits
 // (CONFIG_CFS_BANDWIDTH) has no cpu.stat on version 1: then there is only usage.
-func (fs *FS) Stat(group string) (Stat, error) {
-	s, err := readAs(fs, group, CPUStat, func(text string) (Stat, error) { return parseStat(fs.layout.CPU, text) })
-	if fs.layout.CPU == V1 && isUnsupported(err) {
+func Read(fs *cgroup.FS, group string) (Stat, error) {
+	s, err := cgroup.ReadAs(fs, group, cgroup.CPUStat, func(text string) (Stat, error) { return parseStat(fs.Layout().CPU, text) })
+	if fs.Layout().CPU == cgroup.V1 && errors.Is(err, errors.ErrUnsupported) {
 		s, err = Stat{}, nil
 	}
-	if err != nil || fs.layout.CPU == V2 {
+	if err != nil || fs.Layout().CPU == cgroup.V2 {
 		return s, err
 	}
-	s.Usage, err = readAs(fs, group, CPUAcctUsage, parseNanoseconds)
+	s.Usage, err = cgroup.ReadAs(fs, group, cgroup.CPUAcctUsage, nanoseconds)
 	return s, err
 }
 
 // UserSystem reads the CPU time that a group has used in user mode and in the kernel since it was
 // created.
-func (fs *FS) UserSystem(group string) (user, system time.Duration, err error) {
-	if fs.layout.CPU == V1 {
-		if user, err = readAs(fs, group, CPUAcctUser, parseNanoseconds); err != nil {
+func UserSystem(fs *cgroup.FS, group string) (user, system time.Duration, err error) {
+	if fs.Layout().CPU == cgroup.V1 {
+		if user, err = cgroup.ReadAs(fs, group, cgroup.CPUAcctUser, nanoseconds); err != nil {
 			return 0, 0, err
 		}
-		system, err = readAs(fs, group, CPUAcctSystem, parseNanoseconds)
+		system, err = cgroup.ReadAs(fs, group, cgroup.CPUAcctSystem, nanoseconds)
 		return user, system, err
 	}
-	times, err := readAs(fs, group, CPUStat, parseUserSystem)
+	times, err := cgroup.ReadAs(fs, group, cgroup.CPUStat, parseUserSystem)
 	return times[0], times[1], err
 }
 
@@ -56,21 +61,26 @@ func parseUserSystem(text string) (times [2]time.Duration, err error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch name {
 		case "user_usec":
-			times[0], err = parseTime(value, time.Microsecond)
+			times[0], err = kernfile.Time(value, time.Microsecond)
 		case "system_usec":
-			times[1], err = parseTime(value, time.Microsecond)
+			times[1], err = kernfile.Time(value, time.Microsecond)
 		}
 		if err != nil {
-			return times, fmt.Errorf("%s: %s: %w", CPUStat, name, err)
+			return times, fmt.Errorf("%s: %s: %w", cgroup.CPUStat, name, err)
 		}
 	}
 	return times, nil
 }
 
+// nanoseconds parses cpuacct.usage, cpuacct.usage_user and cpuacct.usage_sys.
+func nanoseconds(text string) (time.Duration, error) {
+	return kernfile.Time(text, time.Nanosecond)
+}
+
 // parseStat parses cpu.stat: lines of a name and a number. Version 1 has times in nanoseconds and
 // no usage, version 2 has microseconds. Other lines are ignored, because vendors add their own.
 // Fields without a name are 0: a group without the cpu controller has only usage.
-func parseStat(v Version, text string) (Stat, error) {
+func parseStat(v cgroup.Version, text string) (Stat, error) {
 	var s Stat
 	if err := s.parse(v, []byte(text)); err != nil {
 		return Stat{}, err
@@ -79,7 +89,7 @@ func parseStat(v Version, text string) (Stat, error) {
 }
 
 // parse is parseStat without allocation, except for errors.
-func (s *Stat) parse(v Version, text []byte) error {
+func (s *Stat) parse(v cgroup.Version, text []byte) error {
 	*s = Stat{}
 	periods, bursts := false, false
 	for len(text) > 0 {
@@ -89,12 +99,12 @@ func (s *Stat) parse(v Version, text []byte) error {
 		} else {
 			text = nil
 		}
-		name, rest := cutWord(line)
-		value, _ := cutWord(rest)
+		name, rest := kernfile.CutWord(line)
+		value, _ := kernfile.CutWord(rest)
 		periods = periods || string(name) == "nr_periods"
 		bursts = bursts || string(name) == "nr_bursts"
 		if err := s.set(v, name, value); err != nil {
-			return fmt.Errorf("%s: %s: %w", CPUStat, string(name), err)
+			return fmt.Errorf("%s: %s: %w", cgroup.CPUStat, string(name), err)
 		}
 	}
 	s.NoBursts = periods && !bursts
@@ -102,7 +112,7 @@ func (s *Stat) parse(v Version, text []byte) error {
 }
 
 // set sets the field of a name. The names of times differ between the versions.
-func (s *Stat) set(v Version, name, value []byte) (err error) {
+func (s *Stat) set(v cgroup.Version, name, value []byte) (err error) {
 	switch string(name) {
 	case "nr_periods":
 		s.Periods, err = parseCount(value)
@@ -114,7 +124,7 @@ func (s *Stat) set(v Version, name, value []byte) (err error) {
 		s.Bursts, err = parseCount(value)
 		return err
 	}
-	v1, unit := v == V1, time.Microsecond
+	v1, unit := v == cgroup.V1, time.Microsecond
 	if v1 {
 		unit = time.Nanosecond
 	}
@@ -131,4 +141,28 @@ func (s *Stat) set(v Version, name, value []byte) (err error) {
 		*field, err = parseTotal(value, unit)
 	}
 	return err
+}
+
+// parseCount parses nr_periods, nr_throttled and nr_bursts. The kernel prints these as signed
+// numbers of 32 bits (struct cfs_bandwidth of Linux 6.18), which become negative after 2^31
+// periods: 25 days of 1 ms.
+func parseCount(s []byte) (uint64, error) {
+	if len(s) < 2 || s[0] != '-' {
+		return kernfile.Number(s)
+	}
+	n, err := kernfile.Number(s[1:])
+	if err != nil || n > 1<<31 {
+		return 0, fmt.Errorf("%q is not a count", string(s))
+	}
+	return uint64(uint32(-n)), nil
+}
+
+// parseTotal is [kernfile.Time] for a total that ends at the largest duration. Totals of throttled
+// time are off by centuries on kernels that have once computed a negative time.
+func parseTotal(s []byte, unit time.Duration) (time.Duration, error) {
+	n, err := kernfile.Number(s)
+	if err == nil && n > uint64(math.MaxInt64/unit) {
+		return math.MaxInt64, nil
+	}
+	return time.Duration(n) * unit, err
 }

@@ -1,4 +1,4 @@
-package cgroup
+package cgrouptree
 
 import (
 	"context"
@@ -14,30 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 const (
-	subtreeControl  = "cgroup.subtree_control" // v2
-	controllersFile = "cgroup.controllers"     // v2
-	typeFile        = "cgroup.type"            // v2, of all groups but the root
-
 	busyRetry     = 5 * time.Millisecond
 	directoryMode = 0o755
 )
 
 // selected is a hierarchy with those of the selected controllers that it has.
 type selected struct {
-	Hierarchy
-	controllers []Controller
+	cgroup.Hierarchy
+	controllers []cgroup.Controller
 }
 
 // hierarchiesOf returns the hierarchies of the controllers, each once. It omits CPUAcct on version
 // 2.
-func (fs *FS) hierarchiesOf(controllers []Controller) []selected {
+func hierarchiesOf(fs *cgroup.FS, controllers []cgroup.Controller) []selected {
 	var all []selected
 	for _, c := range controllers {
-		h, ok := fs.byController[c]
-		if !ok {
+		h := fs.Hierarchy(c)
+		if h.Mount == "" {
 			continue
 		}
 		i := slices.IndexFunc(all, func(o selected) bool { return o.Mount == h.Mount })
@@ -53,16 +51,16 @@ func (fs *FS) hierarchiesOf(controllers []Controller) []selected {
 // Make creates a group in the hierarchies of the given controllers. Its parent must exist, and the
 // group must not. On version 2 the parent delegates the controllers from then on. A new cpuset has
 // the CPUs and memory nodes of its parent. On an error, no part of the group remains.
-func (fs *FS) Make(group string, controllers ...Controller) error {
-	return fs.MakeMode(group, directoryMode, controllers...)
+func Make(fs *cgroup.FS, group string, controllers ...cgroup.Controller) error {
+	return MakeMode(fs, group, directoryMode, controllers...)
 }
 
 // MakeMode is Make with the given mode for the group's directories, which determines who else may
 // open them.
-func (fs *FS) MakeMode(group string, mode os.FileMode, controllers ...Controller) error {
+func MakeMode(fs *cgroup.FS, group string, mode os.FileMode, controllers ...cgroup.Controller) error {
 	group = path.Clean("/" + group)
 	var made []string
-	for _, h := range fs.hierarchiesOf(controllers) {
+	for _, h := range hierarchiesOf(fs, controllers) {
 		dir := filepath.Join(h.Mount, group)
 		err := h.delegate(filepath.Dir(dir))
 		if err == nil {
@@ -83,10 +81,10 @@ func (fs *FS) MakeMode(group string, mode os.FileMode, controllers ...Controller
 
 // delegate makes a group of version 2 delegate the controllers to the groups below it.
 func (h selected) delegate(dir string) error {
-	if h.Version != V2 {
+	if h.Version != cgroup.V2 {
 		return nil
 	}
-	delegated, err := readWords(filepath.Join(dir, subtreeControl))
+	delegated, err := kernfile.Words(filepath.Join(dir, cgroup.SubtreeControl))
 	if err != nil {
 		return err
 	}
@@ -94,12 +92,12 @@ func (h selected) delegate(dir string) error {
 		if slices.Contains(delegated, string(c)) {
 			continue
 		}
-		err := writeFile(filepath.Join(dir, subtreeControl), "+"+string(c))
+		err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "+"+string(c))
 		switch {
 		case errors.Is(err, unix.EBUSY):
 			return fmt.Errorf("delegate %s from %s: %w: the group has processes of its own", c, dir, err)
 		case errors.Is(err, unix.ENOENT):
-			return fmt.Errorf("delegate %s from %s: %w", c, dir, ErrNotEnabled)
+			return fmt.Errorf("delegate %s from %s: %w", c, dir, cgroup.ErrNotEnabled)
 		case err != nil:
 			return fmt.Errorf("delegate %s from %s: %w", c, dir, err)
 		}
@@ -110,31 +108,26 @@ func (h selected) delegate(dir string) error {
 // inherit copies the parent's CPUs and memory nodes to a new cpuset of version 1. It is created
 // empty, and an empty cpuset accepts no process.
 func (h selected) inherit(dir string) error {
-	if h.Version != V1 || !slices.Contains(h.controllers, CPUSet) {
+	if h.Version != cgroup.V1 || !slices.Contains(h.controllers, cgroup.CPUSet) {
 		return nil
 	}
-	for _, f := range []string{"cpuset.mems", string(CPUSetCPUs)} {
+	for _, f := range []string{"cpuset.mems", string(cgroup.CPUSetCPUs)} {
 		above, err := os.ReadFile(filepath.Join(filepath.Dir(dir), f))
 		if err != nil {
 			return err
 		}
-		if err := writeFile(filepath.Join(dir, f), strings.TrimSpace(string(above))); err != nil {
+		if err := kernfile.Write(filepath.Join(dir, f), strings.TrimSpace(string(above))); err != nil {
 			return fmt.Errorf("write %s of %s: %w", f, dir, err)
 		}
 	}
 	return nil
 }
 
-func readWords(name string) ([]string, error) {
-	text, err := os.ReadFile(name)
-	return strings.Fields(string(text)), err
-}
-
 // Enter moves this process, with all its threads, to a group.
-func (fs *FS) Enter(group string, controllers ...Controller) error {
-	for _, h := range fs.hierarchiesOf(controllers) {
-		name := filepath.Join(h.Mount, group, string(Procs))
-		err := writeFile(name, "0")
+func Enter(fs *cgroup.FS, group string, controllers ...cgroup.Controller) error {
+	for _, h := range hierarchiesOf(fs, controllers) {
+		name := filepath.Join(h.Mount, group, string(cgroup.Procs))
+		err := kernfile.Write(name, "0")
 		cause := ""
 		switch {
 		case err == nil:
@@ -152,9 +145,9 @@ func (fs *FS) Enter(group string, controllers ...Controller) error {
 // Remove removes a group and its descendants from the hierarchies of the controllers. It waits
 // until the processes in it have ended, or until ctx ends. It is not an error if the group does not
 // exist.
-func (fs *FS) Remove(ctx context.Context, group string, controllers ...Controller) error {
+func Remove(ctx context.Context, fs *cgroup.FS, group string, controllers ...cgroup.Controller) error {
 	var errs []error
-	for _, h := range fs.hierarchiesOf(controllers) {
+	for _, h := range hierarchiesOf(fs, controllers) {
 		errs = append(errs, RemoveDir(ctx, filepath.Join(h.Mount, group)))
 	}
 	return errors.Join(errs...)

@@ -1,4 +1,4 @@
-package cgroup
+package cgrouptree
 
 import (
 	"context"
@@ -14,20 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
 // Threads lists the threads of a group, without those of groups below it: tasks on version 1,
 // cgroup.threads on version 2. A thread outside this process's PID namespace is listed as 0.
-func (fs *FS) Threads(group string) ([]int, error) {
-	if fs.layout.CPUSet == V2 {
-		return readAs(fs, group, Threads, parseIDs)
+func Threads(fs *cgroup.FS, group string) ([]int, error) {
+	if fs.Layout().CPUSet == cgroup.V2 {
+		return cgroup.ReadAs(fs, group, cgroup.Threads, parseIDs)
 	}
-	return readAs(fs, group, Tasks, parseIDs)
-}
-
-// Processes lists the processes of a group (cgroup.procs), otherwise like Threads.
-func (fs *FS) Processes(group string) ([]int, error) {
-	return readAs(fs, group, Procs, parseIDs)
+	return cgroup.ReadAs(fs, group, cgroup.Tasks, parseIDs)
 }
 
 func parseIDs(text string) ([]int, error) {
@@ -45,9 +42,9 @@ func parseIDs(text string) ([]int, error) {
 // ProcessesBelow lists the processes of a group and its descendants in the hierarchies of the
 // controllers, in ascending order. A group that does not exist has none. Processes outside this
 // process's PID namespace are omitted.
-func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, error) {
+func ProcessesBelow(fs *cgroup.FS, group string, controllers ...cgroup.Controller) ([]int, error) {
 	all := map[int]bool{}
-	for _, h := range fs.hierarchiesOf(controllers) {
+	for _, h := range hierarchiesOf(fs, controllers) {
 		dirs, err := DirsBelow(filepath.Join(h.Mount, group))
 		if err != nil {
 			return nil, fmt.Errorf("list processes: %w", err)
@@ -69,21 +66,21 @@ func (fs *FS) ProcessesBelow(group string, controllers ...Controller) ([]int, er
 // ProcessesIn lists the processes of the group with the given directory, without those of its
 // descendants. A group that does not exist has none. A process outside this process's PID namespace
 // is listed as 0.
-func ProcessesIn(dir string) ([]int, error) { return idsIn(dir, Procs) }
+func ProcessesIn(dir string) ([]int, error) { return idsIn(dir, cgroup.Procs) }
 
 // ThreadsIn lists the threads of the group with the given directory in the cpu controller's
 // hierarchy, otherwise like ProcessesIn.
-func (fs *FS) ThreadsIn(dir string) ([]int, error) {
-	if fs.layout.CPU == V2 {
-		return idsIn(dir, Threads)
+func ThreadsIn(fs *cgroup.FS, dir string) ([]int, error) {
+	if fs.Layout().CPU == cgroup.V2 {
+		return idsIn(dir, cgroup.Threads)
 	}
-	return idsIn(dir, Tasks)
+	return idsIn(dir, cgroup.Tasks)
 }
 
-func idsIn(dir string, file File) ([]int, error) {
+func idsIn(dir string, file cgroup.File) ([]int, error) {
 	name := filepath.Join(dir, string(file))
 	text, err := os.ReadFile(name)
-	if isGone(err) || file == Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
+	if isGone(err) || file == cgroup.Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
 		return nil, nil
 	}
 	if err != nil {
@@ -103,13 +100,13 @@ func isGone(err error) bool {
 // Kill ends all processes of a group and its descendants with SIGKILL, including those started
 // meanwhile, and returns when none is left. It gives up when ctx ends, because a process in an
 // uninterruptible system call continues to exist.
-func (fs *FS) Kill(ctx context.Context, group string, controllers ...Controller) error {
+func Kill(ctx context.Context, fs *cgroup.FS, group string, controllers ...cgroup.Controller) error {
 	for {
-		for _, h := range fs.hierarchiesOf(controllers) {
+		for _, h := range hierarchiesOf(fs, controllers) {
 			// Kernels before 5.14 do not have this file. The loop below works on all kernels.
-			_ = writeFile(filepath.Join(h.Mount, group, "cgroup.kill"), "1")
+			_ = kernfile.Write(filepath.Join(h.Mount, group, "cgroup.kill"), "1")
 		}
-		pids, err := fs.ProcessesBelow(group, controllers...)
+		pids, err := ProcessesBelow(fs, group, controllers...)
 		if err != nil || len(pids) == 0 {
 			return err
 		}

@@ -1,10 +1,14 @@
-package cgroup
+package cgroupstat
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 // Pressure is how long the threads of a group waited for CPU time, because others used the CPUs or
@@ -16,13 +20,13 @@ type Pressure struct {
 	Recent float64
 }
 
-// Pressure reads cpu.pressure of a group. The error is an UnsupportedError, or wraps
-// errors.ErrUnsupported, on version 1 and if the kernel does not measure pressure.
-func (fs *FS) Pressure(group string) (Pressure, error) {
-	if fs.layout.CPU == V1 {
-		return Pressure{}, &UnsupportedError{string(CPUPressure) + " in version 1 of control groups", ""}
+// ReadPressure reads cpu.pressure of a group. The error wraps errors.ErrUnsupported on version 1
+// and if the kernel does not measure pressure.
+func ReadPressure(fs *cgroup.FS, group string) (Pressure, error) {
+	if fs.Layout().CPU == cgroup.V1 {
+		return Pressure{}, &feature.UnsupportedError{Feature: feature.Pressure, What: "version 1 of control groups has no cpu.pressure", Do: "use version 2"}
 	}
-	return readAs(fs, group, CPUPressure, parsePressure)
+	return cgroup.ReadAs(fs, group, cgroup.CPUPressure, parsePressure)
 }
 
 // parsePressure parses the first line of cpu.pressure: "some avg10=0.25 avg60=0.10 avg300=0.02
@@ -39,7 +43,7 @@ func parsePressure(text string) (p Pressure, err error) {
 	if len(words) == 0 || words[0] != "some" || err != nil || !(percent >= 0 && percent <= 100) {
 		return Pressure{}, fmt.Errorf("%q is not a measure of pressure", line)
 	}
-	if p.Total, err = parseTime(values["total"], time.Microsecond); err != nil {
+	if p.Total, err = kernfile.Time(values["total"], time.Microsecond); err != nil {
 		return Pressure{}, fmt.Errorf("%q is not a measure of pressure: %w", line, err)
 	}
 	p.Recent = percent / 100

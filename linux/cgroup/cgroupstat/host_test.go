@@ -1,0 +1,157 @@
+package cgroupstat
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/race"
+)
+
+func TestMain(m *testing.M) { cgrouptest.Main(m) }
+
+func controllers() []cgroup.Controller {
+	return []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}
+}
+
+// TestHost runs the tests below on this machine's kernel, of either version, in a group of its own.
+func TestHost(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *cgroup.FS, string){
+		"reader": testHostReader, "statistics": testHostStat,
+		"statistics/kept open": func(t *testing.T, fs *cgroup.FS, group string) {
+			fs.KeepOpen()
+			defer fs.Close()
+			testHostStat(t, fs, group)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := cgrouptest.OpenHost(t)
+			group := fmt.Sprintf("/pinfold-test-stat-%d", os.Getpid())
+			cgrouptest.Make(t, fs, group, controllers()...)
+			test(t, fs, group)
+		})
+	}
+}
+
+func apply(t *testing.T, fs *cgroup.FS, group string, w cgroup.Wanted) {
+	t.Helper()
+	if err := fs.Apply(map[string]cgroup.Wanted{group: w}).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }
+
+// testHostStat throttles a busy process and checks the statistics.
+func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
+	apply(t, fs, container, cgroup.Wanted{Quota: ms(5), Period: ms(50), Burst: ms(5)})
+	before, err := Read(fs, container)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cgrouptest.Start(t, fs, container, "busy", controllers()...)
+	var after Stat
+	for range 100 { // wait for throttling, at most ten seconds
+		time.Sleep(100 * time.Millisecond)
+		if after, err = Read(fs, container); err != nil {
+			t.Fatal(err)
+		}
+		if after.Throttled > before.Throttled+3 {
+			break
+		}
+	}
+	if after.Throttled <= before.Throttled || after.Periods < after.Throttled || after.ThrottledTime <= 0 {
+		t.Errorf("a busy process with a tenth of a cgroup.CPU was not throttled: %+v", after)
+	}
+	if after.Usage < time.Millisecond || after.Usage > time.Minute {
+		t.Errorf("usage %v is not that of a throttled process: %+v", after.Usage, after)
+	}
+	if !after.NoBursts && after.Bursts > 0 && after.BurstTime <= 0 {
+		t.Errorf("bursts without time: %+v", after)
+	}
+	if delays, err := RunDelays(fs, container); err != nil || slices.Max(slices.Collect(maps.Values(delays))) < time.Millisecond {
+		t.Errorf("run delays of a throttled process: %v, %v", delays, err)
+	}
+	pressure, err := ReadPressure(fs, container)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		t.Log(err) // version 1, or a kernel that does not measure it
+	case err != nil || pressure.Total <= 0 || pressure.Total > time.Minute:
+		t.Errorf("pressure of a throttled process: %+v, %v", pressure, err)
+	}
+}
+
+// testHostReader reads a group from its creation to its removal and replacement, and checks
+// that reading does not allocate.
+func testHostReader(t *testing.T, fs *cgroup.FS, group string) {
+	r := openStat(t, fs, group)
+	expectLimits := func(want bandwidth.Limits) {
+		t.Helper()
+		if l, err := r.Limits(); err != nil || l != want {
+			t.Errorf("limits %+v, %v; want %+v", l, err, want)
+		}
+	}
+	expectLimits(bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond})
+	apply(t, fs, group, cgroup.Wanted{Quota: ms(5), Period: ms(50), Burst: ms(4)})
+	expectLimits(bandwidth.Limits{Quota: 5 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 4 * time.Millisecond})
+
+	var s Stat
+	if allocations := testing.AllocsPerRun(100, func() {
+		if err := r.Read(&s); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Limits(); err != nil {
+			t.Fatal(err)
+		}
+	}); allocations != 0 && !race.Enabled {
+		t.Errorf("reading allocates %v times", allocations)
+	}
+	whole, err := Read(fs, group)
+	before := s // the period that began with the quota may end between two reads
+	if err := r.Read(&s); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil || whole != before && whole != s {
+		t.Errorf("an idle group reads %+v, then %+v and, opened anew in between, %+v, %v", before, s, whole, err)
+	}
+
+	if err := cgrouptree.Remove(t.Context(), fs, group, controllers()...); err != nil {
+		t.Fatal(err)
+	}
+	if err := cgrouptree.Make(fs, group, controllers()...); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Read(&s); !errors.Is(err, cgroup.ErrGone) {
+		t.Errorf("reading a group that was replaced: %v, want %v", err, cgroup.ErrGone)
+	}
+	if _, err := r.Limits(); !errors.Is(err, cgroup.ErrGone) {
+		t.Errorf("limits of a group that was replaced: %v, want %v", err, cgroup.ErrGone)
+	}
+	if err := openStat(t, fs, group).Read(&s); err != nil {
+		t.Errorf("opened anew: %v", err)
+	}
+	if _, err := Open(fs, group+"/none"); !errors.Is(err, cgroup.ErrGone) {
+		t.Errorf("a group that never existed: %v, want %v", err, cgroup.ErrGone)
+	}
+	if l, err := openStat(t, fs, "/").Limits(); err != nil || l.Quota != bandwidth.Unlimited {
+		t.Errorf("the root group: %+v, %v, want no quota", l, err)
+	}
+}
+
+func openStat(t *testing.T, fs *cgroup.FS, group string) *Reader {
+	t.Helper()
+	r, err := Open(fs, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}

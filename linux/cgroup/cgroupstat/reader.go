@@ -1,0 +1,146 @@
+package cgroupstat
+
+import (
+	"errors"
+	"time"
+
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+)
+
+// Reader reads the statistics and limits of one group repeatedly without allocating. Its files stay
+// open: two on version 1 or one on version 2 for the statistics, and three or two for the limits.
+//
+// Once the group is removed, all methods return [cgroup.ErrGone], as those of a [cgroup.HeldFile].
+//
+// A Reader must not be used by several goroutines at the same time.
+type Reader struct {
+	fs    *cgroup.FS
+	group string
+	stat  *cgroup.HeldFile // nil on version 1 if the kernel has no limits
+	usage *cgroup.HeldFile // version 1
+	// buffer is larger than the longest file so far.
+	buffer []byte
+	// limits are opened by the first call of Limits, because not all callers need them.
+	limits       []*cgroup.HeldFile
+	limitsOpened bool
+}
+
+// statSize is larger than cpu.stat of Linux 6.18, which has 300 bytes. Vendors' kernels have more.
+const statSize = 640
+
+// Open opens the statistics of a group. The error is ErrGone if the group does not exist. A group
+// without a cpu controller has only usage, as [Read] describes.
+func Open(fs *cgroup.FS, group string) (*Reader, error) {
+	stat, err := fs.Hold(group, cgroup.CPUStat)
+	if err != nil && (fs.Layout().CPU == cgroup.V2 || !errors.Is(err, errors.ErrUnsupported)) {
+		return nil, err
+	}
+	r := &Reader{fs: fs, group: group, stat: stat, buffer: make([]byte, statSize)}
+	if fs.Layout().CPU == cgroup.V1 {
+		if r.usage, err = fs.Hold(group, cgroup.CPUAcctUsage); err != nil {
+			r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// Close closes the files. Later reads fail.
+func (r *Reader) Close() {
+	for _, h := range append(r.limits, r.stat, r.usage) {
+		if h != nil {
+			h.Close()
+		}
+	}
+}
+
+// Read reads the statistics, with usage last. The error is ErrGone if the group no longer exists.
+func (r *Reader) Read(s *Stat) error {
+	*s = Stat{}
+	if r.stat != nil {
+		text, err := r.stat.Read(&r.buffer)
+		if err != nil {
+			return err
+		}
+		if err := s.parse(r.fs.Layout().CPU, text); err != nil {
+			return r.stat.Invalid(err)
+		}
+	}
+	if r.usage == nil {
+		return nil
+	}
+	text, err := r.usage.Read(&r.buffer)
+	if err != nil {
+		return err
+	}
+	if s.Usage, err = kernfile.Time(text, time.Nanosecond); err != nil {
+		return r.usage.Invalid(err)
+	}
+	return nil
+}
+
+// Limits reads quota, period and burst. A group that cannot have a quota is unlimited: the root, or
+// a group without the cpu controller. Burst is 0 if the kernel does not have it.
+func (r *Reader) Limits() (bandwidth.Limits, error) {
+	if !r.limitsOpened {
+		if err := r.openLimits(); err != nil {
+			return bandwidth.Limits{}, err
+		}
+	}
+	// The kernel's default period; default_cfs_period of kernel/sched/fair.c.
+	l := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
+	for _, h := range r.limits {
+		text, err := h.Read(&r.buffer)
+		if err != nil {
+			return bandwidth.Limits{}, err
+		}
+		if err := setLimit(&l, h.File, text); err != nil {
+			return bandwidth.Limits{}, h.Invalid(err)
+		}
+	}
+	return l, nil
+}
+
+// openLimits opens the files of the limits, as far as the group has them.
+func (r *Reader) openLimits() error {
+	files := []cgroup.File{cgroup.CPUMax, cgroup.CPUMaxBurst}
+	if r.fs.Layout().CPU == cgroup.V1 {
+		files = []cgroup.File{cgroup.CPUCFSQuota, cgroup.CPUCFSPeriod, cgroup.CPUCFSBurst}
+	}
+	var limits []*cgroup.HeldFile
+	for i, f := range files {
+		h, err := r.fs.Hold(r.group, f)
+		if i == 0 && errors.Is(err, cgroup.ErrNotEnabled) {
+			return nil // it may be enabled later
+		}
+		if (i == 0 || i == len(files)-1) && errors.Is(err, errors.ErrUnsupported) {
+			break // no quota, so no period and no burst; or no burst
+		}
+		if err != nil {
+			for _, h := range limits {
+				h.Close()
+			}
+			return err
+		}
+		limits = append(limits, h)
+	}
+	r.limits, r.limitsOpened = limits, true
+	return nil
+}
+
+// setLimit sets what a file contains. The burst comes last, because cpu.max may have another one.
+func setLimit(l *bandwidth.Limits, f cgroup.File, text []byte) (err error) {
+	switch f {
+	case cgroup.CPUMax:
+		*l, err = kernfile.CPUMax(text)
+	case cgroup.CPUCFSQuota:
+		l.Quota, err = kernfile.Quota(text)
+	case cgroup.CPUCFSPeriod:
+		l.Period, err = kernfile.Microseconds(text)
+	default:
+		l.Burst, err = kernfile.Microseconds(text)
+	}
+	return err
+}
