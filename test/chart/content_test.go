@@ -80,6 +80,7 @@ func TestAgentFlags(t *testing.T) {
 func compareDefaults(t *testing.T, args []string, help string) {
 	t.Helper()
 	compared := 0
+	help = regexp.MustCompile(`\n {20,}`).ReplaceAllString(help, " ") // the rest of a flag's text
 	for _, arg := range args {
 		flag, value, ok := strings.Cut(arg, "=")
 		if !ok || flag == "--host-root" || flag == "--listen" || flag == "--nri-socket" {
