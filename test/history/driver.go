@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -78,9 +77,8 @@ type Driver struct {
 	pods []podName
 	made int // number of pods, for their names
 	step int
-	// intact are the topologies before any damage, by node.
-	intact map[string]*v1alpha2.NodeResourceTopology
-	undo   map[int][]func(context.Context) error // what to undo, by the step before which it is due
+	// nodes is nil until the cluster is prepared.
+	nodes *damage
 }
 
 type podName struct{ namespace, name string }
@@ -103,16 +101,15 @@ func (d *Driver) RunUntil(ctx context.Context, over <-chan struct{}) error {
 
 // Run executes a number of operations and then undoes the damage to nodes.
 func (d *Driver) Run(ctx context.Context, operations int) error {
-	d.undo = map[int][]func(context.Context) error{}
 	if d.Done == nil {
 		if err := d.prepare(ctx); err != nil {
 			return err
 		}
-		d.Done = map[string]int{}
+		d.Done, d.nodes = map[string]int{}, newDamage(d)
 	}
 	all := d.operations()
 	for d.step = range operations {
-		if err := d.undoDue(ctx, d.step); err != nil {
+		if err := d.nodes.undoDue(ctx, d.step); err != nil {
 			return err
 		}
 		op := d.choose(all)
@@ -123,7 +120,7 @@ func (d *Driver) Run(ctx context.Context, operations int) error {
 		time.Sleep(d.Pause)
 	}
 	for step := range operations + maxUndo + 1 {
-		if err := d.undoDue(ctx, step); err != nil {
+		if err := d.nodes.undoDue(ctx, step); err != nil {
 			return err
 		}
 	}
@@ -217,26 +214,6 @@ func (d *Driver) prepareNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// maxUndo is the largest number of operations before damage is undone.
-const maxUndo = 20
-
-// later schedules a function that undoes damage after some operations.
-func (d *Driver) later(steps int, do func(context.Context) error) {
-	at := d.step + 1 + min(steps, maxUndo)
-	d.undo[at] = append(d.undo[at], do)
-}
-
-func (d *Driver) undoDue(ctx context.Context, step int) error {
-	due := d.undo[step]
-	delete(d.undo, step)
-	for _, do := range due {
-		if err := d.await(ctx, func() error { return do(ctx) }); err != nil {
-			return fmt.Errorf("undo before operation %d: %w", step, err)
-		}
-	}
-	return nil
-}
-
 // try repeats a request until the API server answers. A rejection is not an error: the object has
 // been deleted or changed, or must not be changed.
 func (d *Driver) try(ctx context.Context, request func() error) error {
@@ -315,10 +292,10 @@ func (d *Driver) operations() []operation {
 	}
 	if len(d.Victims) > 0 {
 		all = append(all,
-			operation{"cordon", 2, d.cordon},
-			operation{"reregister", 1, d.reregister},
-			operation{"damage-topology", 1, d.damageTopology},
-			operation{"delete-topology", 1, d.deleteTopology})
+			operation{"cordon", 2, d.nodes.cordon},
+			operation{"reregister", 1, d.nodes.reregister},
+			operation{"damage-topology", 1, d.nodes.damageTopology},
+			operation{"delete-topology", 1, d.nodes.deleteTopology})
 	}
 	if len(d.Components) > 0 {
 		all = append(all, operation{"kill", d.Faults, d.kill}, operation{"stop", 2 * d.Faults, d.stop})

@@ -21,10 +21,42 @@ import (
 	"pinfold.dev/pinfold/lab/supervisor"
 )
 
-func (d *Driver) victim() string { return d.Victims[d.Random.IntN(len(d.Victims))] }
+// damage is what a driver does to nodes for some operations, and then undoes.
+type damage struct {
+	*Driver
+	// intact are the topologies before any damage, by node.
+	intact map[string]*v1alpha2.NodeResourceTopology
+	undo   map[int][]func(context.Context) error // by the operation before which it is due
+}
+
+func newDamage(d *Driver) *damage {
+	return &damage{d, map[string]*v1alpha2.NodeResourceTopology{}, map[int][]func(context.Context) error{}}
+}
+
+// maxUndo is the largest number of operations before damage is undone.
+const maxUndo = 20
+
+// later schedules a function that undoes damage after some operations.
+func (d *damage) later(steps int, do func(context.Context) error) {
+	at := d.step + 1 + min(steps, maxUndo)
+	d.undo[at] = append(d.undo[at], do)
+}
+
+func (d *damage) undoDue(ctx context.Context, step int) error {
+	due := d.undo[step]
+	delete(d.undo, step)
+	for _, do := range due {
+		if err := d.await(ctx, func() error { return do(ctx) }); err != nil {
+			return fmt.Errorf("undo before operation %d: %w", step, err)
+		}
+	}
+	return nil
+}
+
+func (d *damage) victim() string { return d.Victims[d.Random.IntN(len(d.Victims))] }
 
 // cordon makes a node unschedulable for some operations.
-func (d *Driver) cordon(ctx context.Context) error {
+func (d *damage) cordon(ctx context.Context) error {
 	node, steps := d.victim(), d.Random.IntN(maxUndo)
 	set := func(ctx context.Context, unschedulable bool) error {
 		_, err := d.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType,
@@ -38,11 +70,11 @@ func (d *Driver) cordon(ctx context.Context) error {
 
 // reregister deletes a node and creates it again, as after a repair of the machine. Its pods
 // remain. Its topology is deleted with it and restored some operations later.
-func (d *Driver) reregister(ctx context.Context) error {
+func (d *damage) reregister(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
 	d.Log("reregister %s, and its topology after %d operations", name, steps)
 	nodes := d.Client.CoreV1().Nodes()
-	node, err := await(ctx, d, func() (*corev1.Node, error) { return nodes.Get(ctx, name, metav1.GetOptions{}) })
+	node, err := await(ctx, d.Driver, func() (*corev1.Node, error) { return nodes.Get(ctx, name, metav1.GetOptions{}) })
 	if err != nil {
 		return err
 	}
@@ -54,17 +86,17 @@ func (d *Driver) reregister(ctx context.Context) error {
 		return err
 	}
 	node.ResourceVersion, node.UID = "", ""
-	return createObject(ctx, d, nodes.Create, node)
+	return createObject(ctx, d.Driver, nodes.Create, node)
 }
 
-func (d *Driver) deleteTopology(ctx context.Context) error {
+func (d *damage) deleteTopology(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
 	d.Log("delete the topology of %s for %d operations", name, steps)
 	return d.deleteTopologyFor(ctx, name, steps)
 }
 
 // deleteTopologyFor deletes a topology, if it exists, and restores it later, as an agent would.
-func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) error {
+func (d *damage) deleteTopologyFor(ctx context.Context, name string, steps int) error {
 	kept, err := d.topology(ctx, name)
 	if err != nil {
 		return err
@@ -87,7 +119,7 @@ func (d *Driver) deleteTopologyFor(ctx context.Context, name string, steps int) 
 // restoreTopology restores a topology after it was deleted. It returns an error while one exists
 // that is to be deleted: that with the UID gone, whose deletion was not answered, or one that
 // belongs to an earlier registration of the node, with which it will be deleted.
-func (d *Driver) restoreTopology(ctx context.Context, name string, gone types.UID) error {
+func (d *damage) restoreTopology(ctx context.Context, name string, gone types.UID) error {
 	if d.intact[name] == nil {
 		return nil // there never was one
 	}
@@ -115,7 +147,7 @@ func (d *Driver) restoreTopology(ctx context.Context, name string, gone types.UI
 }
 
 // damageTopology removes a zone for a while.
-func (d *Driver) damageTopology(ctx context.Context) error {
+func (d *damage) damageTopology(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
 	kept, err := d.topology(ctx, name)
 	if err != nil || kept == nil || !isIntact(kept) || len(kept.Zones) < 2 {
@@ -143,8 +175,8 @@ func (d *Driver) damageTopology(ctx context.Context) error {
 }
 
 // topology returns nil if the topology does not exist.
-func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResourceTopology, error) {
-	object, err := await(ctx, d, func() (*v1alpha2.NodeResourceTopology, error) {
+func (d *damage) topology(ctx context.Context, name string) (*v1alpha2.NodeResourceTopology, error) {
+	object, err := await(ctx, d.Driver, func() (*v1alpha2.NodeResourceTopology, error) {
 		object, err := d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil, nil //nolint:nilnil // it does not exist
@@ -152,9 +184,6 @@ func (d *Driver) topology(ctx context.Context, name string) (*v1alpha2.NodeResou
 		return object, err
 	})
 	if err == nil && object != nil && d.intact[name] == nil && isIntact(object) {
-		if d.intact == nil {
-			d.intact = map[string]*v1alpha2.NodeResourceTopology{}
-		}
 		d.intact[name] = object // the damage comes later
 	}
 	return object, err

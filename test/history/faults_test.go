@@ -35,7 +35,8 @@ func TestTopologyReturns(t *testing.T) {
 		client.PrependReactor("create", "nodes", newUID)
 		topologies.PrependReactor("create", "noderesourcetopologies", newUID)
 		d := &Driver{Client: client, Topologies: topologies, Random: rand.New(rand.NewPCG(seed, 0)), Victims: []string{name},
-			Log: func(string, ...any) {}, undo: map[int][]func(context.Context) error{}}
+			Log: func(string, ...any) {}}
+		d.nodes = newDamage(d)
 		node, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -60,9 +61,9 @@ func TestTopologyReturns(t *testing.T) {
 				}
 			}
 		}
-		operations := []func(context.Context) error{d.damageTopology, d.deleteTopology, d.reregister}
+		operations := []func(context.Context) error{d.nodes.damageTopology, d.nodes.deleteTopology, d.nodes.reregister}
 		for d.step = range 20 + maxUndo + 2 {
-			if err := d.undoDue(t.Context(), d.step); err != nil {
+			if err := d.nodes.undoDue(t.Context(), d.step); err != nil {
 				t.Fatal(err)
 			}
 			if d.step < 20 {
