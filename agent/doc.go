@@ -4,11 +4,12 @@
 //
 //	err := agent.Run(ctx, agent.Options{...})
 //
-// In each round the agent observes the Node, its pods, the kubelet's configuration, the machine,
-// the cgroups and the CPU load. Package control decides, and the agent writes the settings that
-// differ. It publishes the node's topology object, a node condition, events and metrics. Rounds run
-// when something has changed, at a bounded rate, and periodically. If NRI is available, the
-// container runtime also asks the agent before it creates a container.
+// In each round the agent observes the machine and the cgroups, and takes the pods that it watches.
+// Other tasks read the Node, the kubelet's configuration and the CPU load, at other intervals.
+// Package control decides, and the agent writes the settings that differ. It publishes the
+// node's topology object, a node condition, events and metrics. Rounds run when something has
+// changed, at a bounded rate, and periodically. If NRI is available, the container runtime also
+// asks the agent before it creates a container.
 //
 // The agent fails static: however it ends, its settings stay in force. The exception is a
 // temporarily raised quota, which the agent restores, or, after a kill, the next agent. On start it
@@ -17,30 +18,31 @@
 //
 // # The way of data
 //
-//	                  API server              kubelet         container runtime
-//	                      |                      |                   |
-//	            run.go: watchPods       publish.go: readKubelet      |  runtime.go: Create, Start, ...
-//	                      v                      v                   v
-//	rounds.go: cgroups,  +------------- engine.go: inputs --------------+   tick.go: tick, every 100 ms
-//	machine, which     ->|  control.Control: a state machine, no I/O    |<- load.go: load of core sets
-//	kernel.go reads      +---+--------------------------------------+---+   newpods.go: new cgroups
-//	                         | Decide                       Applied |
-//	                         v                                      v
-//	                      Decision                               Status
-//	                   writes in order                what to sample, show and publish
-//	                         |                                      |
-//	       systemd.go: kernel.Apply writes           +--------------+---------------+----------------+
-//	       the cgroups, and the task units.run       v              v               v                v
-//	       tells systemd afterwards               meter.go,     reports.go:     metrics.go      package batch:
-//	                         |                    delays.go,    log, events,                    cookies, and a
-//	                         +-- control.Result   next tick     publish.go:                     scheduler
-//	                             to Applied                     condition, capacity
+//	pods of the API server       run.go: watchPods asks for a round, which takes them
+//	Node, kubelet                publish.go passes on what it reads
+//	machine, cgroups             rounds.go: observe
+//	load of CPUs, usage          load.go for core sets; tick.go for raises and batch pods
+//	container runtime            runtime.go: Create, Start, Stopped, ...
+//	new cgroups of pods          newpods.go
+//	      |
+//	      |  inputs of control.Control, a state machine without I/O; engine.mu is held
+//	      v
+//	engine.go: decide
+//	      |  Decide  --> Decision, writes in order --> systemd.go: kernel.Apply writes the cgroups.
+//	      |                                            The task units.run tells systemd afterwards
+//	      |  Applied <-- Result <----------------------+
+//	      v
+//	Status
+//	      |  given to     meters, delays (what to sample and trace), reports.go (log, events,
+//	      |               the node's condition)
+//	      |  taken by     the next tick (what to read), metrics.go, publish.go (capacity for batch
+//	      |               pods), package batch (cookies; the scheduler for batch pods)
 //
-// The engine owns the state machine and its lock; whatever decides calls its method decide. A round
-// observes everything. A tick, a request of the runtime and a new pod pass in what they know. What
-// observes, measures and reports are values of their own, with their own locks. run.go starts all
-// tasks, and says which lock each holds.
+// The engine owns the state machine and its lock; whatever decides calls its method decide. The
+// task "weight" also writes: the CPU weight of the agent's own pod, which is not the state
+// machine's. run.go starts all tasks, and says which lock each holds.
 //
-// To follow the start of a container, read runtime.go and decide in engine.go, then decide.go and
-// execute.go of package control, then apply.go of package cgroup.
+// To follow the start of a container, read newpods.go, runtime.go and decide in engine.go, then
+// decide.go, execute.go and status.go of package control, then Apply in systemd.go and in apply.go
+// of package cgroup.
 package agent

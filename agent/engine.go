@@ -31,8 +31,8 @@ type engine struct {
 	control *control.Control
 	status  control.Status // after the last decision
 	pods    podSource
-	// changes counts changes of the state machine's input other than by rounds. A round whose
-	// observation spans one is postponed.
+	// changes counts decisions by others than rounds, after which the observation of a round may be
+	// outdated. A round whose observation spans one is postponed.
 	changes uint64
 }
 

@@ -27,7 +27,7 @@ type heartbeat struct {
 	Options
 	// node is the UID of the Node object, nil until it has been read.
 	node *atomic.Pointer[types.UID]
-	// lastRound is engine.lastRound. The engine's lock is not used, because a hanging round holds
+	// lastRound is rounds.lastRound. The engine's lock is not used, because a hanging round holds
 	// it.
 	lastRound *atomic.Int64
 	dedup     *logdedup.Log

@@ -89,29 +89,33 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// task runs until its context ends. It logs its errors and retries. Dumps of goroutines have its
-// name.
+// task runs until its context ends, or until it has nothing to do on this machine. It logs its
+// errors and retries. Dumps of goroutines have its name. Requests of the runtime and of metrics
+// have goroutines of their own, which the tasks "runtime" and the server start.
 //
-// Engine.mu protects the state machine, its status and the writes of settings. These tasks hold it:
+// Engine.mu protects the state machine, its status and the writes of settings. These hold it:
 //
-//	rounds           while they decide and write, not while they read the cgroups
-//	ticks            while they read what they need, decide and write
+//	rounds           while they read the machine, decide and write; while they read the cgroups only
+//	                 after other changes have postponed three rounds
+//	ticks            while they read usage and limits, decide and write
 //	load             to copy values, and to pass on what it has read
 //	runtime, new pods  while they read one pod's cgroups, decide and write: a container waits for it
 //	weight           while it reads and writes the weight of the agent's own pod
-//	batch scheduler, publishing, metrics  to copy values
+//	publishing       to copy values, and to pass on what the API server and the kubelet say
+//	batch scheduler, metrics  to copy values
 //
-// These values have locks of their own, which are taken after engine.mu if both are, and never held
-// while waiting:
+// These values have locks of their own, which are taken after engine.mu if both are:
 //
 //	units      for what systemd must be told. The task systemd does not hold it during a call. Who
-//	           changes a group waits for the end of a call about it, for at most callLimit
+//	           changes a group waits, with engine.mu, for the end of a call about it: until callLimit
+//	           after the call began
 //	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
 //	reports    for the sources of metrics
+//	publisher  for the condition that is to be published
 //
 // The heartbeat takes no lock, because it must notice a round that hangs. All tasks end with the
-// context. Then ticks lower the quotas that are raised, and systemd is told what it can be told
-// within callLimit.
+// context, in any order: ticks lower the quotas that are raised, of which systemd was not told, and
+// systemd is told what it can be told within callLimit.
 type task struct {
 	name string
 	on   bool // whether the options want it

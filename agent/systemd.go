@@ -30,7 +30,8 @@ const (
 const flushLimit = 10 * time.Second
 
 // Apply implements [control.Kernel]: it writes settings, after which systemd is told of them. It
-// waits for systemd only if a call about one of the groups is unanswered.
+// waits for systemd only if a call about one of the groups is unanswered. Callers hold the engine's
+// lock, or are alone ([Cleanup]).
 func (k *kernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	if k.naming.Driver != kubepods.Systemd {
 		return k.groups.Apply(wanted)

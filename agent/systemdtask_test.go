@@ -166,7 +166,8 @@ func TestLateCallUndoesNothing(t *testing.T) {
 	m.eventually(func() error { return m.settled("5-7") })
 }
 
-// TestAcceptedUnitsAreNotToldAgain lets a call about one unit fail twice: only that one is repeated.
+// TestAcceptedUnitsAreNotToldAgain lets a call about one unit fail twice: only that one is
+// repeated.
 func TestAcceptedUnitsAreNotToldAgain(t *testing.T) {
 	m := newManaged(t)
 	m.eventually(func() error { return m.quotas(m.boundPod, m.bound) }) // the last settings that are told

@@ -23,7 +23,7 @@ type ticks struct {
 	// onlineWait observes, in seconds, the longest time that an online container waited in a tick.
 	onlineWait prometheus.Histogram
 
-	// The following fields are used under the engine's lock: what was read at the last tick.
+	// The following fields are what was read at the last tick. They change under the engine's lock.
 	usage  *batch.Usage
 	load   map[cpuset.CPU]cpuTimes
 	loadAt time.Time

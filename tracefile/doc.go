@@ -25,9 +25,9 @@
 // # Spans
 //
 // A recording for which threads were traced has a second table, [SpansOf], beside its Parquet file,
-// with a row per [trace.Span]: the fields of spanRecord. Rows are in row groups as above, ordered by
-// cgroup and thread. The metadata of both files say when the recording began, so a table of another
-// recording is recognised.
+// with a row per [trace.Span]: the fields of spanRecord. Rows are in row groups as above, ordered
+// by cgroup and thread. The metadata of both files say when the recording began, so a table of
+// another recording is recognised.
 //
 // # Damaged and hostile files
 //

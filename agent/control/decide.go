@@ -16,7 +16,7 @@ type Decision struct {
 	Hold string
 	cpus.Changes
 	// Bandwidth is the writes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns, by path. They
-	// follow the moves and precede the making of partitions; see the package comment.
+	// follow the moves and precede the making of partitions; package cpus describes the order.
 	Bandwidth map[string]cgroup.Wanted
 	// Foreign are the changes by other writers that these writes undo or leave in force.
 	Foreign []Foreign

@@ -8,8 +8,8 @@
 //	decision := c.Decide(now)
 //	status := c.Applied(decision.Execute(kernel))
 //
-// Every tenth of a second the caller reports what it observes about raised quotas and batch pods, as
-// status.Raises and status.Batch name it:
+// Every tenth of a second the caller reports what it observes about raised quotas and batch pods,
+// as status.Raises and status.Batch name it:
 //
 //	done := c.Tick(tick)
 //	if done.Write: Decide, Execute, Applied, as in a round
@@ -24,25 +24,29 @@
 //	   kubelet, runtime       cgroups, whose they are   load of CPUs
 //	             |                     |                       |
 //	             +----------+----------+-----------------------+
-//	                        |
-//	 plan.go     groups.Round: pods, cgroups, plan of package nodeplan
+//	                        v
+//	 plan.go     the input of package nodeplan, with what controllers remember: annotations in
+//	             force and raised quotas (quota), core sets (cpus), mechanisms and budget (batch)
+//	                        v
+//	 groups/     groups.Round: pods, cgroups and the plan
 //	                        |
 //	       +----------------+-----------------+
 //	       v                v                 v
-//	     cpus             quota             batch
-//	cpusets, their   quota, period,    cpu.idle, bvt,
+//	     cpus             quota             batch     <- Tick (tick.go) asks quota and batch
+//	cpusets, their   quota, period,    cpu.idle, bvt,    between rounds, with the last Round
 //	order, core      burst; raises;    quota of the
 //	sets, partitions annotations;      tier of batch
 //	       |         other writers     pods
-//	       |                |                 |
 //	       +----------------+-----------------+
 //	                        v
 //	 decide.go     merge: one Decision
-//	                        |
-//	 execute.go     Execute, then Applied, which tells the controllers the Result
+//	                        v
+//	 execute.go     Execute, then Applied: cpus and quota get their part of the Result
+//	                        v
+//	 status.go      Status, with the answer to the runtime (Ask) and the Report of notice.go
 //
-// The controllers have their own state, take values and do not import each other. They meet in
-// merge alone. What else a round results in follows in status.go, notice.go and notes.go.
+// The controllers have their own state, read the Round and do not import each other. What they want
+// of a cgroup meets in merge alone.
 //
 // # What is enforced
 //
@@ -55,13 +59,14 @@
 // # Holding
 //
 // While required input is missing, any change could take CPUs from a running container. So nothing
-// is changed until the pods have been listed and the kubelet has been queried once since the start.
+// is changed until the machine and the cgroups have been read, the pods have been listed since the
+// start, and the kubelet's configuration is known, at least that of an earlier agent.
 // The settings of an earlier agent remain in force meanwhile.
 //
 // # Foreign writes
 //
-// The agent remembers the settings of each cgroup after a round. A setting that differs in the next
-// observation was changed by another writer. It is reported if the plan changes it back, or newly
-// leaves it because of [OwnerOther]. Changes made by the kernel itself (version 1 removes offline
-// CPUs from every cgroup) are not foreign writes.
+// The agent remembers the settings of each cgroup after a decision. A setting that differs in the
+// next observation was changed by another writer. It is reported if the plan changes it back, or
+// newly leaves it because of [OwnerOther]. Changes made by the kernel itself (version 1 removes
+// offline CPUs from every cgroup) are not foreign writes.
 package control

@@ -63,7 +63,8 @@ const (
 )
 
 // findContenders returns the contenders that this machine has, and why others are left out. dir
-// receives a compiled program. pythons replace the places in which a Python with numpy is looked for.
+// receives a compiled program. pythons replace the places in which a Python with numpy is looked
+// for.
 func findContenders(ctx context.Context, dir string, pythons ...string) (found []contender, leftOut []string) {
 	if pythons == nil {
 		pythons = []string{"../../bin/python/bin/python3", "python3"}

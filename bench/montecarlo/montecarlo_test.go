@@ -22,8 +22,8 @@
 // variable BENCH_SEED is the seed of a round. A rate is groups times periods over the time of the
 // simulation alone, without compiling or starting a program. The rates of numpy and C include their
 // warm-up periods; that of core/interference includes only the periods that it counts, which makes
-// it 1 to 3% lower. Rates over CPU time are independent of other load on the machine, except through
-// caches and frequency.
+// it 1 to 3% lower. Rates over CPU time are independent of other load on the machine, except
+// through caches and frequency.
 //
 // # Verification
 //

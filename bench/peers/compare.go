@@ -172,8 +172,8 @@ func (choose chooser) ask(free cpuset.Set, n int) (answer, error) {
 	return a, err
 }
 
-// pinfold returns the static policy of package placement. repeat is how often a question is asked to
-// time it: reading the clock takes long compared with one placement.
+// pinfold returns the static policy of package placement. repeat is how often a question is asked
+// to time it: reading the clock takes long compared with one placement.
 func pinfold(index *placement.Index, repeat int) chooser {
 	return func(free cpuset.Set, n int) (a answer, err error) {
 		var result placement.Result

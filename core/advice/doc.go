@@ -48,11 +48,11 @@
 //
 // # Container
 //
-// [Limit], [Burst], [Period], [Binding], [Parallelism] and [ScaleOut] are the recommendations. [Curve]
-// lists for each burst the results of the replay and of package lindley, which takes the same periods
-// in random order. If the first is far above the second, high-demand periods follow each other, and
-// burst helps less than the distribution suggests. A longer period has a cost: threads can use up the
-// longer quota as fast as before and then wait for the rest of the period.
+// [Limit], [Burst], [Period], [Binding], [Parallelism] and [ScaleOut] are the recommendations.
+// [Curve] lists for each burst the results of the replay and of package lindley, which takes the
+// same periods in random order. If the first is far above the second, high-demand periods follow
+// each other, and burst helps less than the distribution suggests. A longer period has a cost:
+// threads can use up the longer quota as fast as before and then wait for the rest of the period.
 //
 // If the recording has no limit, the recommendations that refer to the present limit refer to the
 // advised limit with burst.

@@ -37,8 +37,8 @@ type Setup struct {
 	Settle    time.Duration
 }
 
-// Setups returns the setups of a round on a machine with a number of CPUs: each condition under each
-// load.
+// Setups returns the setups of a round on a machine with a number of CPUs: each condition under
+// each load.
 func (c Config) Setups(cpus int) (all []Setup, err error) {
 	scale := Scale{CPUs: cpus, Full: c.CPUs}
 	loads := make([]*Load, max(1, len(c.Loads)))

@@ -127,8 +127,8 @@ func (p *Pod) spare() ledger.MilliCPU {
 	return left / ledger.MilliCPU(max(1, without))
 }
 
-// remainder returns the share of a container without a limit: its request and the spare CPU time. It is 0
-// if no CPU time is left.
+// remainder returns the share of a container without a limit: its request and the spare CPU time.
+// It is 0 if no CPU time is left.
 func (c *Container) remainder(spare ledger.MilliCPU) ledger.MilliCPU {
 	if spare < 0 {
 		return 0

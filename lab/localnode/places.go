@@ -89,8 +89,8 @@ func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *s
 	return errors.Join(failed...)
 }
 
-// otherFiles looks for another kubelet in and near devicePlugins. It returns "", or what it found: a
-// file that is not among devicePluginFiles, a server on the socket, or a file in the parent
+// otherFiles looks for another kubelet in and near devicePlugins. It returns "", or what it found:
+// a file that is not among devicePluginFiles, a server on the socket, or a file in the parent
 // directory that was created for the node.
 func otherFiles(m machine, made madedirs.Dirs, names []string) (string, error) {
 	for _, name := range names {

@@ -25,8 +25,8 @@ type controller struct {
 	dir     string // for files
 }
 
-// start begins to write the quotas of services that have a budget, or whose quota may be raised, and
-// to put others behind the rest.
+// start begins to write the quotas of services that have a budget, or whose quota may be raised,
+// and to put others behind the rest.
 func (c controller) start(ctx context.Context, running *services) (end func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup

@@ -9,8 +9,8 @@
 //
 // # From a file to a window
 //
-// A configuration is parsed and checked once, into an [experiment.Config] ([Named], [Load]). prepare
-// makes a lab of it: without the conditions that this machine cannot have, and with an
+// A configuration is parsed and checked once, into an [experiment.Config] ([Named], [Load]).
+// prepare makes a lab of it: without the conditions that this machine cannot have, and with an
 // [experiment.Setup] for each condition under each load, whose amounts are those of this machine.
 // Setups are passed on unchanged. Each value has one job:
 //

@@ -19,8 +19,8 @@ var (
 // be root.
 const nobody = 65534
 
-// modules returns the names of the modules that [Program.Apache] loads. With mpm_event, Apache is one
-// process with as many threads as the site has workers.
+// modules returns the names of the modules that [Program.Apache] loads. With mpm_event, Apache is
+// one process with as many threads as the site has workers.
 func modules() []string { return []string{"authz_core", "dir", "lua", "mpm_event"} }
 
 func moduleFile(name string) string { return "mod_" + name + ".so" }

@@ -41,7 +41,8 @@ func (p Program) id(files []ociimage.File) string {
 
 // Image returns an OCI image that runs the program as root, and its [Program.ID]. It has the
 // program, Apache's modules, and the libraries that these load, at the same paths as on this
-// machine. It has no configuration that would serve a page: mount one. The whole image is in memory.
+// machine. It has no configuration that would serve a page: mount one. The whole image is in
+// memory.
 func (p Program) Image() (id string, image v1.Image, err error) {
 	files, err := p.files()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package cgroup finds cgroups, and reads and writes their CPU settings (cpuset, quota, period,
-// burst, weight and idle). It supports cgroup version 1 (one hierarchy per controller) and version 2
-// (one hierarchy) behind one interface; [Open] detects from the mounts which hierarchy has which
+// burst, weight and idle). It supports cgroup version 1 (one hierarchy per controller) and version
+// 2 (one hierarchy) behind one interface; [Open] detects from the mounts which hierarchy has which
 // controller. Package cgroupstat reads statistics; package cgrouptree makes groups, and lists and
 // ends their processes.
 //

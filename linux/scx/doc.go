@@ -15,8 +15,8 @@
 // others.
 //
 // When the process ends, or the kernel ends the scheduler because of an error ([Scheduler.Ended]),
-// the threads run in the fair class, with the settings of their control groups. The kernel waits for
-// a grace period of RCU before. If other work uses every CPU all the time, a thread that it has
+// the threads run in the fair class, with the settings of their control groups. The kernel waits
+// for a grace period of RCU before. If other work uses every CPU all the time, a thread that it has
 // interrupted in a read-side critical section delays that, with any scheduler. Since Linux 7.0 the
 // kernel keeps 5% of each CPU for SCHED_EXT, which suffices.
 //

@@ -32,8 +32,8 @@ func Test() error {
 	return nil
 }
 
-// Check returns what [Test] does, or why the kernel does not accept the programs, which it loads for
-// a moment.
+// Check returns what [Test] does, or why the kernel does not accept the programs, which it loads
+// for a moment.
 func Check() error {
 	if err := Test(); err != nil {
 		return err

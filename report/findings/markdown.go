@@ -105,8 +105,8 @@ func (m markdown) claims(all []claim) {
 	m.print("")
 }
 
-// table prints a table. The name of a group is in its first row; a table without names of groups has
-// no column for them.
+// table prints a table. The name of a group is in its first row; a table without names of groups
+// has no column for them.
 func (m markdown) table(t table) {
 	m.row(t.Heads...)
 	m.print("%s|", strings.Repeat("|---", len(t.Heads)))

@@ -29,9 +29,9 @@ type Clocks struct {
 type track uint64
 
 // Trace writes what the threads of containers did: a track for each container, below it one for
-// each of its threads and one for the CPU time that its quota has left, and a track for each CPU. It
-// is written packet by packet, so a trace that was cut off is readable up to there. After an error
-// it writes nothing; Close returns the error.
+// each of its threads and one for the CPU time that its quota has left, and a track for each CPU.
+// It is written packet by packet, so a trace that was cut off is readable up to there. After an
+// error it writes nothing; Close returns the error.
 type Trace struct {
 	out    *bufio.Writer
 	err    error

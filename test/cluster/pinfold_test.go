@@ -58,8 +58,8 @@ func (c *test) kubeconfigOf(token string) string {
 	return c.writeKubeconfig(&clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}, token)
 }
 
-// startProxy starts a proxy in front of the API server, and returns a kubeconfig for it. Its clients
-// have the rights of the scheduler. intercept wraps what sends requests on.
+// startProxy starts a proxy in front of the API server, and returns a kubeconfig for it. Its
+// clients have the rights of the scheduler. intercept wraps what sends requests on.
 func (c *test) startProxy(intercept func(server *httputil.ReverseProxy) http.Handler) (kubeconfig string) {
 	c.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"))

@@ -65,8 +65,8 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestAlerts checks that alerts name only metrics that exist, and that each has a severity, texts, and
-// a section in the manual. promtool checks everything else.
+// TestAlerts checks that alerts name only metrics that exist, and that each has a severity, texts,
+// and a section in the manual. promtool checks everything else.
 func TestAlerts(t *testing.T) {
 	groups, errs := rulefmt.ParseFile(files+"rules.yaml", false, model.LegacyValidation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {

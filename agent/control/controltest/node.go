@@ -23,8 +23,8 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 )
 
-// Node is a node with eight CPUs, on which a controller decides alone. The commands of its scenarios
-// are those of the controller, and
+// Node is a node with eight CPUs, on which a controller decides alone. The commands of its
+// scenarios are those of the controller, and
 //
 //	pod NAME CONTAINER=LIMIT...
 //	    adds a running pod with its cgroups; see the scenarios of package control

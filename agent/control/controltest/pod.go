@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Pod returns a pod as the scheduler binds it: a name, containers, and settings; see the scenarios of
-// package control.
+// Pod returns a pod as the scheduler binds it: a name, containers, and settings; see the scenarios
+// of package control.
 func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: args[0], Namespace: "default", UID: types.UID("uid-" + args[0]), Generation: 1},

@@ -61,8 +61,8 @@ func (r *Round) SharedCPUs() cpuset.Set {
 	return r.Plan.Shared
 }
 
-// PlanOf returns the planned settings of a container, or nil if it is unknown, and the bandwidth that
-// the kubelet would set.
+// PlanOf returns the planned settings of a container, or nil if it is unknown, and the bandwidth
+// that the kubelet would set.
 func (r *Round) PlanOf(ref nodeplan.Ref) (planned *nodeplan.ContainerSettings, kubelet bandwidth.Limits) {
 	for i := range r.Plan.Pods {
 		p := &r.Plan.Pods[i]

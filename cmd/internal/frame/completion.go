@@ -76,8 +76,8 @@ func each(names func(context.Context) []string) cobra.CompletionFunc {
 	}
 }
 
-// CompleteFlag completes the values of a flag with the names that a function returns. It panics if the
-// command has no such flag.
+// CompleteFlag completes the values of a flag with the names that a function returns. It panics if
+// the command has no such flag.
 func CompleteFlag(cmd *cobra.Command, flag string, names func(context.Context) []string) {
 	register(cmd, flag, each(names))
 }
@@ -87,7 +87,8 @@ func CompleteWords(cmd *cobra.Command, flag string, words ...string) {
 	register(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// CompleteExtensions completes the values of a flag with names of files that have one of these extensions.
+// CompleteExtensions completes the values of a flag with names of files that have one of these
+// extensions.
 func CompleteExtensions(cmd *cobra.Command, flag string, extensions ...string) {
 	register(cmd, flag, cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt))
 }
@@ -103,7 +104,8 @@ func register(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	}
 }
 
-// addCompletion adds the subcommand "completion", and completes flags and arguments of all commands.
+// addCompletion adds the subcommand "completion", and completes flags and arguments of all
+// commands.
 //
 // It derives the completion of a flag from the name of its value, which is the type of the flag or
 // the word between backquotes in its usage: a|b|c completes these words, FILE and PATH names of

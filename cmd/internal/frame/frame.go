@@ -102,8 +102,8 @@ func Interruptible(ctx context.Context) (interruptible context.Context, stop con
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 }
 
-// printUsage prints how a command is called, 80 columns wide, or 100 if the names of flags need much
-// of that.
+// printUsage prints how a command is called, 80 columns wide, or 100 if the names of flags need
+// much of that.
 func printUsage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")

@@ -172,8 +172,8 @@ type Stats struct {
 	ThrottledTime time.Duration
 }
 
-// Sample returns what a sampler sees of the counters, which were before at the begin of the interval
-// that ends at a time.
+// Sample returns what a sampler sees of the counters, which were before at the begin of the
+// interval that ends at a time.
 func (s Stats) Sample(before Stats, at, interval time.Duration, l bandwidth.Limits) trace.Sample {
 	return trace.Sample{
 		At: at, Interval: interval, Limits: l, Usage: s.Usage - before.Usage, Periods: uint32(s.Periods - before.Periods),

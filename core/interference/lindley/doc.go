@@ -80,6 +80,6 @@
 // part of the mean that the CDF does not show is added to E[X; X > T].
 //
 // The estimate takes 6 to 11 ms, the bounds from tens of milliseconds to seconds: see
-// docs/figures.md for times and widths (BenchmarkBounds). More than 1024 steps do not help against a
-// heavy tail, because the lattice then ends sooner.
+// docs/figures.md for times and widths (BenchmarkBounds). More than 1024 steps do not help against
+// a heavy tail, because the lattice then ends sooner.
 package lindley

@@ -1,7 +1,7 @@
 // Package audit reports changes to the books of nodes that did not come from this scheduler: manual
-// edits, forced deletions, other schedulers. It looks at a node, outside the scheduling cycle, after
-// every change of its pods' entitlements, its topology or its reserved amount, and reports each problem
-// once, as events about pods and in the log.
+// edits, forced deletions, other schedulers. It looks at a node, outside the scheduling cycle,
+// after every change of its pods' entitlements, its topology or its reserved amount, and reports
+// each problem once, as events about pods and in the log.
 //
 //	a, err := audit.New(ctx, handle, audit.Options{...})
 //	a.Activate()          // when this replica begins to schedule

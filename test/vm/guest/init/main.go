@@ -171,8 +171,9 @@ func takeOffline(cpus cpuset.Set) error {
 	return nil
 }
 
-// killTimeout is how long a killed program may take to end. Without a bound, a program that waits in
-// the kernel for a CPU or a lock would stop the machine until the test gives up, and hide the cause.
+// killTimeout is how long a killed program may take to end. Without a bound, a program that waits
+// in the kernel for a CPU or a lock would stop the machine until the test gives up, and hide the
+// cause.
 const killTimeout = time.Minute
 
 var errStuck = errors.New("the program does not end after it was killed; the console has the tasks that wait in the kernel")
