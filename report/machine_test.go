@@ -85,8 +85,6 @@ func edits() map[string]func(*testing.T, *topology.Machine, []string) {
 func parseShape(t *testing.T, args []string) *topology.Machine {
 	t.Helper()
 	var s topology.Shape
-	counts := map[string]*int{"packages": &s.Packages, "numa": &s.NUMAPerPackage, "llcs": &s.LLCsPerNUMA,
-		"cores": &s.CoresPerLLC, "threads": &s.ThreadsPerCore}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")
 		switch name {
@@ -95,7 +93,7 @@ func parseShape(t *testing.T, args []string) *topology.Machine {
 		case "memory":
 			s.MemoryBytesNUMA = size(t, value)
 		default:
-			*counts[name] = number(t, value)
+			*s.Count(name) = number(t, value)
 		}
 	}
 	return s.MustBuild()

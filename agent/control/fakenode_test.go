@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -143,14 +144,12 @@ func (n *fakeNode) run(line []string) (string, error) {
 }
 
 func (n *fakeNode) setMachine(options map[string]string) error {
-	for key, field := range map[string]*int{"packages": &n.shape.Packages, "numa": &n.shape.NUMAPerPackage,
-		"cores": &n.shape.CoresPerLLC, "threads": &n.shape.ThreadsPerCore} {
-		if options[key] == "" {
-			continue
-		}
-		var err error
-		if *field, err = strconv.Atoi(options[key]); err != nil {
-			return err
+	for key, value := range options {
+		if count := n.shape.Count(key); count != nil {
+			var err error
+			if *count, err = strconv.Atoi(value); err != nil {
+				return err
+			}
 		}
 	}
 	n.kernel.v2 = options["cgroup"] == "v2"
@@ -163,12 +162,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 
 func (n *fakeNode) machine() *topology.Machine {
 	m := n.shape.MustBuild()
-	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return n.off.Contains(c.ID) })
-	m.Offline = n.off
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(n.off)
-		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
-	}
+	topologytest.TakeOffline(m, n.off)
 	return m
 }
 

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
 // eachArg parses arguments of the form KEY=VALUE or KEY.
@@ -29,15 +30,16 @@ func (s *scenario) setMachine(words []string) error {
 	var shape topology.Shape
 	var offline cpuset.Set
 	memoryNode := -1
-	counts := map[string]*int{"packages": &shape.Packages, "numa": &shape.NUMAPerPackage, "llcs": &shape.LLCsPerNUMA,
-		"cores": &shape.CoresPerLLC, "threads": &shape.ThreadsPerCore, "memory-node": &memoryNode}
 	err := eachArg(words, func(key, value string) (err error) {
 		if key == "offline" {
 			offline, err = cpuset.Parse(value)
 			return err
 		}
-		count, ok := counts[key]
-		if !ok {
+		count := shape.Count(key)
+		if key == "memory-node" {
+			count = &memoryNode
+		}
+		if count == nil {
 			return fmt.Errorf("unknown argument")
 		}
 		*count, err = strconv.Atoi(value)
@@ -50,21 +52,12 @@ func (s *scenario) setMachine(words []string) error {
 	if err != nil {
 		return err
 	}
-	takeOffline(m, offline)
+	topologytest.TakeOffline(m, offline)
 	if memoryNode >= 0 {
 		addMemoryNode(m, topology.NUMAID(memoryNode))
 	}
 	s.state.Index = placement.NewIndex(m)
 	return nil
-}
-
-func takeOffline(m *topology.Machine, offline cpuset.Set) {
-	m.Offline = offline
-	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return offline.Contains(c.ID) })
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(offline)
-		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
-	}
 }
 
 // addMemoryNode adds a node with the highest number, near the CPUs of the first node.
