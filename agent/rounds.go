@@ -156,7 +156,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
 		return false, err
 	}
-	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.Pods.KnownIDs(), e.changes
+	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
 	unlock := r.postponed < maxPostponed
 	if unlock {
 		e.mu.Unlock()
