@@ -73,7 +73,7 @@ type units struct {
 	mu      sync.Mutex
 	untold  map[string]*untold       // by group
 	writing map[string]cgroup.Wanted // no call about these groups begins
-	raised  []string                 // nor about these, whose quota is raised: systemd would lower it
+	raised  []string                 // nor about the bandwidth of these: systemd would lower the quota
 	call    *call                    // nil if none is unanswered
 	last    string                   // the group of the last call
 }
@@ -126,8 +126,8 @@ func (u *units) hold(wanted map[string]cgroup.Wanted) {
 	}
 }
 
-// setRaised sets the groups whose quota is raised. That lasts for less than a second, so systemd is
-// not told of it.
+// setRaised sets the groups whose quota is raised. Raises end with the agent, so systemd is not told
+// of them.
 func (u *units) setRaised(groups []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -230,7 +230,7 @@ func (u *units) next() (group string, wait time.Duration) {
 	wait = maxPause
 	for _, group := range append([]string{u.last}, slices.Sorted(maps.Keys(u.untold))...) {
 		unit := u.untold[group]
-		if unit == nil || u.isHeld(group) {
+		if unit == nil || u.isHeld(group, unit) {
 			continue
 		}
 		after := time.Until(unit.next)
@@ -242,9 +242,11 @@ func (u *units) next() (group string, wait time.Duration) {
 	return "", wait
 }
 
-func (u *units) isHeld(group string) bool {
+// isHeld reports whether no call about a unit may begin. CPUs are told in spite of a raise, which ends
+// by that: another pod may have them.
+func (u *units) isHeld(group string, unit *untold) bool {
 	_, written := u.writing[group]
-	return written || slices.Contains(u.raised, group)
+	return written || unit.CPUs == nil && slices.Contains(u.raised, group)
 }
 
 // begin begins a call, unless the files of the group are being written.
@@ -252,7 +254,7 @@ func (u *units) begin(group string) (*call, cgroup.Wanted) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	unit := u.untold[group]
-	if unit == nil || u.isHeld(group) {
+	if unit == nil || u.isHeld(group, unit) {
 		return nil, cgroup.Wanted{}
 	}
 	unit.changed, u.last = false, group

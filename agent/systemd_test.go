@@ -49,6 +49,10 @@ func TestUntold(t *testing.T) {
 	if got := apply(cgroup.Wanted{Quota: &unlimited}, group); *got.Quota != quota {
 		t.Errorf("of a raised quota it remembers %v, want that of before", got.Quota)
 	}
+	if next, _ := k.units.next(); next != group {
+		t.Errorf("systemd is told of %q next, want the group whose CPUs have changed", next)
+	}
+	k.units.untold[group].CPUs = nil
 	if next, _ := k.units.next(); next != "" {
 		t.Errorf("systemd is told of %s, whose quota is raised", next)
 	}

@@ -20,7 +20,7 @@ type Decision struct {
 	Bandwidth map[string]cgroup.Wanted
 	// Foreign are the changes by other writers that these writes undo or leave in force.
 	Foreign []Foreign
-	// Raised are the paths of the containers whose quota is raised, for less than a second.
+	// Raised are the paths of the containers whose quota is raised.
 	Raised []string
 }
 
