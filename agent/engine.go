@@ -101,8 +101,9 @@ func (e *engine) decide() {
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
-	e.kernel.units.setRaised(decision.Raised)
+	done := e.kernel.units.decided(decision.Raised)
 	result := decision.Execute(e.kernel)
+	done()
 	e.reports.logChanges(decision.Foreign, result)
 	e.status = e.control.Applied(result)
 	e.meters.set(e.status.Limited())

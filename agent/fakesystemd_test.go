@@ -34,6 +34,7 @@ type fakeSystemd struct {
 	calls  map[string]int                       // of SetUnitProperties, by unit
 	held   map[string]chan struct{}             // calls that wait until the channel is closed, by unit
 	failed map[string]int                       // how many of the next calls fail, by unit
+	drops  map[string]bool                      // the next call is carried out and not answered: systemd executes itself again
 }
 
 func newFakeSystemd(t *testing.T, k *tree, groups ...string) *fakeSystemd {
@@ -57,7 +58,7 @@ func newFakeSystemd(t *testing.T, k *tree, groups ...string) *fakeSystemd {
 		t.Fatal(err)
 	}
 	s := &fakeSystemd{tree: k, units: map[string]string{}, values: map[string]map[string]godbus.Variant{}, calls: map[string]int{},
-		held: map[string]chan struct{}{}, failed: map[string]int{}}
+		held: map[string]chan struct{}{}, failed: map[string]int{}, drops: map[string]bool{}}
 	for _, group := range groups {
 		s.units[path.Base(group)] = group
 	}
@@ -143,6 +144,11 @@ func (s *fakeSystemd) serve(conn net.Conn) {
 		}
 		s.turn.Lock()
 		body, failure, then := s.handle(message)
+		if failure == "drop" {
+			then()
+			s.turn.Unlock()
+			return
+		}
 		_, err = conn.Write(encodeAnswer(message, body, failure))
 		then()
 		s.turn.Unlock()
@@ -217,9 +223,16 @@ func (s *fakeSystemd) set(m *godbus.Message) (body any, failure string, then fun
 		s.values[unit][p[0].(string)] = p[1].(godbus.Variant)
 	}
 	mask, changed := s.values[unit]["AllowedCPUs"].Value().([]byte)
-	return nil, "", func() {
+	failure = ""
+	if s.drops[unit] {
+		failure = "drop"
+		delete(s.drops, unit)
+	}
+	return nil, failure, func() {
 		if changed {
-			_ = os.WriteFile(s.tree.fs.File(s.units[unit], cgroup.CPUSetCPUs), []byte(unmask(mask).String()+"\n"), 0o644)
+			name := s.tree.fs.File(s.units[unit], cgroup.CPUSetCPUs) // at once, like the kernel
+			_ = os.WriteFile(name+".new", []byte(unmask(mask).String()+"\n"), 0o644)
+			_ = os.Rename(name+".new", name)
 		}
 	}
 }

@@ -85,6 +85,9 @@ func Run(ctx context.Context, o Options) error {
 		{"publishing", true, p.loop},
 		{"heartbeat", o.LeaseNamespace != "", h.loop},
 	})
+	if unsaid := k.units.flush(context.WithoutCancel(ctx), callLimit); unsaid != nil {
+		o.Log.Warn("a reload of systemd undoes settings", "error", unsaid)
+	}
 	o.Log.Info("the agent ends; its settings stay in force")
 	return err
 }
@@ -108,14 +111,14 @@ func Run(ctx context.Context, o Options) error {
 //
 //	units      for what systemd must be told. The task systemd does not hold it during a call. Who
 //	           changes a group waits, with engine.mu, for the end of a call about it: until callLimit
-//	           after the call began
+//	           after the call began. No other call begins during a decision
 //	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
 //	reports    for the sources of metrics
 //	publisher  for the condition that is to be published
 //
 // The heartbeat takes no lock, because it must notice a round that hangs. All tasks end with the
-// context, in any order: ticks lower the quotas that are raised, of which systemd was not told, and
-// systemd is told what it can be told within callLimit.
+// context; ticks lower the quotas that are raised. Then systemd is told what it can be told within
+// callLimit.
 type task struct {
 	name string
 	on   bool // whether the options want it

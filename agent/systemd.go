@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -70,12 +71,13 @@ type units struct {
 	connection *systemd.Units
 	connecting attempts
 
-	mu      sync.Mutex
-	untold  map[string]*untold       // by group
-	writing map[string]cgroup.Wanted // no call about these groups begins
-	raised  []string                 // nor about the bandwidth of these: systemd would lower the quota
-	call    *call                    // nil if none is unanswered
-	last    string                   // the group of the last call
+	mu       sync.Mutex
+	untold   map[string]*untold       // by group
+	deciding bool                     // no call begins, so that a decision waits for one at most
+	writing  map[string]cgroup.Wanted // no call about these groups begins
+	raised   []string                 // nor about the bandwidth of these: systemd would lower the quota
+	call     *call                    // nil if none is unanswered
+	last     string                   // the group of the last call
 }
 
 // untold are the settings of a unit that systemd has not accepted yet.
@@ -126,12 +128,20 @@ func (u *units) hold(wanted map[string]cgroup.Wanted) {
 	}
 }
 
-// setRaised sets the groups whose quota is raised. Raises end with the agent, so systemd is not told
-// of them.
-func (u *units) setRaised(groups []string) {
+// decided says which groups have a raised quota from now on. Raises end with the agent, so systemd is
+// not told of them. No call begins until the returned function is called, when the decision has been
+// carried out.
+func (u *units) decided(raised []string) (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.raised = groups
+	u.raised, u.deciding = raised, true
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.deciding = false
+		maps.DeleteFunc(u.untold, func(group string, _ *untold) bool { return !u.groups.Exists(group) })
+		signal(u.wake)
+	}
 }
 
 // release adds settings that were written to what systemd must be told.
@@ -145,7 +155,6 @@ func (u *units) release(wanted map[string]cgroup.Wanted) {
 		}
 		u.add(group, w)
 	}
-	maps.DeleteFunc(u.untold, func(group string, _ *untold) bool { return !u.groups.Exists(group) })
 	signal(u.wake)
 }
 
@@ -165,7 +174,7 @@ func (u *units) add(group string, w cgroup.Wanted) {
 		all = &untold{}
 		u.untold[group] = all
 	}
-	all.changed = true
+	all.changed, all.next = true, time.Time{} // these need not wait until others are tried again
 	all.CPUs, all.Quota, all.Period = cmp.Or(w.CPUs, all.CPUs), cmp.Or(w.Quota, all.Quota), cmp.Or(w.Period, all.Period)
 	all.Weight, all.Idle = cmp.Or(w.Weight, all.Weight), cmp.Or(w.Idle, all.Idle)
 	if (all.Quota == nil) != (all.Period == nil) {
@@ -175,11 +184,17 @@ func (u *units) add(group string, w cgroup.Wanted) {
 	}
 }
 
-// run tells systemd what it must be told until the context ends, and then once more. late is called
-// after a call for which decisions may have stopped to wait.
+// run tells systemd what it must be told until the context ends. late is called after a call for which
+// decisions may have stopped to wait.
 func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
+	defer func() {
+		cancel()
+		if u.connection != nil {
+			u.connection.Close()
+			u.connection = nil
+		}
+	}()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(callLimit, cancel) })()
 	warn := func(err error) {
 		log.WarnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", err)
@@ -187,11 +202,9 @@ func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
 	for {
 		wait := u.tell(calls, func() { warn(errors.New("systemd has not answered in time")) }, late)
 		warn(u.failed())
-		if ctx.Err() != nil {
-			return
-		}
 		select {
 		case <-ctx.Done():
+			return
 		case <-u.wake:
 		case <-time.After(wait):
 		}
@@ -228,6 +241,9 @@ func (u *units) next() (group string, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	wait = maxPause
+	if u.deciding {
+		return "", wait
+	}
 	for _, group := range append([]string{u.last}, slices.Sorted(maps.Keys(u.untold))...) {
 		unit := u.untold[group]
 		if unit == nil || u.isHeld(group, unit) {
@@ -254,12 +270,25 @@ func (u *units) begin(group string) (*call, cgroup.Wanted) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	unit := u.untold[group]
-	if unit == nil || u.isHeld(group, unit) {
+	if unit == nil || u.deciding || u.isHeld(group, unit) {
 		return nil, cgroup.Wanted{}
 	}
+	u.dropOutdated(group, unit)
 	unit.changed, u.last = false, group
 	u.call = &call{group: group, until: time.Now().Add(callLimit), ended: make(chan struct{})}
 	return u.call, unit.Wanted
+}
+
+// dropOutdated drops a quota and its period if another program has written others since: the kubelet
+// at a resize, of which it has told systemd itself.
+func (u *units) dropOutdated(group string, unit *untold) {
+	if unit.Quota == nil {
+		return
+	}
+	s, err := u.groups.ReadParts(group, cgroup.Parts{Bandwidth: true})
+	if err == nil && (s.Quota != *unit.Quota || s.Quota != bandwidth.Unlimited && s.Period != *unit.Period) {
+		unit.Quota, unit.Period = nil, nil
+	}
 }
 
 // end ends a call. What systemd has accepted is not told again.
@@ -269,7 +298,9 @@ func (u *units) end(c *call, err error) {
 	switch unit := u.untold[c.group]; {
 	case unit == nil: // it has ended
 	case err != nil:
-		unit.fail(err)
+		if unit.fail(err); unit.changed { // systemd may have set the old settings all the same
+			unit.next = time.Time{}
+		}
 	case !unit.changed:
 		delete(u.untold, c.group)
 	default:
@@ -309,10 +340,16 @@ func (u *units) failed() error {
 	return errors.Join(errs...)
 }
 
-// flush tells systemd all settings, once, for a program that ends.
-func (u *units) flush(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, flushLimit)
+// flush tells systemd all settings, once, for a program that ends. The task must have ended.
+func (u *units) flush(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	u.mu.Lock()
+	u.connecting.next = time.Time{}
+	for _, unit := range u.untold {
+		unit.next = time.Time{}
+	}
+	u.mu.Unlock()
 	u.tell(ctx, func() {}, func() {})
 	return u.failed()
 }

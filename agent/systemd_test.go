@@ -28,7 +28,7 @@ func TestUntold(t *testing.T) {
 	k.naming = kubepods.Naming{Driver: kubepods.Systemd}
 	apply := func(w cgroup.Wanted, raised ...string) cgroup.Wanted {
 		t.Helper()
-		k.units.setRaised(raised)
+		k.units.decided(raised)()
 		if err := k.Apply(map[string]cgroup.Wanted{group: w}).Err(); err != nil {
 			t.Error(err)
 		}
@@ -56,11 +56,12 @@ func TestUntold(t *testing.T) {
 	if next, _ := k.units.next(); next != "" {
 		t.Errorf("systemd is told of %s, whose quota is raised", next)
 	}
-	k.units.setRaised(nil)
-	if err := k.units.flush(t.Context()); err == nil || !strings.Contains(err.Error(), "connect to systemd") {
+	k.units.decided(nil)()
+	if err := k.units.flush(t.Context(), flushLimit); err == nil || !strings.Contains(err.Error(), "connect to systemd") {
 		t.Errorf("without a systemd: %v", err)
 	}
 	k.units.release(map[string]cgroup.Wanted{"/gone": {CPUs: &cpus}})
+	k.units.decided(nil)()
 	if len(k.units.untold) != 1 {
 		t.Errorf("after a group that has ended: %v", k.units.untold)
 	}

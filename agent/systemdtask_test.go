@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"path"
 	"testing"
@@ -11,10 +12,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/systemd"
 )
 
 // managed is a node whose groups a fakeSystemd manages, with an agent that has enforced two pods:
@@ -189,5 +194,136 @@ func TestAcceptedUnitsAreNotToldAgain(t *testing.T) {
 		if now, _ := m.systemd.told(group); now > want {
 			t.Errorf("systemd was told %s %d times, want %d", group, now, want)
 		}
+	}
+}
+
+// toldUnit is a unit of a systemd, and units that tell it.
+type toldUnit struct {
+	*units
+	systemd *fakeSystemd
+	tree    *tree
+	group   string
+}
+
+func newToldUnit(t *testing.T) *toldUnit {
+	t.Helper()
+	k := newTree(t)
+	group := kubepods.Naming{Driver: kubepods.Systemd}.Container(nodeplan.Burstable, "uid-a", "cri-containerd", containerID('a'))
+	k.group(group, "100000")
+	return &toldUnit{newUnits(k.root, k.fs), newFakeSystemd(t, k, group), k, group}
+}
+
+// write writes settings of the group as kernel.Apply does.
+func (u *toldUnit) write(w cgroup.Wanted) {
+	wanted := map[string]cgroup.Wanted{u.group: w}
+	u.hold(wanted)
+	defer u.release(wanted)
+	u.groups.Apply(wanted)
+}
+
+func (u *toldUnit) tellAll(t *testing.T) { u.tell(t.Context(), func() {}, func() {}) }
+
+func wantCPUs(of ...cpuset.CPU) cgroup.Wanted { return cgroup.Wanted{CPUs: new(cpuset.Of(of...))} }
+
+func wantQuota(n time.Duration) cgroup.Wanted {
+	return cgroup.Wanted{Quota: new(n * time.Millisecond), Period: new(100 * time.Millisecond)}
+}
+
+// quota returns the quota that systemd knows, in microseconds per second.
+func (u *toldUnit) quota() any {
+	u.systemd.mu.Lock()
+	defer u.systemd.mu.Unlock()
+	return u.systemd.values[path.Base(u.group)]["CPUQuotaPerSecUSec"].Value()
+}
+
+// TestOldQuotaDoesNotUndoAResize: the kubelet resizes a container before systemd was told a quota of
+// the agent, and has told systemd. What the task tells later is older than that.
+func TestOldQuotaDoesNotUndoAResize(t *testing.T) {
+	u := newToldUnit(t)
+	u.write(wantQuota(50))
+	runc, err := systemd.Connect(t.Context(), u.tree.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runc.Close()
+	if err := runc.Set(t.Context(), u.group, wantQuota(200)); err != nil {
+		t.Fatal(err)
+	}
+	u.groups.Apply(map[string]cgroup.Wanted{u.group: wantQuota(200)})
+	u.tellAll(t)
+	if got := u.quota(); got != uint64(2_000_000) {
+		t.Errorf("after the resize to 2 CPUs systemd was told a quota of %v us per second", got)
+	}
+}
+
+// TestNewSettingsDoNotWait: new settings of a unit do not wait for the pause after earlier ones that
+// systemd rejected, or whose call was not answered: then the old ones may be in force.
+func TestNewSettingsDoNotWait(t *testing.T) {
+	u := newToldUnit(t)
+	u.systemd.fail(u.group, 1)
+	u.write(wantCPUs(0, 1))
+	u.tellAll(t)
+	u.write(wantCPUs(0))
+	u.tellAll(t)
+	if _, known := u.systemd.told(u.group); known != "0" {
+		t.Errorf("systemd knows CPUs %q of a unit with new settings", known)
+	}
+	u.write(wantCPUs(0, 1))
+	call, _ := u.begin(u.group)
+	u.write(wantCPUs(0)) // waits for callLimit
+	u.end(call, errors.New("the connection has ended"))
+	if next, _ := u.next(); next != u.group {
+		t.Error("settings that are newer than a call without an answer wait")
+	}
+}
+
+// TestCPUsOfRaisedContainersAreTold: a quota may stay raised for minutes. A CPU that the container
+// loses meanwhile may belong to another pod, so systemd must know.
+func TestCPUsOfRaisedContainersAreTold(t *testing.T) {
+	u := newToldUnit(t)
+	u.decided([]string{u.group})()
+	u.write(wantCPUs(1, 2, 3))
+	u.tellAll(t)
+	if _, known := u.systemd.told(u.group); known != "1-3" {
+		t.Errorf("while the quota is raised systemd knows CPUs %q of the container, want 1-3", known)
+	}
+}
+
+// TestNoCallBeginsDuringADecision: a decision changes many groups one after the other, and must not
+// wait for a call about each.
+func TestNoCallBeginsDuringADecision(t *testing.T) {
+	u := newToldUnit(t)
+	done := u.decided(nil)
+	u.write(wantCPUs(0))
+	u.tellAll(t)
+	if calls, _ := u.systemd.told(u.group); calls != 0 {
+		t.Errorf("%d calls during a decision", calls)
+	}
+	done()
+	u.tellAll(t)
+	if calls, known := u.systemd.told(u.group); calls != 1 || known != "0" {
+		t.Errorf("%d calls after the decision, and CPUs %q", calls, known)
+	}
+}
+
+// TestLastDecisionIsTold: when the agent ends, ticks lower the raised quotas of pods, which systemd
+// has been told. It must be told of that, too.
+func TestLastDecisionIsTold(t *testing.T) {
+	u := newToldUnit(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		u.run(ctx, logdedup.New(slog.New(slog.DiscardHandler), time.Now), func() {})
+		close(ended)
+	}()
+	u.write(wantQuota(300))
+	for u.quota() != uint64(3_000_000) {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-ended
+	u.write(wantQuota(100))
+	if err := u.flush(context.WithoutCancel(ctx), flushLimit); err != nil || u.quota() != uint64(1_000_000) {
+		t.Errorf("systemd knows the quota %v us per second at the end: %v", u.quota(), err)
 	}
 }

@@ -118,7 +118,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	}
 	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)
 	if s.evicts = args.EvictBatchPods; s.evicts {
-		go evict.New(handle, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
+		go evict.New(handle, s.auditor.PodsOn, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
 	}
 	if _, err := informers.Pods().Informer().AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {
 		s.reservations.drop(pod.UID)

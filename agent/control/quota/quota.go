@@ -43,6 +43,7 @@ package quota
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -215,6 +216,7 @@ func (c *Controller) Applied(g *groups.Groups, now time.Time, written []cgroup.W
 			c.writes[path]++
 		}
 	}
+	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !g.Exists(path) })
 	c.updateBudgets(g, now)
 }
 

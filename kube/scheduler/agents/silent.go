@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,26 +21,56 @@ import (
 // SilentReason is the reason of the node's condition while the agent is silent.
 const SilentReason = "AgentSilent"
 
-// MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, while
-// this scheduler leads. The agents set them back.
+// A condition that could not be set is tried again after minPause, then after twice as long, up to
+// maxPause.
+const (
+	minPause = 5 * time.Second
+	maxPause = 5 * time.Minute
+)
+
+// mark is the attempts to set the condition of a node.
+type mark struct {
+	silent time.Time // the silence that it is about
+	done   bool
+	pause  time.Duration
+	next   time.Time
+}
+
+// MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, once for
+// each silence, while this scheduler leads. The agents set them back.
 func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, nodes corelisters.NodeLister, leads func() bool) {
+	marks := map[string]mark{}
 	for sleep.For(ctx, heartbeatTick) {
 		if !leads() {
 			continue
 		}
+		maps.DeleteFunc(marks, func(name string, _ mark) bool { return r.Named(name) == nil })
 		for _, name := range r.Names() {
 			node, err := nodes.Get(name)
 			if err != nil {
 				continue // the node is gone, or has not been seen yet
 			}
-			if report := r.Of(node); report != nil && !report.Silent.IsZero() {
-				r.mark(ctx, client, node, report)
+			report := r.Of(node)
+			if report == nil || report.Silent.IsZero() {
+				delete(marks, name)
+				continue
 			}
+			m := marks[name]
+			if !m.silent.Equal(report.Silent) {
+				m = mark{silent: report.Silent}
+			}
+			if now := time.Now(); !m.done && !now.Before(m.next) {
+				m.done = markSilent(ctx, client, node, report)
+				m.pause = min(max(2*m.pause, minPause), maxPause)
+				m.next = now.Add(m.pause)
+			}
+			marks[name] = m
 		}
 	}
 }
 
-func (r *Reports) mark(ctx context.Context, client kubernetes.Interface, node *corev1.Node, report *Report) {
+// markSilent sets the condition of a node, and reports whether it is set.
+func markSilent(ctx context.Context, client kubernetes.Interface, node *corev1.Node, report *Report) (done bool) {
 	c := corev1.NodeCondition{Type: nodetopology.BindingCondition}
 	for _, have := range node.Status.Conditions {
 		if have.Type == c.Type {
@@ -47,7 +78,7 @@ func (r *Reports) mark(ctx context.Context, client kubernetes.Interface, node *c
 		}
 	}
 	if c.Status == corev1.ConditionUnknown && c.Reason == SilentReason {
-		return
+		return true
 	}
 	if c.Status != corev1.ConditionUnknown {
 		c.LastTransitionTime = metav1.Now()
@@ -65,4 +96,5 @@ func (r *Reports) mark(ctx context.Context, client kubernetes.Interface, node *c
 	case !apierrors.IsNotFound(err):
 		log.Error(err, "Cannot set the condition of a node whose agent is silent", "node", node.Name)
 	}
+	return err == nil
 }

@@ -194,6 +194,15 @@ func (a *Auditor) run() {
 	}
 }
 
+// PodsOn returns the pods of a node, in any order.
+func (a *Auditor) PodsOn(node string) (pods []*corev1.Pod, err error) {
+	objects, err := a.pods.ByIndex(nodeIndex, node)
+	for _, object := range objects {
+		pods = append(pods, as[corev1.Pod](object))
+	}
+	return pods, err
+}
+
 // audit reports the problems of one node and its pods.
 func (a *Auditor) audit(name string) {
 	report := a.Reports.Named(name)
@@ -209,7 +218,7 @@ func (a *Auditor) audit(name string) {
 		return
 	}
 	a.changed("stale/"+name, "")
-	objects, err := a.pods.ByIndex(nodeIndex, name)
+	onNode, err := a.PodsOn(name)
 	if err != nil {
 		a.log.Error(err, "Cannot list the pods of a node", "node", name)
 		return
@@ -222,8 +231,7 @@ func (a *Auditor) audit(name string) {
 		}
 	}
 	var claims []ledger.Claim
-	for _, object := range objects {
-		pod := as[corev1.Pod](object)
+	for _, pod := range onNode {
 		claim, err := a.Keys.Claim(pod, report.Machine())
 		if pods[claim.ID] = pod; err != nil {
 			tell(claim.ID, Invalid, err.Error())

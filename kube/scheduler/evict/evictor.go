@@ -45,7 +45,7 @@ const (
 type Evictor struct {
 	handle   fwk.Handle
 	nodes    corelisters.NodeLister
-	pods     corelisters.PodLister
+	podsOn   func(node string) ([]*corev1.Pod, error)
 	starving func(*corev1.Node) bool
 	leading  func() bool
 	now      func() time.Time
@@ -60,9 +60,9 @@ type eviction struct {
 }
 
 // New returns an evictor that acts while the scheduler leads, on nodes on which batch pods starve.
-func New(handle fwk.Handle, starving func(*corev1.Node) bool, leading func() bool, now func() time.Time) *Evictor {
-	informers := handle.SharedInformerFactory().Core().V1()
-	return &Evictor{handle: handle, nodes: informers.Nodes().Lister(), pods: informers.Pods().Lister(),
+// podsOn returns the pods of a node.
+func New(handle fwk.Handle, podsOn func(node string) ([]*corev1.Pod, error), starving func(*corev1.Node) bool, leading func() bool, now func() time.Time) *Evictor {
+	return &Evictor{handle: handle, nodes: handle.SharedInformerFactory().Core().V1().Nodes().Lister(), podsOn: podsOn,
 		starving: starving, leading: leading, now: now, past: map[string]eviction{}}
 }
 
@@ -124,13 +124,13 @@ func Starves(node *corev1.Node) bool {
 // batchOn returns the batch pods of a node that have not ended and may be evicted, the youngest
 // first.
 func (e *Evictor) batchOn(ctx context.Context, node string) (batch []*corev1.Pod) {
-	pods, err := e.pods.List(labels.Everything())
+	pods, err := e.podsOn(node)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot look for batch pods", "node", node)
 		return nil
 	}
 	for _, pod := range pods {
-		if pod.Spec.NodeName != node || api.HasEnded(pod) {
+		if api.HasEnded(pod) {
 			continue
 		}
 		if intent, err := api.Parse(pod); err == nil && Evictable(pod, intent.Class) {
