@@ -67,7 +67,7 @@ type units struct {
 	root   string
 	groups *cgroup.FS
 	wake   chan struct{}
-	// connection belongs to the task. It is nil while there is none.
+	// connection is the task's connection to systemd, or nil.
 	connection *systemd.Units
 	connecting attempts
 
@@ -128,9 +128,9 @@ func (u *units) hold(wanted map[string]cgroup.Wanted) {
 	}
 }
 
-// decided says which groups have a raised quota from now on. Raises end with the agent, so systemd is
-// not told of them. No call begins until the returned function is called, when the decision has been
-// carried out.
+// decided says which groups have a raised quota from now on. Raises end with the agent, so systemd
+// is not told of them. No call begins until the returned function is called, when the decision has
+// been carried out.
 func (u *units) decided(raised []string) (done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -184,8 +184,8 @@ func (u *units) add(group string, w cgroup.Wanted) {
 	}
 }
 
-// run tells systemd what it must be told until the context ends. late is called after a call for which
-// decisions may have stopped to wait.
+// run tells systemd what it must be told until the context ends. late is called after a call for
+// which decisions may have stopped to wait.
 func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
@@ -214,7 +214,7 @@ func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
 // tell tells systemd the settings of all units whose turn it is. It returns when to call it again,
 // if no settings are written until then. slow is called while a call lasts longer than callLimit,
 // and late when it has ended.
-func (u *units) tell(ctx context.Context, slow, late func()) (wait time.Duration) {
+func (u *units) tell(ctx context.Context, slow, late func()) time.Duration {
 	for {
 		group, wait := u.next()
 		if group == "" {
@@ -258,8 +258,8 @@ func (u *units) next() (group string, wait time.Duration) {
 	return "", wait
 }
 
-// isHeld reports whether no call about a unit may begin. CPUs are told in spite of a raise, which ends
-// by that: another pod may have them.
+// isHeld reports whether no call about a unit may begin. CPUs are told in spite of a raise, which
+// ends by that: another pod may have them.
 func (u *units) isHeld(group string, unit *untold) bool {
 	_, written := u.writing[group]
 	return written || unit.CPUs == nil && slices.Contains(u.raised, group)
@@ -279,8 +279,8 @@ func (u *units) begin(group string) (*call, cgroup.Wanted) {
 	return u.call, unit.Wanted
 }
 
-// dropOutdated drops a quota and its period if another program has written others since: the kubelet
-// at a resize, of which it has told systemd itself.
+// dropOutdated drops a quota and its period if another program has written others since: the
+// kubelet at a resize, of which it has told systemd itself.
 func (u *units) dropOutdated(group string, unit *untold) {
 	if unit.Quota == nil {
 		return

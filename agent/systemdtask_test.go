@@ -236,8 +236,8 @@ func (u *toldUnit) quota() any {
 	return u.systemd.values[path.Base(u.group)]["CPUQuotaPerSecUSec"].Value()
 }
 
-// TestOldQuotaDoesNotUndoAResize: the kubelet resizes a container before systemd was told a quota of
-// the agent, and has told systemd. What the task tells later is older than that.
+// TestOldQuotaDoesNotUndoAResize: the kubelet resizes a container before systemd was told a quota
+// of the agent, and has told systemd. What the task tells later is older than that.
 func TestOldQuotaDoesNotUndoAResize(t *testing.T) {
 	u := newToldUnit(t)
 	u.write(wantQuota(50))
@@ -256,8 +256,8 @@ func TestOldQuotaDoesNotUndoAResize(t *testing.T) {
 	}
 }
 
-// TestNewSettingsDoNotWait: new settings of a unit do not wait for the pause after earlier ones that
-// systemd rejected, or whose call was not answered: then the old ones may be in force.
+// TestNewSettingsDoNotWait: new settings of a unit do not wait for the pause after earlier ones
+// that systemd rejected, or whose call was not answered: then the old ones may be in force.
 func TestNewSettingsDoNotWait(t *testing.T) {
 	u := newToldUnit(t)
 	u.systemd.fail(u.group, 1)

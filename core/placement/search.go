@@ -115,8 +115,8 @@ func (s *search) sumOf(m mask) freeSum {
 	return s.quads[0][m&15] + s.quads[1][m>>4&15] + s.quads[2][m>>8&15] + s.quads[3][m>>12&15]
 }
 
-// place solves the query if it can. It returns false if it found no placement, which does not mean
-// that there is none.
+// place solves the query if it can. It returns false if it found no placement. The general solver
+// may still find one.
 func (s *search) place() (Result, bool) {
 	s.gather()
 	// If the best placement without limits is within the limits, it is the best with them.

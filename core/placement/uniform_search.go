@@ -29,8 +29,8 @@ type candidate struct {
 	planned bool // s.bestTake and s.bestPartial are its plan
 }
 
-// bestNodes finds the best nodes for the query among the allowed ones, and returns false if there
-// are none.
+// bestNodes finds the best nodes for the query among the allowed ones. It returns false if no nodes
+// can serve it.
 func (s *search) bestNodes(allowed mask) (*candidate, bool) {
 	for size := s.smallestSize(allowed); size <= len(s.ix.nodes); size++ {
 		if !s.collect(allowed, size) {

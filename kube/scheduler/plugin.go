@@ -13,6 +13,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"pinfold.dev/pinfold/kube/scheduler/audit"
+	"pinfold.dev/pinfold/kube/scheduler/informer"
 	"pinfold.dev/pinfold/kube/scheduler/leader"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
@@ -67,7 +68,7 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, env 
 	}
 	p.nodes = &nodeStates{derive: p.derive}
 	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(
-		onEvents(nil, func(node *corev1.Node) { p.nodes.forget(node.Name) }))
+		informer.Handlers(nil, func(node *corev1.Node) { p.nodes.forget(node.Name) }))
 	if err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}

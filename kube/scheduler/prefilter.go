@@ -24,7 +24,6 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if err := p.leadership.CatchUp(ctx, p.handle); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
-	p.shared.leads.Store(true)
 	p.shared.auditor.Activate()
 	q, err := newQuestion(pod)
 	if err != nil {

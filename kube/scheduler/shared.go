@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
@@ -22,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
+	"pinfold.dev/pinfold/kube/scheduler/informer"
 	"pinfold.dev/pinfold/kube/scheduler/signing"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
@@ -41,9 +41,6 @@ type shared struct {
 	evicts       bool // batch pods
 	// synced reports whether the first list of topologies has been handled.
 	synced cache.InformerSynced
-	// leads is true when this replica has begun to schedule. All replicas follow the cluster, but
-	// only the leader changes nodes and evicts pods.
-	leads atomic.Bool
 }
 
 // sharingInformer is the informer to which the shared state is attached.
@@ -116,11 +113,11 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 		MinShared: *args.MinSharedCPUs, Delay: env.auditDelay}); err != nil {
 		return err
 	}
-	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)
+	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.auditor.Active)
 	if s.evicts = args.EvictBatchPods; s.evicts {
-		go evict.New(handle, s.auditor.PodsOn, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
+		go evict.New(handle, s.auditor.PodsOn, s.batchStarves, s.auditor.Active, time.Now).Run(ctx)
 	}
-	if _, err := informers.Pods().Informer().AddEventHandler(onEvents(nil, func(pod *corev1.Pod) {
+	if _, err := informers.Pods().Informer().AddEventHandler(informer.Handlers(nil, func(pod *corev1.Pod) {
 		s.reservations.drop(pod.UID)
 		s.waiting.Remove(pod.UID)
 		s.signer.Keys.Forget(pod)
@@ -140,8 +137,8 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if err := s.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
 		return err
 	}
-	registration, err := s.AddEventHandler(onEvents(
-		func(report *agents.Report) {
+	registration, err := s.AddEventHandler(informer.Handlers(
+		func(_, report *agents.Report) {
 			if s.reports.Set(report) {
 				s.auditor.NodeChanged(report.Name)
 				s.waiting.Release()
@@ -176,28 +173,4 @@ func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)
-}
-
-// onEvents returns handlers for an informer's events about objects of type T. changed is called
-// with each new version. Either function may be nil.
-func onEvents[T any](changed, deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
-	if changed != nil {
-		handlers.AddFunc = func(obj any) {
-			if object, ok := obj.(*T); ok {
-				changed(object)
-			}
-		}
-		handlers.UpdateFunc = func(_, obj any) { handlers.AddFunc(obj) }
-	}
-	if deleted != nil {
-		handlers.DeleteFunc = func(obj any) {
-			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = last.Obj
-			}
-			if object, ok := obj.(*T); ok {
-				deleted(object)
-			}
-		}
-	}
-	return handlers
 }

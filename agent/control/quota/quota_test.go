@@ -10,7 +10,8 @@ import (
 )
 
 // TestWritesOfEndedGroupsAreForgotten: without ticks (--sample-interval=0 and no bound for batch
-// pods) nothing clears the counts of writes, so each observation must forget groups that have ended.
+// pods) nothing clears the counts of writes, so each observation must forget groups that have
+// ended.
 func TestWritesOfEndedGroupsAreForgotten(t *testing.T) {
 	c := New(api.Ceilings{}, false)
 	r := groups.Round{Groups: &groups.Groups{}, Period: 100 * time.Millisecond}

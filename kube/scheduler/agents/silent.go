@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/internal/sleep"
@@ -28,43 +29,32 @@ const (
 	maxPause = 5 * time.Minute
 )
 
-// mark is the attempts to set the condition of a node.
-type mark struct {
-	silent time.Time // the silence that it is about
-	done   bool
-	pause  time.Duration
-	next   time.Time
-}
-
-// MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, once for
-// each silence, while this scheduler leads. The agents set them back.
+// MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, once
+// for each silence, while this scheduler leads. The agents set them back.
 func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, nodes corelisters.NodeLister, leads func() bool) {
-	marks := map[string]mark{}
+	marked := map[string]time.Time{} // the silences for which it is set, by node
+	failures := flowcontrol.NewBackOff(minPause, maxPause)
 	for sleep.For(ctx, heartbeatTick) {
 		if !leads() {
 			continue
 		}
-		maps.DeleteFunc(marks, func(name string, _ mark) bool { return r.Named(name) == nil })
+		maps.DeleteFunc(marked, func(name string, _ time.Time) bool { return r.Named(name) == nil })
 		for _, name := range r.Names() {
 			node, err := nodes.Get(name)
 			if err != nil {
 				continue // the node is gone, or has not been seen yet
 			}
 			report := r.Of(node)
-			if report == nil || report.Silent.IsZero() {
-				delete(marks, name)
+			if report == nil || report.Silent.IsZero() || marked[name].Equal(report.Silent) ||
+				failures.IsInBackOffSinceUpdate(name, time.Now()) {
 				continue
 			}
-			m := marks[name]
-			if !m.silent.Equal(report.Silent) {
-				m = mark{silent: report.Silent}
+			if markSilent(ctx, client, node, report) {
+				marked[name] = report.Silent
+				failures.Reset(name)
+			} else {
+				failures.Next(name, time.Now())
 			}
-			if now := time.Now(); !m.done && !now.Before(m.next) {
-				m.done = markSilent(ctx, client, node, report)
-				m.pause = min(max(2*m.pause, minPause), maxPause)
-				m.next = now.Add(m.pause)
-			}
-			marks[name] = m
 		}
 	}
 }

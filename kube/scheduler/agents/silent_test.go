@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// TestConditionIsNotWrittenEverySecond: the scheduler may not write the status of nodes. It must not
-// try each second: attempts for many nodes use up the client's rate, which its Bindings share.
+// TestConditionIsNotWrittenEverySecond: the scheduler may not write the status of nodes. It must
+// not try each second: attempts for many nodes use up the client's rate, which its Bindings share.
 func TestConditionIsNotWrittenEverySecond(t *testing.T) {
 	synctest.Test(t, conditionIsNotWrittenEverySecond)
 }

@@ -27,6 +27,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/kube/scheduler/informer"
 )
 
 // Reasons of events about bound pods.
@@ -65,9 +66,7 @@ type Auditor struct {
 	nodes  corelisters.NodeLister
 	queue  workqueue.TypedDelayingInterface[string] // names of nodes
 	busy   atomic.Int32                             // audits in progress
-	// active is true when this replica has begun to schedule. All replicas follow the cluster, but
-	// only the leader reports.
-	active atomic.Bool
+	active atomic.Bool                              // see Active
 
 	mu       sync.Mutex
 	reported map[string]string // the last reports: pod/UID, overflow/NODE and stale/NODE
@@ -91,32 +90,15 @@ func New(ctx context.Context, handle fwk.Handle, o Options) (*Auditor, error) {
 		events: func(pod *corev1.Pod, reason, text string) {
 			handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, reason, "Scheduling", "%s", api.Shorten(text, validation.NoteLengthLimit))
 		}}
-	if _, err = pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.podChanged(nil, as[corev1.Pod](obj)) },
-		UpdateFunc: func(before, obj any) { a.podChanged(as[corev1.Pod](before), as[corev1.Pod](obj)) },
-		DeleteFunc: func(obj any) { a.podGone(as[corev1.Pod](obj)) },
-	}); err != nil {
+	if _, err = pods.AddEventHandler(informer.Handlers(a.podChanged, a.podGone)); err != nil {
 		return nil, fmt.Errorf("follow pods: %w", err)
 	}
-	if _, err = nodes.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { a.reservedChanged(nil, as[corev1.Node](obj)) },
-		UpdateFunc: func(before, obj any) { a.reservedChanged(as[corev1.Node](before), as[corev1.Node](obj)) },
-		DeleteFunc: func(obj any) { a.nodeGone(as[corev1.Node](obj)) },
-	}); err != nil {
+	if _, err = nodes.Informer().AddEventHandler(informer.Handlers(a.reservedChanged, a.nodeGone)); err != nil {
 		return nil, fmt.Errorf("follow nodes: %w", err)
 	}
 	go a.run()
 	go func() { <-ctx.Done(); a.queue.ShutDown() }()
 	return a, nil
-}
-
-// as returns the object of an informer's event, or nil.
-func as[T any](obj any) *T {
-	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = unknown.Obj
-	}
-	object, _ := obj.(*T)
-	return object
 }
 
 // Activate is called in every scheduling cycle. The first call has all nodes audited.
@@ -129,6 +111,10 @@ func (a *Auditor) Activate() {
 	}
 }
 
+// Active reports whether this replica has begun to schedule. All replicas follow the cluster, but
+// only the leader reports, changes nodes and evicts pods.
+func (a *Auditor) Active() bool { return a.active.Load() }
+
 // NodeChanged has a node audited.
 func (a *Auditor) NodeChanged(node string) {
 	if a.active.Load() {
@@ -140,7 +126,7 @@ func (a *Auditor) NodeChanged(node string) {
 func (a *Auditor) Idle() bool { return a.queue.Len() == 0 && a.busy.Load() == 0 }
 
 func (a *Auditor) podChanged(before, pod *corev1.Pod) {
-	if pod == nil || pod.Spec.NodeName == "" {
+	if pod.Spec.NodeName == "" {
 		return
 	}
 	switch {
@@ -158,9 +144,6 @@ func (a *Auditor) podChanged(before, pod *corev1.Pod) {
 }
 
 func (a *Auditor) podGone(pod *corev1.Pod) {
-	if pod == nil {
-		return
-	}
 	a.changed("pod/"+string(pod.UID), "")
 	if pod.Spec.NodeName != "" {
 		a.NodeChanged(pod.Spec.NodeName)
@@ -169,16 +152,14 @@ func (a *Auditor) podGone(pod *corev1.Pod) {
 
 // reservedChanged audits a new node and one with another reserved amount.
 func (a *Auditor) reservedChanged(before, node *corev1.Node) {
-	if node != nil && (before == nil || api.Reserved(before) != api.Reserved(node) || before.UID != node.UID) {
+	if before == nil || api.Reserved(before) != api.Reserved(node) || before.UID != node.UID {
 		a.NodeChanged(node.Name)
 	}
 }
 
 func (a *Auditor) nodeGone(node *corev1.Node) {
-	if node != nil {
-		a.changed("overflow/"+node.Name, "")
-		a.changed("stale/"+node.Name, "")
-	}
+	a.changed("overflow/"+node.Name, "")
+	a.changed("stale/"+node.Name, "")
 }
 
 func (a *Auditor) run() {
@@ -198,7 +179,9 @@ func (a *Auditor) run() {
 func (a *Auditor) PodsOn(node string) (pods []*corev1.Pod, err error) {
 	objects, err := a.pods.ByIndex(nodeIndex, node)
 	for _, object := range objects {
-		pods = append(pods, as[corev1.Pod](object))
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
+		}
 	}
 	return pods, err
 }
