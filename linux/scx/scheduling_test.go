@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/schedtrace"
+	"pinfold.dev/pinfold/linux/scx/scxtest"
 )
 
 // TestShares: pods get CPU time by their weights, however many threads they have.
@@ -123,6 +124,7 @@ func TestOverdue(t *testing.T) {
 // work.
 func TestOnlineFirst(t *testing.T) {
 	b := newBench(t)
+	scxtest.KeepNothing(t)
 	all := b.machine.Online()
 	online := b.group("online")
 	b.start(online, "wake", 200, all)
