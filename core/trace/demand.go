@@ -22,6 +22,9 @@ var (
 type Demand struct {
 	Period    time.Duration
 	CPUs      []float64 // demand in each period, in the order of time; at least one
+	// Phases are the CPUs of periods that begin at other samples: Phases[0] is CPUs, and the others
+	// begin later by equal parts of a period, as far as the samples show them.
+	Phases    [][]float64
 	Averaged  float64   // share of the periods whose value is an average over several (late samples)
 	Throttled float64   // share of the time in throttled samples
 	Moved     float64   // share of the usage that was moved to an earlier period
@@ -71,8 +74,8 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		return Demand{}, fmt.Errorf("demand per %v: %d of the periods lie in %d samples or fewer, late ones: %w; record with less load on the machine",
 			period, averaged, len(bins), ErrTooCoarse)
 	}
-	cpus := perPeriod(bins, period)
-	if len(cpus) == 0 {
+	phases := phasesOf(sequences, period, nominal)
+	if len(phases) == 0 {
 		return Demand{}, fmt.Errorf("demand per %v: %w; record for longer", period, ErrTooShort)
 	}
 	var whole, throttled time.Duration
@@ -84,14 +87,37 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	}
 	return Demand{
 		Period:    period,
-		CPUs:      cpus,
-		Averaged:  float64(averaged) / float64(len(cpus)),
+		CPUs:      phases[0],
+		Phases:    phases,
+		Averaged:  float64(averaged) / float64(len(phases[0])),
 		Throttled: ratio(float64(throttled), float64(whole)),
 		Moved:     moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
 		Exact:     exact,
 		Open:      openRuns,
 		OpenShare: ratio(float64(open), float64(whole)),
 	}, nil
+}
+
+// maxPhases bounds the phases of a period.
+const maxPhases = 10
+
+// phasesOf returns the CPUs per period for periods that begin at the first sample and at later ones.
+func phasesOf(sequences [][]Sample, period, nominal time.Duration) (phases [][]float64) {
+	samples := int(max(1, period/max(1, nominal)))
+	n := min(samples, maxPhases)
+	for i := range n {
+		cpus := perPeriod(binsOf(sequences, period, nominal), period)
+		if len(cpus) == 0 {
+			break
+		}
+		phases = append(phases, cpus)
+		later := (i+1)*samples/n - i*samples/n
+		sequences = slices.Clone(sequences)
+		for j, s := range sequences {
+			sequences[j] = s[min(later, len(s)):]
+		}
+	}
+	return phases
 }
 
 // moved returns the share of the usage that is now in an earlier bin.
