@@ -54,11 +54,8 @@ load, and without a limit if you can.`,
 }
 
 func someTraces(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		return frame.Usagef("no recording given: make one with 'pinfold sample', and name it, as in '%s web.parquet'", cmd.CommandPath())
-	case slices.Contains(args, ""):
-		return frame.Usagef("a recording has no name: name a file, as in '%s web.parquet'", cmd.CommandPath())
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ what 'pinfold why' needs.`,
 	o := &sampleOptions{}
 	f := cmd.Flags()
 	o.AddFlags(f, "sample")
-	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period, or all of it for more than 100 groups)")
+	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period)")
 	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`")
 	frame.Var(f, &o.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
