@@ -46,7 +46,7 @@ func (l *Limit) cautions(sub *subject) []string {
 			quantity.Share(used), quantity.CPUs(l.LimitCPUs)))
 	}
 	if len(sub.wanted) == 1 {
-		w = append(w, fmt.Sprintf("samples of %v hide when in a period demand comes: load in step with the periods may be throttled several times as often, most without burst; record with --interval %v",
+		w = append(w, fmt.Sprintf("samples of %v hide when in a period demand comes: load in step with the periods may be throttled several times as often; record with --interval %v",
 			sub.nominal, SampleInterval(sub.period)))
 	}
 	quota := quotaOf(l.LimitCPUs, sub.period)

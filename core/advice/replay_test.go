@@ -44,7 +44,7 @@ func TestBurstsProperty(t *testing.T) {
 		quota := 100 * rapid.Int64Range(1, int64(period)/50).Draw(t, "quota")
 		counts := phases{wanted}.bursts(quota)
 		for percent := 0; percent <= maxBurst; percent += rapid.IntRange(1, 40).Draw(t, "step") {
-		if want := (phases{wanted}).throttleRatio(quota, quota/100*int64(percent)); counts.ratio(percent) != want {
+			if want := (phases{wanted}).throttleRatio(quota, quota/100*int64(percent)); counts.ratio(percent) != want {
 				t.Errorf("burst %d%%: %v, want %v", percent, counts.ratio(percent), want)
 			}
 		}

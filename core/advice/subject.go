@@ -33,8 +33,8 @@ type subject struct {
 	demand  trace.Demand
 	wanted  phases
 	mean    float64
-	piece   float64 // length of a bootstrap piece in periods
-	enough  bool    // the recording is long enough for pieces of that length
+	piece   float64          // length of a bootstrap piece in periods
+	enough  bool             // the recording is long enough for pieces of that length
 	blocks  []*demand.Blocks // of each phase; nil if the demand is unknown
 
 	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it

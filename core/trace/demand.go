@@ -20,17 +20,17 @@ var (
 
 // Demand is the demand of a group in each period; see [Series.Demand].
 type Demand struct {
-	Period    time.Duration
-	CPUs      []float64 // demand in each period, in the order of time; at least one
+	Period time.Duration
+	CPUs   []float64 // demand in each period, in the order of time; at least one
 	// Phases are the CPUs of periods that begin at other samples: Phases[0] is CPUs, and the others
 	// begin later by equal parts of a period, as far as the samples show them.
 	Phases    [][]float64
-	Averaged  float64   // share of the periods whose value is an average over several (late samples)
-	Throttled float64   // share of the time in throttled samples
-	Moved     float64   // share of the usage that was moved to an earlier period
-	Exact     bool      // moved to when threads wanted to run, not to where an estimate puts it
-	Open      int       // number of open runs (see the package comment), whose demand is unknown
-	OpenShare float64   // share of the time in those runs
+	Averaged  float64 // share of the periods whose value is an average over several (late samples)
+	Throttled float64 // share of the time in throttled samples
+	Moved     float64 // share of the usage that was moved to an earlier period
+	Exact     bool    // moved to when threads wanted to run, not to where an estimate puts it
+	Open      int     // number of open runs (see the package comment), whose demand is unknown
+	OpenShare float64 // share of the time in those runs
 }
 
 // RecordCommand returns the command that records the group at the interval of its enforcement

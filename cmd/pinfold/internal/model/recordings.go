@@ -42,7 +42,7 @@ func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
 
 // take adds the arguments to the recordings.
 func (r *recordingOptions) take(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && len(cmd.SuggestionsFor(args[0])) > 0 {
+	if len(args) == 1 && args[0] != "" && len(cmd.SuggestionsFor(args[0])) > 0 {
 		if _, err := os.Stat(args[0]); err != nil {
 			return frame.UnknownCommand(cmd, args[0])
 		}
