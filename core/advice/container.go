@@ -200,6 +200,9 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 	if err := sub.intervals(ctx, &c, at, options); err != nil {
 		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
 	}
+	if err := sub.widen(ctx, &c, at, options); err != nil {
+		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
+	}
 	c.LimitWithoutBurst.explain(sub)
 	c.LimitWithBurst.explain(sub)
 	c.Burst.explain(sub, at)
