@@ -74,7 +74,7 @@ It shows the state of Pinfold in a cluster. It changes nothing else.`,
   pinfold sample /kubepods/burstable  # what limit does it need?
   pinfold top                         # containers, their limits and throttling
   pinfold advise web.parquet          # and which burst? why?
-  pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?
+  pinfold simulate web.parquet --cgroups 10 --cpus 4 # is burst safe?
   pinfold status                      # what is wrong in the cluster?`,
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, linuxCommands(), []*cobra.Command{
