@@ -8,9 +8,8 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// maxWaited is the time for which threads may wait for CPUs while recording, as a part of the time
-// for which they ran, without a warning.
-const maxWaited = .05
+// MaxWaited is the largest Recorded.Waited without a warning.
+const MaxWaited = .05
 
 // widen extends the intervals of limits to the demand had no thread waited for a CPU while it was
 // recorded ([trace.Demand].Unhindered). Work that waited behind others was done later than it was
@@ -43,7 +42,7 @@ func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options
 		quota := quotaOf(l.LimitCPUs, sub.period)
 		l.HighThrottleRatio = max(l.HighThrottleRatio, free.wanted.throttleRatio(quota, int64(l.BurstPercent/100*float64(quota))))
 	}
-	if waited := sub.demand.Waited; waited > maxWaited {
+	if waited := sub.demand.Waited; waited > MaxWaited {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: without that it needs up to %s with burst; record on a less busy machine",
 			quantity.Share(waited), quantity.CPUs(c.LimitWithBurst.HighCPUs)))
 	}
