@@ -122,7 +122,7 @@ func (sub *subject) recorded() Recorded {
 	r := Recorded{
 		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: sub.periods(),
 		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(), ThrottleRatioOfTimer: sub.summary.ThrottledOfTimer(),
-		Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
+		Waited: sub.demand.Waited, Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
 	}
 	if cpus, limited := sub.limit(); limited {
 		r.LimitCPUs = cpus

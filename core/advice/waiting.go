@@ -8,16 +8,16 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// maxWaited is the time for which threads may wait for CPUs while recording, as a part of the time
-// for which they ran, without a warning.
-const maxWaited = .05
+// MaxWaited is the largest Recorded.Waited without a warning.
+const MaxWaited = .05
 
 // widen extends the intervals of limits to the demand had no thread waited for a CPU while it was
-// recorded, which exact recordings know. Work that waited behind others was used later than it was
+// recorded ([trace.Demand].Unhindered). Work that waited behind others was done later than it was
 // wanted, so its peaks are flatter than on a machine with idle CPUs. Demand is between the two:
 // waiting threads wanted a CPU all the time, but a thread that always finds more to do may have got
 // some of it later. So the limit is between the ends of both intervals, and another recording
-// throttles at most what the advised limit throttles of either demand.
+// throttles at most what the advised limit throttles of either demand. Raising demand never throttles
+// fewer periods, so an upper bound of the demand of each period gives one of the limit.
 func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options Options) error {
 	if sub.demand.Unhindered == nil || sub.obstacle() != "" {
 		return nil
@@ -42,9 +42,8 @@ func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options
 		quota := quotaOf(l.LimitCPUs, sub.period)
 		l.HighThrottleRatio = max(l.HighThrottleRatio, free.wanted.throttleRatio(quota, int64(l.BurstPercent/100*float64(quota))))
 	}
-	x := sub.series.Exact
-	if waited := float64(x.Waiting) / float64(max(1, x.Running)); waited > maxWaited {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("while it was recorded its threads waited for CPUs, %s of the time for which they ran: it wanted its CPU time earlier, which needs a limit of up to %s with burst; record on a less busy machine",
+	if waited := sub.demand.Waited; waited > MaxWaited {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: without that it needs up to %s with burst; record on a less busy machine",
 			quantity.Share(waited), quantity.CPUs(c.LimitWithBurst.HighCPUs)))
 	}
 	return nil

@@ -12,8 +12,9 @@ import (
 )
 
 // contended returns an exact recording of a thread that wants a CPU for a random time at the
-// beginning of each second, and gets it in turns with others: after each 10 ms it waits.
-func contended(seconds int, wait time.Duration) *trace.Series {
+// beginning of each second, and gets it in turns with others: after each 10 ms it waits. Without exact,
+// only the kernel's sum of its waits is known.
+func contended(seconds int, wait time.Duration, exact bool) *trace.Series {
 	const interval = 20 * time.Millisecond
 	r := rand.New(rand.NewPCG(4, 4))
 	var spans []trace.Span
@@ -40,15 +41,22 @@ func contended(seconds int, wait time.Duration) *trace.Series {
 	s.Exact = trace.NewExact(s)
 	for i := range spans {
 		x := &spans[i]
-		if x.State == blame.Running {
-			for from := x.From; from < x.To; {
-				j := int(from / interval)
-				to := min(x.To, s.Samples[j].At)
-				s.Samples[j].Usage += to - from
-				from = to
+		for from := x.From; from < x.To; {
+			sample := &s.Samples[from/interval]
+			to := min(x.To, sample.At)
+			switch x.State {
+			case blame.Running:
+				sample.Usage += to - from
+			case blame.Waiting:
+				sample.Waited += to - from
 			}
+			from = to
 		}
 		s.Exact.Add(x)
+	}
+	if !exact {
+		s.Exact = nil
+		return s
 	}
 	s.Exact.End(0, time.Duration(seconds)*time.Second)
 	return s
@@ -57,8 +65,8 @@ func contended(seconds int, wait time.Duration) *trace.Series {
 // TestContention: beside others, usage alone asks for less than half of the limit that the same load
 // needs alone. The interval contains that one, and a warning says so.
 func TestContention(t *testing.T) {
-	advise := func(wait time.Duration) []*Limit {
-		c, err := ForContainer(t.Context(), contended(300, wait), 20*time.Millisecond, DefaultGoal(), seeded(1))
+	advise := func(wait time.Duration, exact bool) []*Limit {
+		c, err := ForContainer(t.Context(), contended(300, wait, exact), 20*time.Millisecond, DefaultGoal(), seeded(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,9 +75,10 @@ func TestContention(t *testing.T) {
 		}
 		return []*Limit{&c.LimitWithoutBurst, &c.LimitWithBurst}
 	}
-	alone, beside := advise(0), advise(30*time.Millisecond)
+	alone := advise(0, false)
+	beside := append(advise(30*time.Millisecond, true), advise(30*time.Millisecond, false)...)
 	for i, l := range beside {
-		right := alone[i]
+		right := alone[i%2]
 		t.Logf("burst %v: %v CPUs, %v to %v; right is %v; throttles up to %v", l.BurstPercent, l.LimitCPUs, l.LowCPUs, l.HighCPUs, right.LimitCPUs, l.HighThrottleRatio)
 		if !l.Enough || l.LimitCPUs > .6*right.LimitCPUs || l.LowCPUs > l.LimitCPUs || l.HighCPUs < right.LimitCPUs {
 			t.Errorf("burst %v: %v CPUs, %v to %v, and alone %v", l.BurstPercent, l.LimitCPUs, l.LowCPUs, l.HighCPUs, right.LimitCPUs)

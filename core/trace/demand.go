@@ -25,16 +25,19 @@ type Demand struct {
 	// Phases are the CPUs of periods that begin at other samples: Phases[0] is CPUs, and the others
 	// begin later by equal parts of a period, as far as the samples show them.
 	Phases [][]float64
-	// Unhindered are the Phases of the demand had no thread waited for a CPU either; nil if that is not
-	// known, or if none waited. The work is the same, but earlier. True demand is between the two: a
-	// thread that takes one request after the other does not show when the next one came.
+	// Unhindered are the Phases of an upper bound of the demand, had no thread waited for a CPU; nil
+	// if that was not measured, or if none waited. If Exact, the work is the same, but earlier.
+	// Otherwise one thread is taken to have waited at a time, and its whole wait is added to what was
+	// used: that bounds the demand of each period, but counts work that was done later twice.
 	Unhindered [][]float64
-	Averaged   float64 // share of the periods whose value is an average over several (late samples)
-	Throttled  float64 // share of the time in throttled samples
-	Moved      float64 // share of the usage that was moved to an earlier period
-	Exact      bool    // moved to when threads wanted to run, not to where an estimate puts it
-	Open       int     // number of open runs (see the package comment), whose demand is unknown
-	OpenShare  float64 // share of the time in those runs
+	// Waited is the time for which threads waited for CPUs, as a part of the CPU time used.
+	Waited    float64
+	Averaged  float64 // share of the periods whose value is an average over several (late samples)
+	Throttled float64 // share of the time in throttled samples
+	Moved     float64 // share of the usage that was moved to an earlier period
+	Exact     bool    // moved to when threads wanted to run, not to where an estimate puts it
+	Open      int     // number of open runs (see the package comment), whose demand is unknown
+	OpenShare float64 // share of the time in those runs
 }
 
 // RecordCommand returns the command that records the group at the interval of its enforcement
@@ -83,6 +86,7 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if len(phases) == 0 {
 		return Demand{}, fmt.Errorf("demand per %v: %w; record for longer", period, ErrTooShort)
 	}
+	unhindered, waited := s.unhindered(demand.Samples, nominal, period)
 	var whole, throttled time.Duration
 	for i := range s.Samples {
 		whole += s.Samples[i].Interval
@@ -94,7 +98,8 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		Period:     period,
 		CPUs:       phases[0],
 		Phases:     phases,
-		Unhindered: s.unhindered(nominal, period, exact),
+		Unhindered: unhindered,
+		Waited:     waited,
 		Averaged:   float64(averaged) / float64(len(phases[0])),
 		Throttled:  ratio(float64(throttled), float64(whole)),
 		Moved:      moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
@@ -104,13 +109,28 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	}, nil
 }
 
-func (s *Series) unhindered(nominal, period time.Duration, exact bool) [][]float64 {
-	if !exact || s.Exact.Waiting == 0 {
-		return nil
+// unhindered returns Unhindered and Waited of a demand. Samples that were throttled are left out unless
+// threads were traced, because throttling counts as waiting there.
+func (s *Series) unhindered(served []Sample, nominal, period time.Duration) ([][]float64, float64) {
+	free := Series{Samples: slices.Clone(served)}
+	var waited, used time.Duration
+	if x := s.Exact; x != nil && x.enough() {
+		waited, used = x.Waiting, x.Running
+		free.Samples = slices.Clone(s.Samples)
+		x.unhindered.move(free.Samples)
+	} else {
+		for i := range free.Samples {
+			used += s.Samples[i].Usage
+			if !s.Samples[i].WasThrottled() {
+				waited += free.Samples[i].Waited
+				free.Samples[i].Usage += free.Samples[i].Waited
+			}
+		}
 	}
-	demand := Series{Samples: slices.Clone(s.Samples)}
-	s.Exact.unhindered.move(demand.Samples)
-	return phasesOf(demand.Contiguous(nominal), period, nominal)
+	if waited == 0 {
+		return nil, 0
+	}
+	return phasesOf(free.Contiguous(nominal), period, nominal), ratio(float64(waited), float64(used))
 }
 
 // maxPhases bounds the phases of a period.

@@ -103,6 +103,9 @@ func (c *Container) verdict(goal advice.Goal) string {
 	if r.LimitCPUs > 0 {
 		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(r.ThrottleRatio))
 	}
+	if r.Waited > advice.MaxWaited {
+		text += fmt.Sprintf("; but it waited for CPUs while it was recorded, and may need up to %s", quantity.CPUs(l.HighCPUs))
+	}
 	return text + "."
 }
 

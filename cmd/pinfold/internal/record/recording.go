@@ -59,7 +59,7 @@ func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []grou
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := sampler.New(fs, sampler.Options{Interval: o.interval})
+	s, err := sampler.New(fs, sampler.Options{Interval: o.interval, Waits: true})
 	if err != nil {
 		return nil, err
 	}
