@@ -20,6 +20,10 @@ func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
+func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+
+func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
+
 // TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {
 	t.Setenv("NODE_NAME", "")

@@ -24,6 +24,10 @@ func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
+func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+
+func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
+
 // TestWrongUsage checks that wrong command lines are rejected before anything is started.
 func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{

@@ -3,6 +3,8 @@
 //	func TestMain(m *testing.M) { frametest.Main(m, "pinfold-agent", main) }
 //	func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 //	func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
+//	func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+//	func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
 //	func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
 package frametest
 

@@ -33,6 +33,7 @@ type recordingOptions struct {
 func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
 	r := &recordingOptions{selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
 	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`; further files may follow")
+	frame.CompleteExtensions(cmd, "trace", files.Extensions()...)
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
 	frame.Var(r.flags, &r.limit, "limit", "CPUS", "the quota of each container in CPUs (default as recorded)", frame.ParseAmount)

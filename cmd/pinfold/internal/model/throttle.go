@@ -19,9 +19,7 @@ import (
 // NewThrottle returns the subcommand "throttle".
 func NewThrottle() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `throttle --distribution NAME --mean U [--burst B[,B...]] [--steps N]
-                   [-o text|json]
-  pinfold throttle --trace FILE [--group CGROUP] [--limit CPUS] ...`,
+		Use:   "throttle --distribution NAME --mean U [flags]\nthrottle --trace FILE [flags]",
 		Short: "Compute how often a limit throttles, for each burst",
 		Long: `Compute how often one container is throttled under its limit, for each burst,
 with proven bounds. The demands of periods are assumed to be independent;

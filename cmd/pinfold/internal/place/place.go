@@ -21,10 +21,7 @@ import (
 // NewPlace returns the subcommand "place".
 func NewPlace() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `place (--machine FILE | --sysfs PATH) --cpus N [--free CPULIST]
-                [--policy static|static-burst] [--full-cores preferred|required]
-                [-o text|json]
-  pinfold place --batch FILE [-o json]`,
+		Use:   "place --cpus N (--machine FILE | --sysfs PATH) [flags]\nplace --batch FILE [flags]",
 		Short: "Choose CPUs on a machine",
 		Long: `Choose CPUs on a machine.
 
@@ -35,13 +32,7 @@ CPUs of the fewest NUMA nodes that have N of them, shared by the containers that
 are confined there.
 
 --batch answers many requests, one JSON object a line, with one JSON object a
-line, in the same order. A request is
-  {"machineFile":"machine.json","free":"0-15","cpus":4,"policy":"static",
-   "fullCores":"required"}
-on one line, or has the machine itself as "machine":{...} instead of
-"machineFile". Machine files are relative to the batch file, with - to the
-current folder. Only "cpus" and a machine are required. A request that cannot be
-answered becomes {"error":"line 3: ..."}.`,
+line, in the same order: {"machineFile":"machine.json","free":"0-15","cpus":4}.`,
 		Example: `  pinfold place --sysfs /sys --cpus 4
   pinfold place --machine machine.json --free 0-15,52-67 --cpus 8 -o json
   pinfold place --batch requests.jsonl -o json`,
@@ -55,6 +46,7 @@ answered becomes {"error":"line 3: ..."}.`,
 	frame.OneOf(flags, &o.FullCores, "full-cores", "whether whole cores are preferred or required; for static only",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
 	batch := flags.String("batch", "", "answer the requests in `FILE`, - for standard input")
+	frame.CompleteExtensions(cmd, "batch", "jsonl", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !flags.Changed("batch") {
 			if err := o.check(flags); err != nil {

@@ -28,10 +28,7 @@ import (
 // New returns the subcommand "run".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
-              [--limit CPUS [--burst PERCENT] [--period TIME]] [--idle]
-              [--name NAME] [--wait] [-o text|json] [--stats-file FILE]
-              -- COMMAND [ARG...]`,
+		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a command with CPUs, limit and burst of its own",
 		Long: `Run a command in a control group of its own, and show at the end what it used
 and how often it was throttled. The group is always removed. This requires root,
