@@ -47,12 +47,12 @@ meets its requirements.`,
 	o.addBurst(flags)
 	o.addBatch(flags)
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
-	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
 	frame.OneOf(flags, &o.agent.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+feature.Partitions.Since+")",
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 	flags.Float64Var(&o.tracePercent, "trace-percent", 0,
 		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
 	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
+	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
 	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", "`ADDRESS` where /metrics, /healthz and /readyz are served; \"\" for nowhere")
 	flags.BoolVar(&o.secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
 	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")

@@ -22,7 +22,7 @@ func newCompletion(program string) *cobra.Command {
 Write it where your shell looks for scripts, or load it in each session:
 bash and zsh with "source <(%[1]s completion bash)", PowerShell with
 "%[1]s completion powershell | Out-String | Invoke-Expression".
-bash needs the package bash-completion, and zsh "autoload -U compinit; compinit".`, program),
+bash needs the package bash-completion, zsh "autoload -U compinit; compinit".`, program),
 		Example: fmt.Sprintf(`  %[1]s completion bash >/etc/bash_completion.d/%[1]s
   %[1]s completion zsh >"${fpath[1]}/_%[1]s"
   %[1]s completion fish >~/.config/fish/completions/%[1]s.fish`, program),

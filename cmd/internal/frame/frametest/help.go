@@ -47,7 +47,7 @@ func wrongText(c *cobra.Command) (wrong []string) {
 		wrong = append(wrong, "Long must be sentences")
 	}
 	for line := range strings.Lines(c.Long) {
-		if len(line) > 81 {
+		if len(strings.TrimSuffix(line, "\n")) > 80 {
 			wrong = append(wrong, "Long is wider than 80 characters: "+line)
 		}
 	}
