@@ -95,7 +95,7 @@ func (o *runOptions) addBatch(flags *pflag.FlagSet) {
 }
 
 // check rejects values that are wrong on every machine.
-func (o *runOptions) check() error {
+func (o *runOptions) check(flags *pflag.FlagSet) error {
 	const (
 		maxPercent = 10000
 		tickLength = 100 * time.Millisecond
@@ -129,8 +129,11 @@ func (o *runOptions) check() error {
 	case !(o.tracePercent >= 0 && o.tracePercent <= 100):
 		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.tracePercent)
 	}
-	if a.SampleInterval == 0 {
-		return nil
+	if !a.Priority.Wants(colocation.SchedExt) && flags.Changed("batch-max-wait") {
+		return frame.Usagef("--batch-max-wait has no effect without --batch-priority sched_ext: give both")
+	}
+	if err := frame.Needs(flags, "batch-percent", "batch-floor", "batch-objective"); err != nil || a.SampleInterval == 0 {
+		return err
 	}
 	if err := sampler.CheckInterval(a.SampleInterval); err != nil {
 		return frame.Usagef("--sample-interval: %w; 0 turns sampling off", err)
@@ -142,7 +145,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := o.node.apply(&o.agent, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := o.check(cmd.Flags()); err != nil {
 		return err
 	}
 	a := &o.agent

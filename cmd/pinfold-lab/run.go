@@ -40,6 +40,9 @@ makes a page. What was measured is kept if the run is ended.`,
 			if err != nil {
 				return err
 			}
+			if place == onGroups && kubeconfig != "" {
+				return frame.Usagef("--kubeconfig has no effect without --on cluster: give both")
+			}
 			if options.Rounds < 0 {
 				return frame.Usagef("--repetitions must not be negative")
 			}

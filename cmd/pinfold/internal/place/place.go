@@ -89,6 +89,9 @@ func (o *placeOptions) check(flags *pflag.FlagSet) error {
 	if err := o.from.check(flags); err != nil {
 		return err
 	}
+	if o.Policy == placement.StaticBurst && flags.Changed("full-cores") {
+		return frame.Usagef("--full-cores has no effect with --policy static-burst, which gives no CPUs to one container: leave it out")
+	}
 	if o.CPUs == 0 {
 		return frame.Usagef("--cpus is missing: say how many CPUs to place, 1 or more")
 	}
