@@ -32,11 +32,8 @@ const outputPatch frame.Format = "patch"
 // NewAdvise returns the subcommand "advise".
 func NewAdvise() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `advise TRACE... [--group CGROUP]... [--throttled SHARE]
-                 [--burst PERCENT] [--node-cpus CPUS [--wcet1 P]]
-                 [--period TIME] [--interval TIME] [--seed S]
-                 [--html FILE [--force]] [-v] [-o text|json|patch]`,
-		Short: "Which limit and burst containers need, and why",
+		Use:   "advise FILE... [flags]",
+		Short: "Recommend the limit and burst of containers, and say why",
 		Long: `Recommend a CPU limit for each recorded container, without burst and with it; a
 burst, an enforcement period and a number of threads; and say whether binding to
 CPUs pays and more replicas are needed. Each comes with its reason and its
@@ -47,7 +44,7 @@ load, and without a limit if you can.`,
 		Example: `  pinfold advise web.parquet
   pinfold advise web.parquet --node-cpus 16 --html advice.html
   pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces, ValidArgsFunction: frame.CompleteFiles,
+		Args: someTraces, ValidArgsFunction: files.Complete,
 	}
 	cmd.RunE = newAdviseOptions(cmd).run
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
@@ -17,12 +18,7 @@ import (
 // NewSimulate returns the subcommand "simulate".
 func NewSimulate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `simulate --distribution NAME --mean U[,U...] --cgroups M[,M...]
-                   [--burst B[,B...]] [--periods N] [--precision P]
-                   [--rule strict|published] [--seed S] [-o text|json]
-  pinfold simulate TRACE... [--group CGROUP]... [--cgroups M[,M...]]
-                   [--cpus CPUS] [--limit CPUS]
-                   [--order blocks|replay|independent] ...`,
+		Use:   "simulate --distribution NAME --mean U --cgroups M [flags]\nsimulate FILE... [flags]\nsimulate sweep -o DIR [flags]",
 		Short: "Show what burst does to the neighbours",
 		Long: `Simulate containers that share a machine. Each has a quota and may save unused
 quota for later (burst). With --distribution the demand of each period is
@@ -48,7 +44,7 @@ served: 1 when the machine serves it in the same period.`,
 	cmd.Flags().Var(o.means, "mean", "demand per period, on average, in multiples of the quota")
 	cmd.Flags().Var(o.cgroups, "cgroups", "how many containers share the machine (by default one of each recorded)")
 	cmd.Flags().Var(o.bursts, "burst", "unused quota that each may save, as a percentage of its quota such as 200%; inf is unlimited")
-	cmd.Args, cmd.ValidArgsFunction = o.replay.take, frame.CompleteFiles
+	cmd.Args, cmd.ValidArgsFunction = o.replay.take, files.Complete
 	cmd.RunE = o.run
 	cmd.AddCommand(newSweep())
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/quantity"
@@ -19,9 +20,7 @@ import (
 // NewThrottle returns the subcommand "throttle".
 func NewThrottle() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `throttle --distribution NAME --mean U [--burst B[,B...]] [--steps N]
-                   [-o text|json]
-  pinfold throttle TRACE... [--group CGROUP] [--limit CPUS] ...`,
+		Use:   "throttle --distribution NAME --mean U [flags]\nthrottle FILE... [flags]",
 		Short: "Compute how often a limit throttles, for each burst",
 		Long: `Compute how often one container is throttled under its limit, for each burst,
 with proven bounds. The demands of periods are assumed to be independent;
@@ -29,7 +28,7 @@ with proven bounds. The demands of periods are assumed to be independent;
 demand.`,
 		Example: `  pinfold throttle --distribution exponential --mean 0.7 --burst 0,100%,200%
   pinfold throttle web.parquet --limit 2 -o json`,
-		ValidArgsFunction: frame.CompleteFiles,
+		ValidArgsFunction: files.Complete,
 	}
 	o := &throttleOptions{
 		distribution: newDistributionOptions(cmd),

@@ -26,34 +26,26 @@ import (
 // NewSample returns the subcommand "sample".
 func NewSample() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `sample [CGROUP...] [--pod NAMESPACE/NAME] [--interval TIME]
-                 [--duration TIME | --samples N] [-o FILE [--force]]
-                 [--exact [--max-cost PERCENT]]`,
+		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]",
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
 at the end what limit they need at which timescale. It ends after --duration or
---samples, with ctrl-C, or when all groups are gone.
+--samples, with ctrl-C, or when all groups are gone. A group is a path in the
+hierarchy (/kubepods/burstable), a directory, or a pattern of one in quotes.
 
-A group is a path in the hierarchy (/kubepods/burstable), a directory
-(/sys/fs/cgroup/cpu/kubepods), or a pattern of one of them in quotes
-('/kubepods/*/pod*/*'; * does not match /), which is resolved once.
-
--o records to a file: .parquet, .csv or .npy (one group), - for CSV on standard
-output. Until the end, samples go to FILE.journal, so that ctrl-C, a full disk
-or kill -9 lose only the last second: see 'pinfold trace recover'.
+-o records to a file. Until the end, samples go to FILE.journal, so that ctrl-C,
+a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
 
 --exact also traces the scheduler, and writes when each thread ran, was
-throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet. Then
-advice knows what a throttled group wanted, instead of estimating it. It needs
-what 'pinfold why' needs.`,
+throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet.
+It needs what 'pinfold why' needs.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
-  pinfold sample --pod default/web --interval 10ms --duration 10m -o web.parquet
   pinfold sample --pod default/web --duration 10m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,
 	}
 	o := &sampleOptions{}
 	f := cmd.Flags()
-	o.AddFlags(f, "sample")
+	o.AddFlags(cmd, "sample")
 	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period)")
 	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`")
 	frame.Var(f, &o.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
@@ -80,7 +72,7 @@ type sampleOptions struct {
 func (o *sampleOptions) check(flags *pflag.FlagSet, args []string) error {
 	switch {
 	case len(args)+len(o.Pods) == 0:
-		return frame.Usagef("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
+		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, or %s", o.Missing())
 	case slices.Contains(args, ""):
 		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case flags.Changed("duration") && flags.Changed("samples"):
