@@ -22,8 +22,11 @@ type Report struct {
 	Waited func(blame.Occupant) string
 	// Process names a process, or returns "".
 	Process func(id int) string
+	Kind    func(blame.Group) Kind
 	Events  uint64 // that were lost
 	Ended   string // why it ended early, "" if it did not
+	// Histogram adds to the text how long each wait and each throttling was.
+	Histogram bool
 }
 
 // Container is one container, or another group.
