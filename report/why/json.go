@@ -22,10 +22,8 @@ type containerJSON struct {
 	Longest    []delayJSON   `json:"longestDelays"`
 	Periods    uint32        `json:"periods"`
 	Throttled  uint32        `json:"throttledPeriods"`
-	Parallel   float64       `json:"parallelThreads"` // that want to run, on average while any does
-	Cause      blame.Cause   `json:"cause"`
-	Share      float64       `json:"causeShare"` // of the time in which it wanted to run
-	Others     []causeJSON   `json:"otherCauses"`
+	Parallel   float64       `json:"parallelThreads"`    // that want to run, on average while any does
+	Causes     []causeJSON   `json:"causes"`             // one or two, the larger first
 	Waits      []bucketJSON  `json:"waitHistogram"`      // of the lengths of waits for a CPU
 	Throttles  []bucketJSON  `json:"throttledHistogram"` // of the lengths of throttlings
 	Requests   *requestsJSON `json:"requests,omitempty"`
@@ -35,7 +33,7 @@ type containerJSON struct {
 
 type causeJSON struct {
 	Cause blame.Cause `json:"cause"`
-	Share float64     `json:"share"`
+	Share float64     `json:"share"` // of the time in which it wanted to run
 }
 
 // bucketJSON is the number of times of a length.
@@ -86,10 +84,9 @@ func (r *Report) containerJSON(c *Container) containerJSON {
 	sum := r.Groups[c.Group]
 	v := r.verdict(c)
 	out := containerJSON{Name: c.Name, Limit: float64(c.limit()), Parts: r.partsJSON(&sum.Parts, c.Group),
-		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Cause: v.Reasons[0].Cause, Share: float64(v.Reasons[0].Share),
-		Others: []causeJSON{}, Waits: bucketsJSON(&sum.Waits), Throttles: bucketsJSON(&sum.Throttlings)}
-	for _, reason := range v.Reasons[1:] {
-		out.Others = append(out.Others, causeJSON{reason.Cause, float64(reason.Share)})
+		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Waits: bucketsJSON(&sum.Waits), Throttles: bucketsJSON(&sum.Throttlings)}
+	for _, reason := range v.Reasons {
+		out.Causes = append(out.Causes, causeJSON{reason.Cause, float64(reason.Share)})
 	}
 	out.Conclusion, out.Advice = r.conclude(c, &v)
 	out.Throttled, out.Periods = r.periods(c)

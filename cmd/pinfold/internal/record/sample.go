@@ -23,7 +23,7 @@ import (
 // NewSample returns the subcommand "sample".
 func NewSample() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `sample [CGROUP...] [--pod NAMESPACE/NAME] [--interval TIME]
+		Use: `sample [CGROUP...] [--pod NAMESPACE/NAME] [--all] [--interval TIME]
                  [--duration TIME | --samples N] [-o FILE [--force]]
                  [--exact [--max-cost PERCENT]]`,
 		Short: "Record what control groups use, period by period",

@@ -28,7 +28,7 @@ import (
 // New returns the subcommand "why".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `why [CGROUP...] [--pod NAMESPACE/NAME] [--duration TIME]
+		Use: `why [CGROUP...] [--pod NAMESPACE/NAME] [--all] [--duration TIME]
               [--histogram] [--requests FILE] [--perfetto FILE [--force]]
               [--max-cost PERCENT] [-o text|json]`,
 		Short: "Show why containers are slow: throttled, or waiting for CPUs, and behind what",
