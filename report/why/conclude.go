@@ -91,7 +91,7 @@ func (r *Report) advise(c *Container, v *blame.Verdict, reason blame.Reason) str
 	case blame.ByParallelism:
 		return fmt.Sprintf("Run %s (for Go: GOMAXPROCS), or raise the limit (%s).", quantity.Count(int(math.Ceil(float64(c.limit()))), "thread"), remedy.limit)
 	case blame.ByNeighbours:
-		advice := fmt.Sprintf("Bind it to CPUs of its own (%s)", remedy.bind)
+		advice := remedy.bind
 		if batch := r.Kind(v.Neighbour.Group).remedies().batch; batch != "" {
 			advice += fmt.Sprintf(", or, if %s is batch work, %s", r.Waited(v.Neighbour), batch)
 		}
