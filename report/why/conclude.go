@@ -61,8 +61,10 @@ func (r *Report) explainWaiting(v *blame.Verdict, reason blame.Reason, also, of 
 	switch others, own := reason.Others.Whole(), reason.Own.Whole(); {
 	case reason.Own < littleWaiting:
 		return fmt.Sprintf("It %swaited behind others for %s %s, %s.", also, others, of, most)
+	case reason.Others < littleWaiting && also != "":
+		return fmt.Sprintf("Its threads also waited for each other for %s %s.", own, of)
 	case reason.Others < littleWaiting:
-		return fmt.Sprintf("Its threads %swaited for each other for %s %s: on average %.1f want to run at a time, and it uses %s.", also, own, of, v.Parallel, v.Usage)
+		return fmt.Sprintf("Its threads waited for each other for %s %s: on average %.1f want to run at a time, and it uses %s.", own, of, v.Parallel, v.Usage)
 	case reason.Cause == blame.ByNeighbours:
 		return fmt.Sprintf("It %swaited for CPUs for %s %s: %s behind others, %s, and %s behind its own threads.", also, reason.Share.Whole(), of, others, most, own)
 	default:

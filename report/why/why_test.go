@@ -3,6 +3,7 @@ package why
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,9 @@ func reports() map[string]*Report {
 	above.Containers[0].Limits.Quota = bandwidth.Unlimited
 	all["limit-above"] = above
 	all["contended-pod"], all["contended-run"], all["contended-service"] = contended(Pod, AnyGroup), contended(Run, Run), contended(AnyGroup, NoGroup)
+	crowd := times(s/2, 5*s, 0)
+	crowd.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 4*s)
+	all["many-threads"] = observed(slices.Repeat([]blame.Parts{crowd}, 20)...)
 	lost := observed(times(5*s, 0, 3*s))
 	lost.Groups[web].Unknown, lost.Lost, lost.Events, lost.Missed, lost.Ended = 2*s, 2*s, 12345, 1, "It ended early: too expensive."
 	lost.Containers[0].Limits.Quota = bandwidth.Unlimited
