@@ -42,8 +42,6 @@ type Verdict struct {
 	Usage quantity.CPUs
 	// Parallel is how many threads wanted to run at a time, on average while any did.
 	Parallel float64
-	// Neighbour is the group that they waited behind most, if they waited for others.
-	Neighbour Occupant
 }
 
 // Reason is a cause of delays, and the part of the time in which threads wanted to run that it
@@ -66,7 +64,7 @@ func (v *Verdict) Has(c Cause) bool {
 func (s *Sum) Verdict(own Group, observed time.Duration, limit quantity.CPUs) Verdict {
 	runnable := s.Runnable()
 	v := Verdict{Usage: quantity.CPUs(s.Running) / quantity.CPUs(max(1, observed)),
-		Parallel: float64(runnable) / float64(max(1, s.Active)), Neighbour: s.neighbour(own)}
+		Parallel: float64(runnable) / float64(max(1, s.Active))}
 	share := func(d time.Duration) quantity.Share { return quantity.Share(d) / quantity.Share(max(1, runnable)) }
 	waiting := Reason{Cause: ByNeighbours, Others: share(s.Others - s.Behind[unseen]), Own: share(s.Own)}
 	if waiting.Share = waiting.Others + waiting.Own; waiting.Own > waiting.Others {
@@ -99,17 +97,4 @@ func throttledBy(v Verdict, limit quantity.CPUs) Cause {
 		return ByQuota
 	}
 	return ByBursts
-}
-
-// neighbour returns the group that a group waited behind most, and its process that matters most.
-func (p Parts) neighbour(own Group) Occupant {
-	others := slices.DeleteFunc(p.Ranked(), func(by Occupant) bool { return by.Group == own || by.Process <= 0 })
-	if len(others) == 0 {
-		return Occupant{}
-	}
-	groups := map[Group]time.Duration{}
-	for _, by := range others {
-		groups[by.Group] += p.Behind[by]
-	}
-	return slices.MaxFunc(others, func(x, y Occupant) int { return cmp.Compare(groups[x.Group], groups[y.Group]) }) // the first of several
 }

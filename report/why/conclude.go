@@ -46,7 +46,7 @@ func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, al
 	case blame.ByParallelism:
 		return fmt.Sprintf("%s: on average %.1f threads want to run at a time, and share a limit of %s.", throttled, v.Parallel, c.limit())
 	case blame.ByNeighbours, blame.ByOwnThreads:
-		return r.explainWaiting(v, reason, also, of)
+		return r.explainWaiting(c, v, reason, also, of)
 	case blame.ByMachine:
 		return fmt.Sprintf("Interrupts or the hypervisor %sused its CPUs for %s %s.", also, share, of)
 	}
@@ -56,8 +56,8 @@ func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, al
 // littleWaiting is a share of waiting that is not worth a sentence.
 const littleWaiting = 0.02
 
-func (r *Report) explainWaiting(v *blame.Verdict, reason blame.Reason, also, of string) string {
-	most := "most behind " + r.Waited(v.Neighbour)
+func (r *Report) explainWaiting(c *Container, v *blame.Verdict, reason blame.Reason, also, of string) string {
+	most := "most behind " + r.neighbour(&r.Groups[c.Group].Parts, c.Group).name
 	switch others, own := reason.Others.Whole(), reason.Own.Whole(); {
 	case reason.Own < littleWaiting:
 		return fmt.Sprintf("It %swaited behind others for %s %s, %s.", also, others, of, most)
@@ -94,8 +94,9 @@ func (r *Report) advise(c *Container, v *blame.Verdict, reason blame.Reason) str
 		return fmt.Sprintf("Run %s (for Go: GOMAXPROCS), or raise the limit (%s).", quantity.Count(int(math.Ceil(float64(c.limit()))), "thread"), remedy.limit)
 	case blame.ByNeighbours:
 		advice := remedy.bind
-		if batch := r.Kind(v.Neighbour.Group).remedies().batch; batch != "" {
-			advice += fmt.Sprintf(", or, if %s is batch work, %s", r.Waited(v.Neighbour), batch)
+		neighbour := r.neighbour(&r.Groups[c.Group].Parts, c.Group)
+		if batch := r.Kind(neighbour.by.Group).remedies().batch; batch != "" {
+			advice += fmt.Sprintf(", or, if %s is batch work, %s", neighbour.name, batch)
 		}
 		return advice + "."
 	case blame.ByOwnThreads:

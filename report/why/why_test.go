@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -84,6 +85,14 @@ func reports() map[string]*Report {
 	all["contended-pod"], all["contended-run"], all["contended-service"] = contended(Pod, AnyGroup), contended(Run, Run), contended(AnyGroup, NoGroup)
 	crowd := times(s/2, 5*s, 0)
 	crowd.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 4*s)
+	compilers := times(7*s, 0, 0)
+	for i, d := range []time.Duration{600, 500, 500, 700} {
+		compilers.Count(blame.Waiting, blame.Occupant{Group: system, Process: 10 + i}, web, d*ms)
+	}
+	all["processes"] = observed(compilers)
+	all["processes"].Waited = func(by blame.Occupant) string {
+		return cmp.Or(map[int]string{13: "process make"}[by.Process], "process cc")
+	}
 	all["many-threads"] = observed(slices.Repeat([]blame.Parts{crowd}, 20)...)
 	lost := observed(times(5*s, 0, 3*s))
 	lost.Groups[web].Unknown, lost.Lost, lost.Events, lost.Missed, lost.Ended = 2*s, 2*s, 12345, 1, "It ended early: too expensive."
