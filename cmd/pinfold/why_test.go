@@ -5,13 +5,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
 // runWhy runs "pinfold why", and skips the test if this machine cannot trace.
@@ -22,19 +25,41 @@ func runWhy(t *testing.T, args ...string) (stdout string, err error) {
 	if err != nil && strings.Contains(err.Error(), "cannot trace the scheduler") {
 		t.Skip(err)
 	}
+	if messages.Len() > 0 {
+		t.Errorf("not quiet in a pipe: %s", &messages)
+	}
 	return out.String(), err
+}
+
+// TestWhyProgress: a terminal shows how far it is. What is shown last is removed.
+func TestWhyProgress(t *testing.T) {
+	_, name := group(t)
+	side, tty := terminaltest.Pair(t, 80)
+	if err := frame.Run(t.Context(), newRoot("pinfold"), []string{"why", name, "--duration", "1s"}, nil, io.Discard, tty); err != nil {
+		if strings.Contains(err.Error(), "cannot trace the scheduler") {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	if err := tty.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shown, _ := io.ReadAll(side) // it ends with EIO, see pty(7)
+	if !regexp.MustCompile(`\[#+\.+\] +[1-9][0-9]%  [0-9.]+m?s  \(ctrl-C ends\)`).Match(shown) || !strings.HasSuffix(string(shown), "\r\x1b[K") {
+		t.Errorf("the terminal showed %q", shown)
+	}
 }
 
 // TestWhy traces a group that wants a CPU and gets a fifth of one, as text and JSON.
 func TestWhy(t *testing.T) {
 	fs, name := group(t)
 	spin(t, fs, name)
-	text, err := runWhy(t, name, "--duration", "1s")
+	text, err := runWhy(t, name, "--duration", "1s", "--histogram")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{name + ": observed for 1.", "limit 0.2 CPUs in periods of 50ms", "was throttled", "longest delays"} {
-		if !strings.Contains(text, want) {
+	for _, want := range []string{name + ": observed for 1.", "limit 0.2 CPUs in periods of 50ms", "was throttled", "longest delays", "to (us)", "of the time in which it wanted to run"} {
+		if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("the report has no %q:\n%s", want, text)
 		}
 	}

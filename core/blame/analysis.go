@@ -66,7 +66,7 @@ type cpu struct {
 // occupant returns what runs on a CPU.
 func (a *Analysis) occupant(c *cpu) Occupant {
 	if !c.runsKnown || a.Nameless {
-		return Occupant{Process: -1}
+		return unseen
 	}
 	return Occupant{cmp.Or(a.Watched[c.runs.Group], c.runs.Group), c.runs.Process}
 }
@@ -152,6 +152,10 @@ func (a *Analysis) lostTime() time.Duration {
 	return a.lost + max(0, a.now-max(a.lostAt, a.Start))
 }
 
+// watches reports whether a thread is in a watched group. The idle threads of all CPUs have the ID 0
+// and are in the root group; they are not threads of that.
+func (a *Analysis) watches(t Thread) bool { return t.ID != 0 && a.Watched[t.Group] != 0 }
+
 func (a *Analysis) cpu(n int) *cpu {
 	if a.cpus[n] == nil {
 		a.cpus[n] = &cpu{}
@@ -186,13 +190,13 @@ func (a *Analysis) switched(e Event) {
 	for _, t := range c.waiting {
 		a.charge(t)
 	}
-	if a.Watched[e.Thread.Group] != 0 {
+	if a.watches(e.Thread) {
 		t := a.thread(e.Thread)
 		a.steal(t, e.Clock)
 		a.become(t, e.State, e.CPU, e.Throttler)
 	}
 	c.runs, c.runsKnown = e.Other, true
-	if a.Watched[e.Other.Group] != 0 {
+	if a.watches(e.Other) {
 		t := a.thread(e.Other)
 		a.become(t, Running, e.CPU, 0)
 		t.clock = e.Clock
@@ -221,7 +225,7 @@ func (a *Analysis) moved(e Event) {
 	if !a.followed(e.CPU) {
 		c.runs, c.runsKnown = e.Other, true
 	}
-	if a.Watched[e.Thread.Group] == 0 {
+	if !a.watches(e.Thread) {
 		return
 	}
 	t := a.thread(e.Thread)
@@ -237,7 +241,7 @@ func (a *Analysis) moved(e Event) {
 // seen handles a Snapshot.
 func (a *Analysis) seen(e Event) {
 	a.endLoss()
-	if t := a.threads[e.Thread.ID]; a.Watched[e.Thread.Group] == 0 || t != nil && t.state != Unknown {
+	if t := a.threads[e.Thread.ID]; !a.watches(e.Thread) || t != nil && t.state != Unknown {
 		return // events are newer
 	}
 	if c := a.cpu(e.CPU); e.State == Running {

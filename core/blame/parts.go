@@ -13,6 +13,9 @@ type Occupant struct {
 	Process int // 0 is the idle thread: the CPU is idle, but has not switched to the thread yet
 }
 
+// unseen is an occupant that no event told of.
+var unseen = Occupant{Process: -1}
+
 // Parts says where time went. For a thread, the sum is the time for which it was observed.
 type Parts struct {
 	Running   time.Duration

@@ -3,6 +3,7 @@ package blame
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -180,6 +181,8 @@ func print(r *Report) string {
 			fmt.Fprintf(&out, "; waited %v", sum.Waited)
 		}
 		fmt.Fprintln(&out)
+		printHistogram(&out, "waits", &sum.Waits)
+		printHistogram(&out, "throttlings", &sum.Throttlings)
 		for i := range sum.Threads {
 			fmt.Fprintf(&out, "  %s: %s\n", sum.Threads[i].Thread, sum.Threads[i].text())
 		}
@@ -188,6 +191,19 @@ func print(r *Report) string {
 		}
 	}
 	return out.String()
+}
+
+func printHistogram(w io.Writer, what string, h *Histogram) {
+	if *h == (Histogram{}) {
+		return
+	}
+	fmt.Fprintf(w, "  %s", what)
+	for i, n := range h {
+		if n > 0 {
+			fmt.Fprintf(w, " %d from %v", n, Bucket(i))
+		}
+	}
+	fmt.Fprintln(w)
 }
 
 func name(g Group) string { return string(rune('a' + g - 1)) }

@@ -157,6 +157,8 @@ func (a *Analysis) endDelay(t *thread) {
 		group := a.Watched[t.Group]
 		sum := a.account(group)
 		sum.Longest = insert(sum.Longest, *t.delay, a.Longest)
+		sum.Waits.add(t.delay.Waiting())
+		sum.Throttlings.add(t.delay.Throttled)
 		if a.Delay != nil {
 			a.Delay(group, *t.delay)
 		}

@@ -33,46 +33,62 @@ const (
 	tooParallel, farTooParallel = 2, 8
 )
 
-// Verdict is the main cause of delays, with the figures that show it.
+// Verdict is why threads were delayed, with the figures that show it.
 type Verdict struct {
-	Cause Cause
-	// Share is the part of the time in which threads wanted to run that the cause accounts for.
-	Share quantity.Share
+	// Reasons are the main ones, one or two, the one with the larger share first. NotRunnable and
+	// NotDelayed are alone.
+	Reasons []Reason
 	// Usage is the CPU time that they used, on average.
 	Usage quantity.CPUs
 	// Parallel is how many threads wanted to run at a time, on average while any did.
 	Parallel float64
-	// Neighbour is the group that they waited behind most, if they waited for others.
-	Neighbour Occupant
 }
 
-// Verdict returns the main reason for the delays of a group's threads that were observed for a
-// time. limit is the group's limit in CPUs, 0 for none.
+// Reason is a cause of delays, and the part of the time in which threads wanted to run that it
+// accounts for. That of NotDelayed is the part in which they ran.
+type Reason struct {
+	Cause Cause
+	Share quantity.Share
+	// Others and Own are the parts of Share in which they waited behind others and each other. Cause
+	// is the larger.
+	Others, Own quantity.Share
+}
+
+// Has reports whether a cause is among the reasons.
+func (v *Verdict) Has(c Cause) bool {
+	return slices.ContainsFunc(v.Reasons, func(r Reason) bool { return r.Cause == c })
+}
+
+// Verdict returns why a group's threads that were observed for a time were delayed. limit is the
+// group's limit in CPUs, 0 for none.
 func (s *Sum) Verdict(own Group, observed time.Duration, limit quantity.CPUs) Verdict {
-	v := Verdict{Cause: NotRunnable, Usage: quantity.CPUs(s.Running) / quantity.CPUs(max(1, observed))}
 	runnable := s.Runnable()
-	v.Parallel = float64(runnable) / float64(max(1, s.Active))
-	if quantity.CPUs(runnable) < fewRunnable*quantity.CPUs(observed) {
-		return v
+	v := Verdict{Usage: quantity.CPUs(s.Running) / quantity.CPUs(max(1, observed)),
+		Parallel: float64(runnable) / float64(max(1, s.Active))}
+	share := func(d time.Duration) quantity.Share { return quantity.Share(d) / quantity.Share(max(1, runnable)) }
+	waiting := Reason{Cause: ByNeighbours, Others: share(s.Others - s.Behind[unseen]), Own: share(s.Own)}
+	if waiting.Share = waiting.Others + waiting.Own; waiting.Own > waiting.Others {
+		waiting.Cause = ByOwnThreads
 	}
-	share := func(d time.Duration) quantity.Share { return quantity.Share(d) / quantity.Share(runnable) }
-	v.Cause, v.Share = NotDelayed, share(s.Running)
-	switch most := max(s.Throttled, s.Others, s.Own, s.Stolen); {
-	case share(runnable-s.Running) < fewDelays || share(most) < fewDelays/2:
-	case most == s.Throttled:
-		v.Cause, v.Share = throttledBy(v, limit), share(most)
-	case most == s.Others:
-		v.Cause, v.Share = ByNeighbours, share(most)
-		v.Neighbour = s.neighbour(own)
-	case most == s.Own:
-		v.Cause, v.Share = ByOwnThreads, share(most)
+	all := []Reason{{Cause: throttledBy(v, limit), Share: share(s.Throttled)}, waiting, {Cause: ByMachine, Share: share(s.Stolen)}}
+	slices.SortStableFunc(all, func(x, y Reason) int { return cmp.Compare(y.Share, x.Share) })
+	switch {
+	case quantity.CPUs(runnable) < fewRunnable*quantity.CPUs(observed):
+		v.Reasons = []Reason{{Cause: NotRunnable, Share: 1}}
+	case share(runnable-s.Running) < fewDelays || all[0].Share < fewDelays/2:
+		v.Reasons = []Reason{{Cause: NotDelayed, Share: share(s.Running)}}
+	case all[1].Share < fewDelays:
+		v.Reasons = all[:1]
 	default:
-		v.Cause, v.Share = ByMachine, share(most)
+		v.Reasons = all[:2]
 	}
 	return v
 }
 
 func throttledBy(v Verdict, limit quantity.CPUs) Cause {
+	if limit == 0 {
+		return ByQuota // of a group above
+	}
 	parallel := quantity.CPUs(v.Parallel) / max(1, limit)
 	switch near := v.Usage > nearLimit*limit; {
 	case parallel > farTooParallel, near && parallel > tooParallel:
@@ -81,17 +97,4 @@ func throttledBy(v Verdict, limit quantity.CPUs) Cause {
 		return ByQuota
 	}
 	return ByBursts
-}
-
-// neighbour returns the group that a group waited behind most, and its process that matters most.
-func (p Parts) neighbour(own Group) Occupant {
-	others := slices.DeleteFunc(p.Ranked(), func(by Occupant) bool { return by.Group == own || by.Process <= 0 })
-	if len(others) == 0 {
-		return Occupant{}
-	}
-	groups := map[Group]time.Duration{}
-	for _, by := range others {
-		groups[by.Group] += p.Behind[by]
-	}
-	return slices.MaxFunc(others, func(x, y Occupant) int { return cmp.Compare(groups[x.Group], groups[y.Group]) }) // the first of several
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ type Observation struct {
 
 	parents   map[blame.Group]blame.Group
 	groups    map[blame.Group]string // paths
+	proc      string                 // directory of all processes, "" without one
 	processes map[int]string         // names
 }
 
@@ -44,6 +47,8 @@ type Request struct {
 	Longest  int           // delays to report per group
 	// MaxSpans limits the spans of each group's timeline; 0 means no timelines.
 	MaxSpans int
+	// Passed, if not nil, is called again and again with the time since the start.
+	Passed func(time.Duration)
 	// Started, if not nil, is called when the states of all threads are known.
 	Started func()
 	// Span, if not nil, receives what each thread did, with the group for which it counts; see
@@ -69,7 +74,7 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		return nil, err
 	}
 	defer t.Close()
-	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, processes: map[int]string{}}
+	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, proc: machineProc(groups.Root()), processes: map[int]string{}}
 	ids := o.learn(groups)
 	subjects := map[string]blame.Group{}
 	for _, subject := range request.Groups {
@@ -114,6 +119,9 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	analysis := blame.New(watched)
 	planned := watched.Start
 	t.between = func(until time.Duration) error {
+		if request.Passed != nil {
+			request.Passed(until - watched.Start)
+		}
 		if until < planned+planEvery {
 			return nil
 		}
@@ -155,9 +163,26 @@ func (o *Observation) learn(groups *cgroup.FS) map[string]blame.Group {
 
 // meet reads the name of a process that is not known yet. It may have ended.
 func (o *Observation) meet(id int) {
-	if _, known := o.processes[id]; id <= 0 || known {
+	if _, known := o.processes[id]; id <= 0 || known || o.proc == "" {
 		return
 	}
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id))
+	text, _ := os.ReadFile(filepath.Join(o.proc, strconv.Itoa(id), "comm"))
 	o.processes[id] = strings.TrimSpace(string(text))
+}
+
+// initialPIDs is the PID namespace of the machine: PROC_PID_INIT_INO of include/linux/proc_ns.h.
+const initialPIDs = "pid:[4026531836]"
+
+// machineProc returns the directory of the machine's processes under their numbers in events, which
+// are those in the initial PID namespace, or "". In another namespace, /proc has other processes
+// under these numbers.
+func machineProc(root string) string {
+	for _, proc := range []string{filepath.Join(root, "proc"), "/proc"} {
+		for _, process := range []string{"self", "1"} {
+			if pids, err := os.Readlink(filepath.Join(proc, process, "ns/pid")); err == nil && pids == initialPIDs {
+				return proc
+			}
+		}
+	}
+	return ""
 }

@@ -111,7 +111,7 @@ func (m *Model) scroll(rows []*row, room int) []*row {
 func (m *Model) status(shown, hidden, width int) string {
 	text := quantity.Count(shown, "group")
 	if hidden > 0 {
-		text += fmt.Sprintf(" (and %d idle)", hidden)
+		text += fmt.Sprintf(" (and %d hidden)", hidden)
 	}
 	if m.top > 0 {
 		text += fmt.Sprintf(", from %d on", m.top+1)

@@ -34,12 +34,12 @@ type Model struct {
 	Sort    Order
 	Reverse bool
 	All     bool // also show groups that have no limit and have not used any CPU time
-	// Always reports whether such a group is shown without All.
-	Always func(group string) bool
-	Status Status
-	rows   map[string]*row
-	top    int // first row shown
-	page   int // rows in the last drawing
+	// Always reports whether such a group is shown without All, and Never whether another one is not.
+	Always, Never func(group string) bool
+	Status        Status
+	rows          map[string]*row
+	top           int // first row shown
+	page          int // rows in the last drawing
 }
 
 // Status is the rest of the first line.
@@ -67,7 +67,8 @@ func Orders() []Order { return []Order{ByUsage, ByShare, ByThrottled, ByBurst, B
 
 // New returns a table without groups.
 func New() *Model {
-	return &Model{Sort: ByUsage, Always: func(string) bool { return false }, rows: map[string]*row{}}
+	no := func(string) bool { return false }
+	return &Model{Sort: ByUsage, Always: no, Never: no, rows: map[string]*row{}}
 }
 
 // Add adds a sample of a group. noBursts means that the kernel does not count bursts.
@@ -154,7 +155,7 @@ func orderOf(k Key) (Order, bool) {
 // shown returns the visible rows in order, and the number of hidden ones.
 func (m *Model) shown() (rows []*row, hidden int) {
 	for _, r := range m.rows {
-		if m.All || r.active || m.Always(r.group) {
+		if m.All || r.active && !m.Never(r.group) || m.Always(r.group) {
 			rows = append(rows, r)
 		} else {
 			hidden++

@@ -21,6 +21,7 @@ import (
 //	sample NAME usage=D,D.. periods=N throttled=N burst=D interval=D late=D
 //	                   samples one after the other, each of the next usage
 //	wait NAME=SHARE...
+//	sandbox NAME
 //	remove NAME
 //	rename OLD NEW
 //	status share=S late=N missed=N message=TEXT
@@ -58,6 +59,8 @@ func (p *player) do(words []string) (string, error) {
 			share, err := strconv.ParseFloat(values[group], 64)
 			return share, err == nil
 		})
+	case "sandbox":
+		p.model.Never = func(group string) bool { return group == words[1] }
 	case "remove":
 		p.model.Remove(words[1])
 	case "rename":

@@ -3,40 +3,106 @@ package why
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// conclude says in one sentence why a container was slow, and in another what to do. advice may be
-// "".
-func (r *Report) conclude(c *Container, v blame.Verdict) (conclusion, advice string) {
-	share := v.Share.Whole()
-	switch v.Cause {
-	case blame.NotRunnable:
-		return "It hardly wanted to run: its threads slept.", "Look at what it waits for: requests, disks, locks or other services."
-	case blame.NotDelayed:
-		return fmt.Sprintf("It ran nearly always when it wanted to (%s of that time).", share),
-			"CPU settings will not make it faster: look at its code, or at what it waits for."
-	case blame.ByQuota:
-		return fmt.Sprintf("It was throttled for %s of the time in which it wanted to run, and uses %s of its limit of %s on average.", share, v.Usage, c.limit()),
-			"Raise the limit; 'pinfold advise' computes by how much from a recording."
-	case blame.ByBursts:
-		return fmt.Sprintf("It was throttled for %s of the time in which it wanted to run, although it uses only %s of its limit of %s on average.", share, v.Usage, c.limit()),
-			`Let it use later what it did not use: annotate the pod with pinfold.dev/cpu-burst: '{"policy":"auto"}'.`
-	case blame.ByParallelism:
-		return fmt.Sprintf("It was throttled for %s of the time in which it wanted to run: on average %.1f threads want to run at a time, and share a limit of %s.", share, v.Parallel, c.limit()),
-			fmt.Sprintf("Run %s (for Go: GOMAXPROCS), or raise the limit.", quantity.Count(int(math.Ceil(float64(c.limit()))), "thread"))
-	case blame.ByNeighbours:
-		name := r.Waited(v.Neighbour)
-		return fmt.Sprintf("It waited behind others for %s of the time in which it wanted to run, most behind %s.", share, name),
-			fmt.Sprintf("Bind it to CPUs of its own (cpuset-scheduler: \"true\"), or, if %s is batch work, make that a batch pod (label pinfold.dev/qos: BE).", name)
-	case blame.ByOwnThreads:
-		return fmt.Sprintf("Its threads waited for each other for %s of the time in which they wanted to run: on average %.1f want to run at a time, and it uses %s.", share,
-			v.Parallel, v.Usage), "Run fewer threads (for Go: GOMAXPROCS), or let it use more CPUs."
-	case blame.ByMachine:
-		return fmt.Sprintf("Interrupts or the hypervisor used its CPUs for %s of the time in which it wanted to run.", share),
-			"Look at the machine: interrupts on its CPUs (/proc/interrupts), and steal time, for which a larger or dedicated virtual machine helps."
+// conclude says why a container was slow, the main reason first, and what to do.
+func (r *Report) conclude(c *Container, v *blame.Verdict) (conclusion, advice string) {
+	var said, do []string
+	for i, reason := range v.Reasons {
+		also, of := "", "of the time in which it wanted to run"
+		if i > 0 {
+			also, of = "also ", "of that time"
+		}
+		said = append(said, r.explain(c, v, reason, also, of))
+		if reason.Cause != blame.ByOwnThreads || !v.Has(blame.ByParallelism) { // whose advice is more exact
+			do = append(do, r.advise(c, v, reason))
+		}
 	}
-	return "", ""
+	return strings.Join(said, " "), strings.Join(do, " ")
+}
+
+// explain says what a reason was, in one sentence.
+func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, also, of string) string {
+	sum := r.Groups[c.Group]
+	runnable, share := sum.Runnable(), reason.Share.Whole()
+	throttled := fmt.Sprintf("It was %sthrottled for %s %s", also, share, of)
+	switch reason.Cause {
+	case blame.NotRunnable:
+		return fmt.Sprintf("Nothing to remedy was found: it wanted to run for only %s of %s, because its threads slept.", seconds(runnable), seconds(r.observed()))
+	case blame.NotDelayed:
+		return fmt.Sprintf("Nothing to remedy was found: of the time in which it wanted to run, it ran %s, waited for a CPU %s and was throttled %s.",
+			share, percent(sum.Waiting(), runnable), percent(sum.Throttled, runnable))
+	case blame.ByQuota:
+		if c.limit() == 0 {
+			return throttled + ", because the quota of a group above it was used up."
+		}
+		return fmt.Sprintf("%s, and uses %s of its limit of %s on average.", throttled, v.Usage, c.limit())
+	case blame.ByBursts:
+		return fmt.Sprintf("%s, although it uses only %s of its limit of %s on average.", throttled, v.Usage, c.limit())
+	case blame.ByParallelism:
+		return fmt.Sprintf("%s: on average %.1f threads want to run at a time, and share a limit of %s.", throttled, v.Parallel, c.limit())
+	case blame.ByNeighbours, blame.ByOwnThreads:
+		return r.explainWaiting(c, v, reason, also, of)
+	case blame.ByMachine:
+		return fmt.Sprintf("Interrupts or the hypervisor %sused its CPUs for %s %s.", also, share, of)
+	}
+	return ""
+}
+
+// littleWaiting is a share of waiting that is not worth a sentence.
+const littleWaiting = 0.02
+
+func (r *Report) explainWaiting(c *Container, v *blame.Verdict, reason blame.Reason, also, of string) string {
+	most := "most behind " + r.neighbour(&r.Groups[c.Group].Parts, c.Group).name
+	switch others, own := reason.Others.Whole(), reason.Own.Whole(); {
+	case reason.Own < littleWaiting:
+		return fmt.Sprintf("It %swaited behind others for %s %s, %s.", also, others, of, most)
+	case reason.Others < littleWaiting && also != "":
+		return fmt.Sprintf("Its threads also waited for each other for %s %s.", own, of)
+	case reason.Others < littleWaiting:
+		return fmt.Sprintf("Its threads waited for each other for %s %s: on average %.1f want to run at a time, and it uses %s.", own, of, v.Parallel, v.Usage)
+	case reason.Cause == blame.ByNeighbours:
+		return fmt.Sprintf("It %swaited for CPUs for %s %s: %s behind others, %s, and %s behind its own threads.", also, reason.Share.Whole(), of, others, most, own)
+	default:
+		return fmt.Sprintf("It %swaited for CPUs for %s %s: %s behind its own threads, and %s behind others, %s.", also, reason.Share.Whole(), of, own, others, most)
+	}
+}
+
+// nearlyAlways is a share of running that settings cannot improve much.
+const nearlyAlways = 0.95
+
+// advise says what to do about a reason.
+func (r *Report) advise(c *Container, v *blame.Verdict, reason blame.Reason) string {
+	remedy := r.Kind(c.Group).remedies()
+	switch reason.Cause {
+	case blame.NotRunnable:
+		return "If it is slow, look at what it waits for: requests, disks, locks or other services."
+	case blame.NotDelayed:
+		if reason.Share < nearlyAlways {
+			return "The rest has no single cause, or one that was not seen."
+		}
+		return "CPU settings will not make it faster: look at its code, or at what it waits for."
+	case blame.ByQuota:
+		return fmt.Sprintf("Raise the limit (%s); 'pinfold advise' computes by how much from a recording.", remedy.limit)
+	case blame.ByBursts:
+		return fmt.Sprintf("Let it use later what it did not use: %s.", remedy.burst)
+	case blame.ByParallelism:
+		return fmt.Sprintf("Run %s (for Go: GOMAXPROCS), or raise the limit (%s).", quantity.Count(int(math.Ceil(float64(c.limit()))), "thread"), remedy.limit)
+	case blame.ByNeighbours:
+		advice := remedy.bind
+		neighbour := r.neighbour(&r.Groups[c.Group].Parts, c.Group)
+		if batch := r.Kind(neighbour.by.Group).remedies().batch; batch != "" {
+			advice += fmt.Sprintf(", or, if %s is batch work, %s", neighbour.name, batch)
+		}
+		return advice + "."
+	case blame.ByOwnThreads:
+		return "Run fewer threads (for Go: GOMAXPROCS), or let it use more CPUs."
+	case blame.ByMachine:
+		return "Look at the machine: interrupts on its CPUs (/proc/interrupts), and steal time, for which a larger or dedicated virtual machine helps."
+	}
+	return ""
 }

@@ -22,12 +22,25 @@ type containerJSON struct {
 	Longest    []delayJSON   `json:"longestDelays"`
 	Periods    uint32        `json:"periods"`
 	Throttled  uint32        `json:"throttledPeriods"`
-	Parallel   float64       `json:"parallelThreads"` // that want to run, on average while any does
-	Cause      blame.Cause   `json:"cause"`
-	Share      float64       `json:"causeShare"` // of the time in which it wanted to run
+	Parallel   float64       `json:"parallelThreads"`    // that want to run, on average while any does
+	Causes     []causeJSON   `json:"causes"`             // one or two, the larger first
+	Waits      []bucketJSON  `json:"waitHistogram"`      // of the lengths of waits for a CPU
+	Throttles  []bucketJSON  `json:"throttledHistogram"` // of the lengths of throttlings
 	Requests   *requestsJSON `json:"requests,omitempty"`
 	Conclusion string        `json:"conclusion"`
 	Advice     string        `json:"advice"`
+}
+
+type causeJSON struct {
+	Cause blame.Cause `json:"cause"`
+	Share float64     `json:"share"` // of the time in which it wanted to run
+}
+
+// bucketJSON is the number of times of a length.
+type bucketJSON struct {
+	From  float64 `json:"fromSeconds"`
+	To    float64 `json:"toSeconds"`
+	Count uint64  `json:"count"`
 }
 
 type partsJSON struct {
@@ -71,8 +84,11 @@ func (r *Report) containerJSON(c *Container) containerJSON {
 	sum := r.Groups[c.Group]
 	v := r.verdict(c)
 	out := containerJSON{Name: c.Name, Limit: float64(c.limit()), Parts: r.partsJSON(&sum.Parts, c.Group),
-		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Cause: v.Cause, Share: float64(v.Share)}
-	out.Conclusion, out.Advice = r.conclude(c, v)
+		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Waits: bucketsJSON(&sum.Waits), Throttles: bucketsJSON(&sum.Throttlings)}
+	for _, reason := range v.Reasons {
+		out.Causes = append(out.Causes, causeJSON{reason.Cause, float64(reason.Share)})
+	}
+	out.Conclusion, out.Advice = r.conclude(c, &v)
 	out.Throttled, out.Periods = r.periods(c)
 	if c.Requests != nil {
 		out.Requests = c.Requests.json(r.From)
@@ -92,6 +108,17 @@ func (r *Report) partsJSON(p *blame.Parts, own blame.Group) partsJSON {
 	out := partsJSON{p.Running.Seconds(), p.Stolen.Seconds(), p.Throttled.Seconds(), p.Waiting().Seconds(), []waitJSON{}, p.Sleeping.Seconds(), p.Unknown.Seconds()}
 	for _, by := range r.behind(p, own, len(p.Behind)) {
 		out.Behind = append(out.Behind, waitJSON{by.name, by.time.Seconds()})
+	}
+	return out
+}
+
+// bucketsJSON returns what is not 0.
+func bucketsJSON(h *blame.Histogram) []bucketJSON {
+	out := []bucketJSON{}
+	for i, n := range h {
+		if n > 0 {
+			out = append(out, bucketJSON{blame.Bucket(i).Seconds(), blame.Bucket(i + 1).Seconds(), n})
+		}
 	}
 	return out
 }

@@ -56,15 +56,17 @@ func (r *Report) container(w io.Writer, c *Container) {
 		fmt.Fprintf(w, "  %-44s %10s\n", "unknown", seconds(sum.Unknown))
 	}
 	r.delays(w, c, sum)
+	if r.Histogram {
+		histogram(w, sum)
+	}
 	if c.Requests != nil {
 		c.Requests.text(w, r.From)
 	}
 	fmt.Fprintln(w)
-	conclusion, advice := r.conclude(c, r.verdict(c))
+	v := r.verdict(c)
+	conclusion, advice := r.conclude(c, &v)
 	for _, text := range []string{conclusion, advice} {
-		if text != "" {
-			fmt.Fprintln(w, strings.Join(report.Wrap(text, textWidth), "\n"))
-		}
+		fmt.Fprintln(w, strings.Join(report.Wrap(text, textWidth), "\n"))
 	}
 }
 

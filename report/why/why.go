@@ -22,8 +22,11 @@ type Report struct {
 	Waited func(blame.Occupant) string
 	// Process names a process, or returns "".
 	Process func(id int) string
+	Kind    func(blame.Group) Kind
 	Events  uint64 // that were lost
 	Ended   string // why it ended early, "" if it did not
+	// Histogram adds to the text how long each wait and each throttling was.
+	Histogram bool
 }
 
 // Container is one container, or another group.
@@ -48,18 +51,20 @@ func (c *Container) limit() quantity.CPUs {
 type waits struct {
 	name string
 	time time.Duration
+	by   blame.Occupant // of that name
 }
 
 // behind returns what threads of a group waited behind, longest first. What is beyond the first
 // most is summed up.
 func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
-	byName := map[string]time.Duration{}
+	byName := map[string]waits{}
 	for by, d := range p.Behind {
-		byName[Behind(by, own, r.Waited)] += d
+		name := Behind(by, own, r.Waited)
+		byName[name] = waits{name, byName[name].time + d, by}
 	}
 	var all []waits
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		all = append(all, waits{name, byName[name]})
+		all = append(all, byName[name])
 	}
 	slices.SortStableFunc(all, func(a, b waits) int { return cmp.Compare(b.time, a.time) })
 	if len(all) <= most+1 {
@@ -70,6 +75,16 @@ func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
 		rest.time += w.time
 	}
 	return append(all[:most], rest)
+}
+
+// neighbour returns what threads of a group waited behind most, other than each other.
+func (r *Report) neighbour(p *blame.Parts, own blame.Group) waits {
+	for _, w := range r.behind(p, own, len(p.Behind)) {
+		if w.by.Process > 0 && w.by.Group != own {
+			return w
+		}
+	}
+	return waits{}
 }
 
 // periods returns how many periods of a quota were throttled, of how many: those of the container

@@ -1,8 +1,10 @@
 package why
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +40,7 @@ func observed(parts ...blame.Parts) *Report {
 		Waited: func(by blame.Occupant) string {
 			return map[blame.Group]string{batch: "default/batch/pi", system: fmt.Sprint("/system.slice/s", by.Process, ".service")}[by.Group]
 		},
+		Kind:    func(g blame.Group) Kind { return map[blame.Group]Kind{web: Pod, batch: Pod}[g] },
 		Process: func(id int) string { return map[int]string{1001: "server"}[id] },
 	}
 }
@@ -73,6 +76,24 @@ func reports() map[string]*Report {
 		"own-threads": observed(siblings, siblings),
 		"machine":     observed(blame.Parts{Running: 5 * s, Stolen: s, Sleeping: 4 * s}),
 	}
+	unseen := times(8*s, 0, 0)
+	unseen.Count(blame.Waiting, blame.Occupant{Process: -1}, web, 2*s)
+	all["unseen"] = observed(unseen)
+	above := observed(times(5*s, 5*s, 0))
+	above.Containers[0].Limits.Quota = bandwidth.Unlimited
+	all["limit-above"] = above
+	all["contended-pod"], all["contended-run"], all["contended-service"] = contended(Pod, AnyGroup), contended(Run, Run), contended(AnyGroup, NoGroup)
+	crowd := times(s/2, 5*s, 0)
+	crowd.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 4*s)
+	compilers := times(7*s, 0, 0)
+	for i, d := range []time.Duration{600, 500, 500, 700} {
+		compilers.Count(blame.Waiting, blame.Occupant{Group: system, Process: 10 + i}, web, d*ms)
+	}
+	all["processes"] = observed(compilers)
+	all["processes"].Waited = func(by blame.Occupant) string {
+		return cmp.Or(map[int]string{13: "process make"}[by.Process], "process cc")
+	}
+	all["many-threads"] = observed(slices.Repeat([]blame.Parts{crowd}, 20)...)
 	lost := observed(times(5*s, 0, 3*s))
 	lost.Groups[web].Unknown, lost.Lost, lost.Events, lost.Missed, lost.Ended = 2*s, 2*s, 12345, 1, "It ended early: too expensive."
 	lost.Containers[0].Limits.Quota = bandwidth.Unlimited
@@ -85,6 +106,22 @@ func reports() map[string]*Report {
 		{Thread: blame.Thread{ID: 5, Process: 5, Group: web}, From: time.Minute - s, Parts: blame.Parts{Throttled: 60 * ms}},
 	}
 	return all
+}
+
+// contended is a report on a group that is throttled for 14% of the time in which it wants to run,
+// and waits for longer.
+func contended(group, neighbour Kind) *Report {
+	const ms = time.Millisecond
+	parts := times(6300*ms, 1400*ms, 0)
+	parts.Count(blame.Waiting, blame.Occupant{Group: batch, Process: 1}, web, 1200*ms)
+	parts.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 1100*ms)
+	r := observed(parts)
+	r.Histogram = true
+	r.Kind = func(g blame.Group) Kind { return map[blame.Group]Kind{web: group, batch: neighbour}[g] }
+	sum := r.Groups[web]
+	sum.Waits = blame.Histogram{0: 3, 3: 250, 4: 100, 21: 1}
+	sum.Throttlings = blame.Histogram{14: 20, 15: 25}
+	return r
 }
 
 // TestReports prints each report in testdata as text and JSON.

@@ -22,13 +22,13 @@ import (
 )
 
 // testWhy lets a container use up its quota, or that of its pod, which is the same: "pinfold why"
-// says so.
+// says so, and leaves out the sandbox.
 func (s *settled) testWhy(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	end := s.kernel.spin(t, group)
 	defer end()
 	traceFile := filepath.Join(t.TempDir(), "why.pftrace")
-	output, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "why", group, "--duration", "2s", "-o", "json",
+	output, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "why", filepath.Dir(group)+"/*", "--duration", "2s", "-o", "json",
 		"--perfetto", traceFile).CombinedOutput()
 	if err != nil && strings.Contains(string(output), "cannot trace the scheduler") {
 		t.Logf("%s", output) // a kernel without type information
@@ -39,6 +39,7 @@ func (s *settled) testWhy(t *testing.T) {
 			Name      string
 			Limit     float64 `json:"limitCPUs"`
 			Throttled int     `json:"throttledPeriods"`
+			Advice    string
 			Parts     struct {
 				Throttled float64 `json:"throttledSeconds"`
 			}
@@ -47,7 +48,7 @@ func (s *settled) testWhy(t *testing.T) {
 	if err != nil || json.Unmarshal(output, &report) != nil || len(report.Containers) != 1 {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	if c := report.Containers[0]; c.Name != "default/limited/main" || c.Limit != 0.5 || c.Throttled < 5 {
+	if c := report.Containers[0]; c.Name != "default/limited/main" || c.Limit != 0.5 || c.Throttled < 5 || !strings.Contains(c.Advice, "limits.cpu") {
 		t.Errorf("%s", output)
 	}
 	content, err := os.ReadFile(traceFile)

@@ -25,7 +25,7 @@ import (
 // pattern of one of them. root is the machine's root directory. Groups that match a pattern but
 // cannot be sampled are omitted with a message.
 func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
-	if !strings.ContainsAny(arg, `*?[\`) {
+	if !isPattern(arg) {
 		group, err := resolve(fs, root, arg)
 		return []string{group}, err
 	}
@@ -50,6 +50,8 @@ func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
 	}
 	return nil, fmt.Errorf("no control group matches %q below %s: is it in quotes, and with a * for each level? %s", arg, fs.Dir(cgroup.CPU, "/"), Choice(fs, "/"))
 }
+
+func isPattern(arg string) bool { return strings.ContainsAny(arg, `*?[\`) }
 
 // resolve resolves arg, a cgroup path or directory, to a path in the hierarchy that can be sampled.
 func resolve(fs *cgroup.FS, root, arg string) (string, error) {

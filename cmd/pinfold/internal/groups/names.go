@@ -18,7 +18,9 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/report/why"
 )
 
 // Names are the names of containers, from the links to their logs that every kubelet makes
@@ -29,6 +31,8 @@ type Names struct {
 	mu     sync.Mutex // protects the following
 	naming kubepods.Naming
 	byID   map[string]string
+	// sandboxes are those of the machine's pods.
+	sandboxes map[string]bool
 }
 
 // NewNames returns names for a machine with the given root directory, before any link is read.
@@ -36,8 +40,9 @@ func NewNames(root string) *Names {
 	return &Names{dir: filepath.Join(root, "var/log/containers")}
 }
 
-// Learn reads the links. Containers without a link have no name.
-func (n *Names) Learn(naming kubepods.Naming) {
+// Learn reads the links for a machine's groups of containers. Containers without a link have no
+// name.
+func (n *Names) Learn(naming kubepods.Naming, containers []string) {
 	byID := map[string]string{}
 	entries, _ := os.ReadDir(n.dir) // without the directory there are no links
 	for _, e := range entries {
@@ -45,9 +50,14 @@ func (n *Names) Learn(naming kubepods.Naming) {
 			byID[id] = name
 		}
 	}
+	names := map[string]string{}
+	for _, group := range containers {
+		place, _ := naming.Parse(group)
+		names[group] = byID[place.Container]
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.naming, n.byID = naming, byID
+	n.naming, n.byID, n.sandboxes = naming, byID, Sandboxes(names)
 }
 
 // parseLogLink parses POD_NAMESPACE_CONTAINER-ID.log.
@@ -76,7 +86,32 @@ func (n *Names) Of(group string) string {
 	if name, ok := n.byID[place.Container]; ok {
 		return name
 	}
-	return prefix(place.PodUID, 8) + "/" + prefix(place.Container, 12)
+	return prefix(place.PodUID, 8) + "/" + prefix(place.Container, idLength)
+}
+
+// IsSandbox reports whether a group is the sandbox of a pod.
+func (n *Names) IsSandbox(group string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sandboxes[group]
+}
+
+// Kind returns what made a group, or one above it.
+func (n *Names) Kind(group string) why.Kind {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if group = path.Clean("/" + group); group == "/" {
+		return why.NoGroup
+	}
+	for ; group != "/"; group = path.Dir(group) {
+		if confine.IsRun(group) {
+			return why.Run
+		}
+		if place, ok := n.naming.Parse(group); ok && place.PodUID != "" {
+			return why.Pod
+		}
+	}
+	return why.AnyGroup
 }
 
 // Known returns NAMESPACE/POD/CONTAINER, or "" without a link.
@@ -86,8 +121,6 @@ func (n *Names) Known(group string) string {
 	place, _ := n.naming.Parse(group)
 	return n.byID[place.Container]
 }
-
-func prefix(text string, n int) string { return text[:min(n, len(text))] }
 
 // Target is a group to sample.
 type Target struct {
@@ -99,6 +132,8 @@ type Target struct {
 type Options struct {
 	Pods             []string
 	Root, CgroupRoot string
+	// Sandboxes includes the sandboxes of pods.
+	Sandboxes bool
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
@@ -108,18 +143,24 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 	frame.CompleteFlag(cmd, "pod", func(context.Context) []string { return podNames(s.Root) })
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
+	f.BoolVar(&s.Sandboxes, "all", false, "also "+verb+" the sandboxes of pods (pause) that a pattern or --pod selects")
 }
 
 // Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod])
-// name, each once, and the names of the machine's containers.
+// name, each once, and the names of the machine's containers. Sandboxes are left out unless they
+// are wanted, or named by their path.
 func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
 	names := NewNames(s.Root)
 	naming, err := kubepods.Find(fs, s.CgroupRoot)
-	if err == nil { // otherwise there is no kubelet, and groups have no names
-		names.Learn(naming)
-	}
 	if err != nil && len(s.Pods) > 0 {
 		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
+	}
+	if err == nil { // otherwise there is no kubelet, and groups have no names
+		containers, err := naming.Containers(fs)
+		if err != nil {
+			return nil, nil, err
+		}
+		names.Learn(naming, containers)
 	}
 	var all []Target
 	for _, arg := range args {
@@ -128,7 +169,9 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 			return nil, nil, err
 		}
 		for _, group := range found {
-			all = append(all, Target{Group: group, Name: names.Known(group)})
+			if s.Sandboxes || !isPattern(arg) || !names.IsSandbox(group) {
+				all = append(all, Target{Group: group, Name: names.Known(group)})
+			}
 		}
 	}
 	for _, pod := range s.Pods {
@@ -136,7 +179,14 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, found...)
+		for _, t := range found {
+			if s.Sandboxes || !names.IsSandbox(t.Group) {
+				all = append(all, t)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil, fmt.Errorf("%s: only sandboxes of pods match: include them with --all", strings.Join(slices.Concat(args, s.Pods), ", "))
 	}
 	var once []Target
 	for _, t := range all {
@@ -170,7 +220,7 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 		for _, c := range p.Containers {
 			container := n.Known(c.Path)
 			if container == "" {
-				container = path.Join(namespace, name, prefix(c.ID, 12))
+				container = path.Join(namespace, name, prefix(c.ID, idLength))
 			}
 			found = append(found, Target{c.Path, container})
 		}

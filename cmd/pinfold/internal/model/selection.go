@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/simulation"
@@ -114,15 +116,20 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 // thousands.
 const maxIdleNamed = 10
 
-// choose returns the selected groups. Idle groups, such as the sandboxes of pods, are omitted with
-// a message; one that was selected by name is an error.
+// choose returns the selected groups. Sandboxes of pods are omitted unless they were selected by
+// name. Idle groups are omitted with a message; one that was selected by name is an error.
 func (s *selectionOptions) choose(stderr io.Writer, all []group) ([]group, error) {
 	var chosen []group
+	names := map[string]string{}
+	for _, g := range all {
+		names[g.Path] = cmp.Or(g.Name, names[g.Path])
+	}
+	sandboxes := groups.Sandboxes(names)
 	idle := 0
 	for _, g := range all {
 		wanted := slices.ContainsFunc(s.groups, g.Matches)
 		switch {
-		case !wanted && len(s.groups) > 0:
+		case !wanted && (len(s.groups) > 0 || sandboxes[g.Path]):
 		case g.used:
 			chosen = append(chosen, g)
 		case wanted || len(all) == 1:

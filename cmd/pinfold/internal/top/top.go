@@ -51,7 +51,7 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
 	o := options{}
 	cmd.Flags().DurationVar(&o.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
 	frame.OneOf(cmd.Flags(), &o.order, "sort", "what comes first: the largest value, or the first name", top.Orders()...)
-	cmd.Flags().BoolVar(&o.all, "all", false, "also show groups without limit that never used any CPU time")
+	cmd.Flags().BoolVar(&o.all, "all", false, "also show groups without limit that never used any CPU time, and the sandboxes of pods")
 	cmd.Flags().BoolVar(&o.once, "once", false, "print one table and end")
 	cmd.Flags().StringVar(&o.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	cmd.Flags().StringVar(&o.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`")
@@ -126,7 +126,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	defer stop()
 	model := top.New()
 	model.Sort, model.All = t.order, t.all || len(args) > 0
-	model.Always = confine.IsRun
+	model.Always, model.Never = confine.IsRun, t.names.IsSandbox
 	if !t.once && terminal.Is(cmd.OutOrStdout()) {
 		if keys, ok := cmd.InOrStdin().(*os.File); ok && terminal.Is(keys) {
 			l := &live{watch: t, sampler: s, model: model, keys: keys, screen: cmd.OutOrStdout().(*os.File)}
@@ -156,8 +156,8 @@ func (t *watch) list() ([]string, error) {
 		return nil, err
 	}
 	t.listed = true
-	t.names.Learn(naming)
 	containers, err := naming.Containers(t.fs)
+	t.names.Learn(naming, containers)
 	return append(containers, runs...), err
 }
 

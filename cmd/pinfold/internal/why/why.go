@@ -50,6 +50,7 @@ time.`,
 	o.AddFlags(cmd, "trace")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "end after `TIME`")
 	f.StringVar(&o.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
+	f.BoolVar(&o.histogram, "histogram", false, "also show how long single waits were (-o json always does)")
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
@@ -65,6 +66,8 @@ type options struct {
 	requests string  // file
 	perfetto tracefile.Output
 	output   *frame.Format
+
+	histogram bool
 }
 
 func (o *options) check(args []string) error {
@@ -99,9 +102,12 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	// Of a pod, the sandbox has no name, and does nothing.
-	targets = slices.DeleteFunc(targets, func(t groups.Target) bool { return t.Name != "" && names.Known(t.Group) == "" })
-	request := schedtrace.Request{Duration: o.duration, Longest: maxDelays}
+	progress := frame.NewProgress(cmd.ErrOrStderr())
+	request := schedtrace.Request{Duration: o.duration, Longest: maxDelays, Passed: func(at time.Duration) {
+		progress.DrawAt(at, func() string {
+			return fmt.Sprintf("%s  %v  (ctrl-C ends)", frame.Bar(float64(at)/float64(o.duration)), at.Round(100*time.Millisecond))
+		})
+	}}
 	for _, t := range targets {
 		request.Groups = append(request.Groups, t.Group)
 	}
@@ -121,6 +127,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		}
 		return err
 	})
+	progress.End()
 	if seen == nil && err == nil {
 		return fileErr
 	}
@@ -130,7 +137,8 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		}
 		return err
 	}
-	result := &why.Report{Report: seen.Report, Process: seen.Process, Events: seen.Cost.Lost,
+	result := &why.Report{Report: seen.Report, Process: seen.Process, Events: seen.Cost.Lost, Histogram: o.histogram,
+		Kind:   func(g blame.Group) why.Kind { return names.Kind(seen.Path(g)) },
 		Waited: func(by blame.Occupant) string { return groups.Occupant(seen, names, by) }}
 	if expensive != nil {
 		result.Ended = fmt.Sprintf("it ended early: %v", expensive)
