@@ -3,6 +3,7 @@
 package groups
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
@@ -98,6 +100,7 @@ type Target struct {
 type Options struct {
 	Pods             []string
 	Root, CgroupRoot string
+	untilInputEnds   bool
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
@@ -105,6 +108,23 @@ func (s *Options) AddFlags(f *pflag.FlagSet, verb string) {
 	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
+	const until = "until-input-ends"
+	f.BoolVar(&s.untilInputEnds, until, false, "end when standard input does, as with ctrl-C")
+	_ = f.MarkHidden(until) // it exists
+}
+
+// Context returns the context of a command. A command that "kubectl pinfold" runs on a node gets no
+// signals: it ends when its input does, which is also so when the connection breaks.
+func (s *Options) Context(cmd *cobra.Command) context.Context {
+	if !s.untilInputEnds {
+		return cmd.Context()
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+	}()
+	return ctx
 }
 
 // Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod])
