@@ -7,6 +7,8 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +25,7 @@ type Observation struct {
 	// Timelines are those of the observed groups, if they were requested.
 	Timelines map[blame.Group]*blame.Timeline
 
+	root      string // of the machine
 	parents   map[blame.Group]blame.Group
 	groups    map[blame.Group]string // paths
 	processes map[int]string         // names
@@ -69,7 +72,7 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		return nil, err
 	}
 	defer t.Close()
-	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, processes: map[int]string{}}
+	o := &Observation{Subjects: map[string]blame.Group{}, root: groups.Root(), groups: map[blame.Group]string{}, processes: map[int]string{}}
 	ids := o.learn(groups)
 	subjects := map[string]blame.Group{}
 	for _, subject := range request.Groups {
@@ -158,6 +161,6 @@ func (o *Observation) meet(id int) {
 	if _, known := o.processes[id]; id <= 0 || known {
 		return
 	}
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id))
+	text, _ := os.ReadFile(filepath.Join(o.root, "proc", strconv.Itoa(id), "comm"))
 	o.processes[id] = strings.TrimSpace(string(text))
 }

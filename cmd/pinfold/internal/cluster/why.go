@@ -39,7 +39,7 @@ prints the command line that traces from a pod of its own.`,
 		}
 		flags := given(cmd, "duration", "max-cost", "output")
 		if !s.mayTrace() {
-			return fmt.Errorf("the agent of node %s may not trace (agent.tracePercent is 0). Trace from a pod of its own:\n  kubectl debug node/%[1]s --profile=sysadmin --image=%s --stdin --quiet -- %s",
+			return fmt.Errorf("the agent of node %s may not trace (agent.tracePercent is 0). Trace from a pod of its own:\n  kubectl debug node/%[1]s --profile=sysadmin --image=%s --attach --quiet -- %s",
 				s.pod.Spec.NodeName, s.image(), strings.Join(s.arguments("why", flags), " "))
 		}
 		return s.run(ctx, "why", flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
