@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
@@ -139,23 +138,15 @@ func (s *session) arguments(command string, flags []string) []string {
 }
 
 // run runs a subcommand of pinfold about the pod on its node. When the context ends, so does the
-// subcommand, with the result up to then. A failure that it has reported itself is an
+// subcommand, with the result up to then. A failure that it has reported itself is a
 // [frame.ExitError] with its status.
 func (s *session) run(ctx context.Context, command string, flags []string, stdout, stderr io.Writer) error {
-	request := s.pods.Post().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
+	request := s.pods.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Stdin: true, Stdout: true, Stderr: true,
 			Command: append(s.arguments(command, flags), "--until-input-ends")}, s.parameters)
 	config := rest.CopyConfig(s.config)
 	config.Timeout = 0
-	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
-	if err != nil {
-		return err
-	}
-	socket, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
-	if err != nil {
-		return err
-	}
-	executor, err := remotecommand.NewFallbackExecutor(socket, spdy, httpstream.IsUpgradeFailure)
+	executor, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
 	if err != nil {
 		return err
 	}
