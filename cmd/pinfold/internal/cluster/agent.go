@@ -38,6 +38,7 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `NAMESPACE` (default that of the context)")
 	flags.StringVar(&o.agentNamespace, "agent-namespace", nodetopology.LeaseNamespace, "the agents run in `NAMESPACE`")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
 			return frame.Usagef("%d pods are named: give one POD", len(args))
