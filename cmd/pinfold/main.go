@@ -4,12 +4,13 @@
 // docs/status.md.
 //
 // The command changes nothing on the machine, except files that it is asked to write and the
-// cgroups in which "pinfold run" runs a command. Only "pinfold status" uses the network: it reads
-// from an API server. Results go to standard output, messages to standard error. The exit status is
-// 0 on success, 1 on failure, and 2 on wrong usage. "pinfold run" exits with the status of its
-// command.
+// cgroups in which "pinfold run" runs a command. Only "pinfold status" and the plugin use the
+// network: the API server. Results go to standard output, messages to standard error. The exit
+// status is 0 on success, 1 on failure, and 2 on wrong usage. "pinfold run" exits with the status
+// of its command.
 //
-// Under the name kubectl-pinfold it is a plugin of kubectl, "kubectl pinfold". Under the name
+// Under the name kubectl-pinfold it is a plugin of kubectl, "kubectl pinfold", whose subcommands
+// sample and why are about pods of the cluster (internal/cluster). Under the name
 // kubectl_complete-pinfold it completes the plugin's command line, as kubectl asks it to.
 //
 // Each group of subcommands is a package: internal/place, internal/record, internal/groups,
@@ -22,10 +23,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/cluster"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/model"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/place"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/record"
@@ -40,19 +43,21 @@ func main() {
 	frame.Main(context.Background(), newRoot(name), args)
 }
 
-// The names of the executable as a plugin of kubectl, and as what completes its command line.
+// The names of the executable as a plugin of kubectl, and as what completes its command line; and
+// the name by which the plugin is called.
 const (
 	pluginFile   = "kubectl-pinfold"
 	completeFile = "kubectl_complete-pinfold"
+	pluginName   = "kubectl pinfold"
 )
 
 // calledAs returns the name by which the user calls the command, and its arguments.
 func calledAs(argv []string) (name string, args []string) {
 	switch filepath.Base(argv[0]) {
 	case pluginFile:
-		return "kubectl pinfold", argv[1:]
+		return pluginName, argv[1:]
 	case completeFile:
-		return "kubectl pinfold", append([]string{cobra.ShellCompRequestCmd}, argv[1:]...)
+		return pluginName, append([]string{cobra.ShellCompRequestCmd}, argv[1:]...)
 	}
 	return "pinfold", argv[1:]
 }
@@ -72,7 +77,13 @@ state of Pinfold in a cluster. Nothing else is changed.`,
   pinfold run --cpus 4 -- make # a command on the best 4 CPUs
   pinfold status               # what is wrong in the cluster?`,
 	}
-	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, linuxCommands(), []*cobra.Command{
+	local := linuxCommands()
+	if name == pluginName {
+		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "why" })
+		local = append(local, cluster.NewSample(), cluster.NewWhy())
+		root.Example = strings.Replace(root.Example, "/kubepods/burstable", "web-0", 1)
+	}
+	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),
 	})
 	return frame.New(root, commands...)

@@ -21,10 +21,11 @@ type Severity string
 
 // The severities.
 const (
-	// Error: the administrators of the cluster and its nodes should look at it.
+	// Error: the administrators of the cluster and its nodes should look at it, or a pod waits for
+	// good.
 	Error Severity = "Error"
-	// Warning: a pod does not get what it asks for, or pods use too much. Everybody who may write
-	// pods can cause that, so no check of the cluster may fail because of it.
+	// Warning: a pod that runs does not get what it asks for, or pods use too much. Everybody who
+	// may write pods can cause that, so no check of the cluster fails because of it.
 	Warning Severity = "Warning"
 )
 
@@ -38,13 +39,14 @@ const (
 	SchedulerReplaced Kind = "SchedulerReplaced"    // a scheduler that is not Pinfold's leads
 	SchedulerSilent   Kind = "SchedulerSilent"      // no replica leads
 	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
-	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist
+	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist, and it had time to make one
 	TopologyIsNone    Kind = "TopologyMissing"      // the agent has not published the topology
 	TopologyIsForeign Kind = "TopologyForeign"      // another program has
 	TopologyIsInvalid Kind = "TopologyInvalid"      // it is damaged
 	TopologyIsStale   Kind = "TopologyStale"        // it is about an earlier node
 	TopologyOrphaned  Kind = "TopologyOrphaned"     // its node does not exist
 	NotEnforced       Kind = "CPUBinding"           // the node's condition is not True
+	NeverPlaced       Kind = "PodNeverPlaced"       // no scheduler can place the pod as it is written
 	CPUConflict       Kind = "CPUConflict"          // a pod has lost its CPUs to another pod
 	InvalidAllocation Kind = "CPUAllocationInvalid" // a pod's allocation does not count
 	CPUOverflow       Kind = "CPUOverflow"          // more is promised than exists
@@ -65,6 +67,6 @@ func (k Kind) Severity() Severity {
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
 		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsForeign, TopologyIsInvalid,
-		TopologyIsStale, TopologyOrphaned, NotEnforced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
+		TopologyIsStale, TopologyOrphaned, NotEnforced, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)
 }

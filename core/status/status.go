@@ -140,13 +140,18 @@ type AgentState string
 
 // The states of an agent.
 const (
-	AgentReports AgentState = "Reports" // it has renewed its lease in time
-	AgentSilent  AgentState = "Silent"  // it has not
-	AgentGone    AgentState = "Gone"    // the node's topology names a lease that does not exist
-	AgentNoLease AgentState = "NoLease" // the node's topology names none: simulated nodes, older agents
-	AgentNone    AgentState = "None"    // the node has neither lease nor topology
-	AgentUnknown AgentState = "Unknown" // leases could not be read
+	AgentReports AgentState = "Reports"  // it has renewed its lease in time
+	AgentSilent  AgentState = "Silent"   // it has not
+	AgentStarts  AgentState = "Starting" // its pod or the node's topology is new, and the lease does not exist yet
+	AgentGone    AgentState = "Gone"     // there is a pod or a topology that names a lease, which does not exist
+	AgentNoLease AgentState = "NoLease"  // the node's topology names none: simulated nodes, older agents
+	AgentNone    AgentState = "None"     // the node has no lease, topology or pod of an agent
+	AgentUnknown AgentState = "Unknown"  // leases could not be read
 )
+
+// Away reports whether the agent ought to report and does not, so that what it has said before is
+// old.
+func (s AgentState) Away() bool { return s == AgentStarts || s == AgentSilent || s == AgentGone }
 
 // Condition is the node's condition about the binding of CPUs, as the agent or the scheduler wrote
 // it.

@@ -26,7 +26,7 @@ import (
 
 // small is a program that is built within a second, and links modules.
 func small() []program {
-	return []program{{"version", "pinfold.dev/pinfold/deploy/images", "a test", "65532:65532"}}
+	return []program{{"version", "pinfold.dev/pinfold/deploy/images", "a test", "65532:65532", []string{"pinfold.dev/pinfold/deploy/krew"}}}
 }
 
 // TestImages builds images of both platforms, pushes them, pulls them again and looks into them. A
@@ -106,8 +106,10 @@ func inspect(t *testing.T, image v1.Image, architecture string) {
 			t.Fatal(err)
 		}
 	}
-	if !bytes.HasPrefix(files["version"], []byte("\x7fELF")) {
-		t.Error("the image has no program")
+	for _, name := range []string{"version", "krew"} {
+		if !bytes.HasPrefix(files[name], []byte("\x7fELF")) || len(files["usr/share/sbom/"+name+".cdx.json"]) == 0 {
+			t.Errorf("the image has no program %s, or no list of its modules", name)
+		}
 	}
 	for _, path := range []string{"pinfold.dev/pinfold/LICENSE", "std/LICENSE"} {
 		if len(files[licencesDir+path]) == 0 {

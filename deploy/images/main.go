@@ -5,7 +5,7 @@
 //	go run ./deploy/images -o bin/images
 //	go run ./deploy/images -o bin/images -push registry.example.com/pinfold
 //
-// An image contains one static program, the licences of everything that is linked into it, and a
+// An image contains a static program (the agent's also the command pinfold), the licences of everything that is linked into it, and a
 // list of that in CycloneDX JSON. The same source and Go toolchain give the same digests.
 //
 // The exit status is 0 on success, 1 on failure, and 2 on wrong usage.
@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -138,11 +139,16 @@ func (o options) build(ctx context.Context, programs []program, stderr io.Writer
 		tag := o.tag
 		for _, architecture := range o.architectures {
 			fmt.Fprintf(stderr, "building %s for linux/%s\n", program.name, architecture)
-			path := filepath.Join(dir, program.name+"-"+architecture)
-			if err := compile(ctx, program.pkg, path, architecture, o.ldflags); err != nil {
-				return nil, err
+			paths := []string{filepath.Join(dir, architecture, program.name)}
+			for _, pkg := range program.more {
+				paths = append(paths, filepath.Join(dir, architecture, path.Base(pkg)))
 			}
-			made, version, err := program.image(ctx, path, architecture, licences)
+			for i, pkg := range append([]string{program.pkg}, program.more...) {
+				if err := compile(ctx, pkg, paths[i], architecture, o.ldflags); err != nil {
+					return nil, err
+				}
+			}
+			made, version, err := program.image(ctx, paths, architecture, licences)
 			if err != nil {
 				return nil, fmt.Errorf("image of %s for linux/%s: %w", program.name, architecture, err)
 			}

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -18,13 +21,16 @@ import (
 // program is a program that gets an image.
 type program struct {
 	name, pkg, title, user string
+	// more are the packages of further programs in the image.
+	more []string
 }
 
 func programs() []program {
 	return []program{
-		{"pinfold-scheduler", "pinfold.dev/pinfold/cmd/pinfold-scheduler", "Pinfold's scheduler: kube-scheduler that also chooses CPUs", "65532:65532"},
+		{"pinfold-scheduler", "pinfold.dev/pinfold/cmd/pinfold-scheduler", "Pinfold's scheduler: kube-scheduler that also chooses CPUs", "65532:65532", nil},
 		// The files of control groups and the sockets of the runtime and of systemd belong to root.
-		{"pinfold-agent", "pinfold.dev/pinfold/cmd/pinfold-agent", "Pinfold's node agent: applies CPU decisions to the cgroups of its node", "0:0"},
+		{"pinfold-agent", "pinfold.dev/pinfold/cmd/pinfold-agent", "Pinfold's node agent: applies CPU decisions to the cgroups of its node", "0:0",
+			[]string{"pinfold.dev/pinfold/cmd/pinfold"}}, // for "kubectl pinfold sample" and "why"
 	}
 }
 
@@ -44,32 +50,20 @@ const (
 	licencesDir = "usr/share/licenses/"
 )
 
-// image returns the image of a compiled program, and the program's version.
-func (p program) image(ctx context.Context, path, architecture string, all *licences) (v1.Image, string, error) {
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return nil, "", err
+// image returns the image of compiled programs, p's first, and the version of that.
+func (p program) image(ctx context.Context, paths []string, architecture string, all *licences) (v1.Image, string, error) {
+	var files []ociimage.File
+	var info *debug.BuildInfo
+	for _, path := range slices.Backward(paths) {
+		contents, of, err := contents(ctx, path, architecture, all)
+		if err != nil {
+			return nil, "", err
+		}
+		files, info = append(files, contents...), of
 	}
-	if err := checkTarget(info, architecture); err != nil {
-		return nil, "", err
-	}
-	executable, err := os.ReadFile(path)
-	if err != nil {
-		return nil, "", err
-	}
-	files := []ociimage.File{{Name: p.name, Mode: 0o755, Data: executable}}
-	texts, err := all.of(ctx, info)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, text := range texts {
-		files = append(files, ociimage.File{Name: licencesDir + text.path, Mode: 0o644, Data: text.data})
-	}
-	list, err := bom(p.name, info)
-	if err != nil {
-		return nil, "", err
-	}
-	files = append(files, ociimage.File{Name: fmt.Sprintf(sbomPath, p.name), Mode: 0o644, Data: list})
+	slices.SortFunc(files, func(a, b ociimage.File) int { return strings.Compare(a.Name, b.Name) })
+	// The programs have licences in common.
+	files = slices.CompactFunc(files, func(a, b ociimage.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
 	made, err := ociimage.Build(ociimage.Spec{
 		Architecture: architecture, Files: files, Compress: true,
 		Config: v1.Config{
@@ -86,6 +80,32 @@ func (p program) image(ctx context.Context, path, architecture string, all *lice
 		},
 	})
 	return made, info.Main.Version, err
+}
+
+// contents returns the files of one program: itself, licences, and the list of what is linked.
+func contents(ctx context.Context, path, architecture string, all *licences) ([]ociimage.File, *debug.BuildInfo, error) {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkTarget(info, architecture); err != nil {
+		return nil, nil, err
+	}
+	executable, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := filepath.Base(path)
+	files := []ociimage.File{{Name: name, Mode: 0o755, Data: executable}}
+	texts, err := all.of(ctx, info)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, text := range texts {
+		files = append(files, ociimage.File{Name: licencesDir + text.path, Mode: 0o644, Data: text.data})
+	}
+	list, err := bom(name, info)
+	return append(files, ociimage.File{Name: fmt.Sprintf(sbomPath, name), Mode: 0o644, Data: list}), info, err
 }
 
 // checkTarget checks that a program was built for the platform, and runs without a C library.

@@ -37,7 +37,11 @@ type Reader struct {
 // there is no content.
 func NewReader(in io.Reader, required ...string) (*Reader, error) {
 	b := bufio.NewReaderSize(in, maxHeader)
-	head, err := b.Peek(maxHeader)
+	head, err := b.Peek(1)
+	for err == nil && len(head) < maxHeader && !bytes.ContainsRune(head, '\n') { // no more, as a stream may pause
+		_, err = b.Peek(len(head) + 1)
+		head, _ = b.Peek(b.Buffered())
+	}
 	if len(head) == 0 {
 		return nil, err
 	}

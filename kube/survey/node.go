@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,7 +43,7 @@ func (a *assembly) node(name string) {
 		n.Machine, n.Reserved = topology.Index.Machine(), topology.State.ReservedCPUs
 	}
 	a.conditionProblem(&n, topology)
-	if object != nil && n.Agent.State != status.AgentSilent && n.Agent.State != status.AgentGone {
+	if object != nil && !n.Agent.State.Away() {
 		a.batchProblem(object)
 	}
 	a.report.Nodes = append(a.report.Nodes, n)
@@ -83,10 +84,14 @@ func (a *assembly) topology(name string, node *corev1.Node) (status.Topology, *T
 
 // agent returns the state of a node's agent. topology is nil if it is not usable.
 func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
+	var since time.Time // when the pod or else the topology was created
 	for _, pod := range a.podsOn[node] {
 		if pod.Labels[programLabel] == agentLabel && a.trusted[pod.Namespace] {
-			agent.Pod = nameOf(pod)
+			agent.Pod, since = nameOf(pod), pod.CreationTimestamp.Time
 		}
+	}
+	if topology != nil && topology.Created.After(since) {
+		since = topology.Created
 	}
 	name := types.NamespacedName{Namespace: a.LeaseNamespace, Name: node}
 	if topology != nil && topology.State.AgentLease != "" {
@@ -104,15 +109,22 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 		}
 	case a.unread(Leases):
 		agent.State = status.AgentUnknown
-	case topology == nil:
+	case topology == nil && agent.Pod == "":
 		agent.State = status.AgentNone
-	case topology.State.AgentLease == "":
+	case topology != nil && topology.State.AgentLease == "":
 		agent.State = status.AgentNoLease
+	case a.isNew(since):
+		agent.State = status.AgentStarts
 	default:
 		agent.State, agent.Lease = status.AgentGone, name.String()
 	}
 	return agent
 }
+
+// startTime is how long an agent may take to start, with the download of its image.
+const startTime = 2 * time.Minute
+
+func (a *assembly) isNew(created time.Time) bool { return a.Time.Sub(created) < startTime }
 
 // agentProblems adds the problems of an agent that does not report.
 func (a *assembly) agentProblems(n *status.Node) {
@@ -124,7 +136,7 @@ func (a *assembly) agentProblems(n *status.Node) {
 		p.Kind, p.Message = status.AgentIsSilent, fmt.Sprintf("the agent has not renewed its lease %s for %s (grace period %s). %s",
 			n.Agent.Lease, quantity.Age(age), quantity.Age(grace), effect)
 	case status.AgentGone:
-		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the lease %s, which the node's topology names, does not exist. %s", n.Agent.Lease, effect)
+		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the agent does not report: its lease %s does not exist. %s", n.Agent.Lease, effect)
 	default:
 		return
 	}
@@ -134,6 +146,9 @@ func (a *assembly) agentProblems(n *status.Node) {
 	case n.Agent.Pod != "":
 		pod := splitName(n.Agent.Pod)
 		p.Action, p.Command = "look at the agent's log", fmt.Sprintf("kubectl -n %s logs %s", pod.Namespace, pod.Name)
+		if n.Agent.State == status.AgentGone { // perhaps its container has never run
+			p.Action, p.Command = "look at the agent's pod", fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
+		}
 	}
 	a.add(p)
 }
@@ -145,6 +160,9 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	t, p := a.topologies[n.Name], status.Problem{Node: n.Name, Command: deleteTopology(n.Name)}
 	switch n.Topology {
 	case status.TopologyForeign:
+		if n.Agent.State == status.AgentNone {
+			return // the node has nothing to do with Pinfold
+		}
 		p.Kind, p.Message, p.Action = status.TopologyIsForeign, t.Err.Error(), "when that writer has stopped, "+republish
 	case status.TopologyInvalid:
 		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
@@ -152,13 +170,13 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	case status.TopologyStale:
 		p.Kind, p.Message, p.Action = status.TopologyIsStale, "the topology is about an earlier node of this name"+effect, republish
 	case status.TopologyNone:
+		if n.Agent.State != status.AgentReports || a.isNew(a.leases[splitName(n.Agent.Lease)].CreationTimestamp.Time) {
+			return // no agent, or one that has a problem of its own or publishes it soon
+		}
 		p.Kind, p.Message = status.TopologyIsNone, "the agent runs and has not published the topology of the node"+effect
 		p.Action, p.Command = "look at the agent's log for the reason", ""
 	default:
 		return
-	}
-	if without := n.Agent.State == status.AgentNone; without && (n.Topology == status.TopologyNone || n.Topology == status.TopologyForeign) {
-		return // the node has nothing to do with Pinfold
 	}
 	a.add(p)
 }
@@ -189,7 +207,7 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 			a.stateProblem(n, &topology.State)
 		}
 		return
-	case n.Agent.State == status.AgentSilent || n.Agent.State == status.AgentGone:
+	case n.Agent.State.Away():
 		return // the condition repeats that, or is older
 	}
 	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),

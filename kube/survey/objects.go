@@ -40,7 +40,8 @@ const (
 
 // Topology is the NodeResourceTopology of the node of this name.
 type Topology struct {
-	Name string
+	Name    string
+	Created time.Time
 	nodetopology.Decoded
 }
 

@@ -48,7 +48,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	group.Go(func() error {
 		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
 			topology := obj.(*v1alpha2.NodeResourceTopology)
-			o.Topologies = append(o.Topologies, Topology{topology.Name, nodetopology.Decode(topology, indexes)})
+			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, nodetopology.Decode(topology, indexes)})
 		})
 	})
 	group.Go(func() error {

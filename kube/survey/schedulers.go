@@ -88,29 +88,3 @@ func (a *assembly) noScheduler() {
 		Action: "install the scheduler (docs/scheduler.md), or name the namespace of its lease with --lease-namespace; " +
 			"one without leader election cannot be seen here"})
 }
-
-// waiting adds the pods that ask for CPUs and have no node.
-func (a *assembly) waiting() {
-	for _, pod := range a.podsOn[""] {
-		if w, ok := a.waitingPod(pod); ok {
-			a.report.Waiting = append(a.report.Waiting, w)
-		}
-	}
-}
-
-// waitingPod returns a pod without a node if it asks for CPUs. The annotations of a pod that asks
-// can be wrong; then the scheduler's message says so.
-func (a *assembly) waitingPod(pod *corev1.Pod) (status.Waiting, bool) {
-	intent, err := api.Parse(pod)
-	if err == nil && !intent.Asks() {
-		return status.Waiting{}, false
-	}
-	w := status.Waiting{Pod: nameOf(pod), Scheduler: pod.Spec.SchedulerName, CPUs: intent.Ask.CPUs(), Policy: intent.Ask.Policy,
-		Seconds: max(0, a.Time.Sub(pod.CreationTimestamp.Time)).Seconds()}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
-			w.Reason, w.Message = c.Reason, c.Message
-		}
-	}
-	return w, true
-}

@@ -175,14 +175,13 @@ const initialPIDs = "pid:[4026531836]"
 
 // machineProc returns the directory of the machine's processes under their numbers in events, which
 // are those in the initial PID namespace, or "". In another namespace, /proc has other processes
-// under these numbers.
+// under these numbers; a root that is mounted elsewhere has the machine's own.
 func machineProc(root string) string {
-	for _, proc := range []string{filepath.Join(root, "proc"), "/proc"} {
-		for _, process := range []string{"self", "1"} {
-			if pids, err := os.Readlink(filepath.Join(proc, process, "ns/pid")); err == nil && pids == initialPIDs {
-				return proc
-			}
-		}
+	if filepath.Clean(root) != "/" {
+		return filepath.Join(root, "proc")
+	}
+	if pids, err := os.Readlink("/proc/self/ns/pid"); err == nil && pids == initialPIDs {
+		return "/proc"
 	}
 	return ""
 }

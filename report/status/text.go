@@ -130,7 +130,7 @@ func (p *printer) agents() {
 	for i := range p.Nodes {
 		agent := &p.Nodes[i].Agent
 		states[agent.State]++
-		if agent.Lease != "" && agent.State != status.AgentGone {
+		if agent.State == status.AgentReports || agent.State == status.AgentSilent {
 			versions[version(agent.Version)]++
 		}
 	}
@@ -139,7 +139,7 @@ func (p *printer) agents() {
 		state status.AgentState
 		text  string
 	}{
-		{status.AgentReports, "report"}, {status.AgentSilent, "silent"}, {status.AgentGone, "gone"},
+		{status.AgentReports, "report"}, {status.AgentStarts, "starting"}, {status.AgentSilent, "silent"}, {status.AgentGone, "gone"},
 		{status.AgentNoLease, "without a lease"}, {status.AgentUnknown, "unknown"}, {status.AgentNone, "without an agent"},
 	} {
 		if n := states[s.state]; n > 0 {

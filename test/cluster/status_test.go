@@ -70,6 +70,7 @@ spec:
 		t.Errorf("a pod of a scheduler that does not exist waits for %+v", got)
 	}
 
+	c.statusOfNeverPlaced()
 	c.statusOfConflict(keys)
 	c.statusOfForgery(keys)
 	c.statusOfNode()
@@ -105,6 +106,29 @@ func (c *test) cpusAre(report status.Report, node string, want status.CPUs) {
 	c.Helper()
 	if got := nodeOf(c, report, node).CPUs; got == nil || *got != want {
 		c.Errorf("node %s has %+v, want %+v", node, got, want)
+	}
+}
+
+// statusOfNeverPlaced has two pods that the scheduler refuses for good.
+func (c *test) statusOfNeverPlaced() {
+	c.Helper()
+	c.create(`
+metadata: {name: wrong, annotations: {cpuset-scheduler: "true", cpu-policy: dynamic}}
+spec: {containers: [{name: app, image: app, resources: {limits: {cpu: 1}}}]}
+`)
+	c.create(`
+metadata: {name: huge, annotations: {cpuset-scheduler: "true"}}
+spec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 257}}}]}
+`)
+	c.waits("wrong", "cpu-policy")
+	c.waits("huge", "more than the largest machine has")
+	report, exit := c.status(c.kubeconfig(), "--check")
+	never := problemsOf(report, status.NeverPlaced)
+	if exit != 1 || len(report.Problems) != 2 || len(never) != 2 || never[0].Pod != "default/huge" || never[1].Pod != "default/wrong" {
+		c.Errorf("exit status %d, problems %+v", exit, report.Problems)
+	}
+	for _, name := range []string{"wrong", "huge"} {
+		c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), name, *metav1.NewDeleteOptions(0)))
 	}
 }
 
@@ -176,7 +200,8 @@ func (c *test) statusOfNode() {
 	}
 }
 
-// statusOfAgents has a node whose agent has not renewed its lease, and one whose agent has none.
+// statusOfAgents has a node whose agent has not renewed its lease, and one whose agent has just
+// published the topology and has none yet.
 func (c *test) statusOfAgents() {
 	c.Helper()
 	for _, node := range []string{small0, small1} {
@@ -189,6 +214,9 @@ func (c *test) statusOfAgents() {
 			obj.Zones, obj.Attributes = changed.Zones, changed.Attributes
 		})
 	}
+	anew := c.topology(small1)
+	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(c.Context(), small1, metav1.DeleteOptions{}))
+	c.restoreTopology(anew)
 	leases := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
 	renewed := metav1.NewMicroTime(time.Now().Add(-5*time.Minute - 30*time.Second))
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: small0},
@@ -203,7 +231,7 @@ func (c *test) statusOfAgents() {
 		silent.Grace != 40 || len(p) != 1 || p[0].Node != small0 || !strings.Contains(p[0].Message, "for 5m") {
 		c.Errorf("the agent of %s: %+v, problems %+v", small0, silent, p)
 	}
-	if p := problemsOf(report, status.AgentIsGone); nodeOf(c, report, small1).Agent.State != status.AgentGone || len(p) != 1 || p[0].Node != small1 {
+	if p := problemsOf(report, status.AgentIsGone); nodeOf(c, report, small1).Agent.State != status.AgentStarts || len(p) > 0 {
 		c.Errorf("the agent of %s: %+v, problems %+v", small1, nodeOf(c, report, small1).Agent, p)
 	}
 	if got := nodeOf(c, report, intel).Agent.State; got != status.AgentNoLease {

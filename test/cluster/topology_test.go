@@ -121,7 +121,7 @@ func (c *test) restoreTopology(want *v1alpha2.NodeResourceTopology) {
 		return
 	}
 	if err == nil {
-		obj.ResourceVersion = have.ResourceVersion
+		obj.ResourceVersion, obj.UID = have.ResourceVersion, have.UID
 		_, err = nodes.Update(ctx, obj, metav1.UpdateOptions{})
 	}
 	if err != nil {

@@ -22,13 +22,17 @@ import (
 )
 
 // testWhy lets a container use up its quota, or that of its pod, which is the same: "pinfold why"
-// says so, and leaves out the sandbox.
+// says so, and leaves out the sandbox; "pinfold top" knows its name.
 func (s *settled) testWhy(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	end := s.kernel.spin(t, group)
 	defer end()
+	if table, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "top", "--once").CombinedOutput(); err != nil ||
+		!strings.Contains(string(table), "default/limited/main") {
+		t.Errorf("%v\n%s", err, table)
+	}
 	traceFile := filepath.Join(t.TempDir(), "why.pftrace")
-	output, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "why", filepath.Dir(group)+"/*", "--duration", "2s", "-o", "json",
+	output, err := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "why", "--pod", "default/limited", "--duration", "2s", "-o", "json",
 		"--perfetto", traceFile).CombinedOutput()
 	if err != nil && strings.Contains(string(output), "cannot trace the scheduler") {
 		t.Logf("%s", output) // a kernel without type information

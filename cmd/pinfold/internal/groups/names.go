@@ -133,7 +133,8 @@ type Options struct {
 	Pods             []string
 	Root, CgroupRoot string
 	// Sandboxes includes the sandboxes of pods.
-	Sandboxes bool
+	Sandboxes      bool
+	untilInputEnds bool
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
@@ -144,6 +145,23 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	f.BoolVar(&s.Sandboxes, "all", false, "also "+verb+" the sandboxes of pods (pause) that a pattern or --pod selects")
+	const until = "until-input-ends"
+	f.BoolVar(&s.untilInputEnds, until, false, "end when standard input does, as with ctrl-C")
+	_ = f.MarkHidden(until)
+}
+
+// Context returns the context of a command. A command that "kubectl pinfold" runs on a node gets no
+// signals: it ends when its input does, which is also so when the connection breaks.
+func (s *Options) Context(cmd *cobra.Command) context.Context {
+	if !s.untilInputEnds {
+		return cmd.Context()
+	}
+	ctx, cancel := context.WithCancel(cmd.Context())
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+	}()
+	return ctx
 }
 
 // Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod])
@@ -204,7 +222,7 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
 		return nil, frame.Usagef("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
 	}
-	uids, err := podUIDs(root, namespace, name)
+	uids, err := n.podUIDs(root, namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -247,21 +265,27 @@ func podNames(root string) []string {
 	return slices.Compact(names)
 }
 
-// podUIDs returns the UIDs of all pods of a name that have logs here.
-func podUIDs(root, namespace, name string) ([]string, error) {
+// podUIDs returns the UIDs of all pods of a name that have logs here, or anywhere else (podLogsDir)
+// according to the links: NAMESPACE_NAME_UID/CONTAINER/COUNT.log.
+func (n *Names) podUIDs(root, namespace, name string) ([]string, error) {
 	dir := filepath.Join(root, podLogs)
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("--pod: look for the pod: %w", err)
 	}
+	links, _ := os.ReadDir(n.dir) // as in Learn
 	var uids []string
-	for _, e := range entries {
-		if uid, ok := strings.CutPrefix(e.Name(), namespace+"_"+name+"_"); ok && !strings.Contains(uid, "_") {
+	for _, e := range slices.Concat(entries, links) {
+		pod := e.Name()
+		if target, err := os.Readlink(filepath.Join(n.dir, pod)); err == nil {
+			pod = filepath.Base(filepath.Dir(filepath.Dir(target)))
+		}
+		if uid, ok := strings.CutPrefix(pod, namespace+"_"+name+"_"); ok && !strings.Contains(uid, "_") {
 			uids = append(uids, uid)
 		}
 	}
 	if len(uids) == 0 {
-		return nil, fmt.Errorf("--pod %s/%s: no pod of this node has that name, according to %s: %s", namespace, name, dir, findPod(namespace, name))
+		return nil, fmt.Errorf("--pod %s/%s: no pod of this node has that name, according to %s and %s: %s", namespace, name, dir, n.dir, findPod(namespace, name))
 	}
 	return uids, nil
 }
@@ -269,5 +293,5 @@ func podUIDs(root, namespace, name string) ([]string, error) {
 // findPod says how to find a pod that is not found here.
 func findPod(namespace, name string) string {
 	return fmt.Sprintf("see its node and UID with 'kubectl -n %s get pod %s -o custom-columns=N:.spec.nodeName,U:.metadata.uid', "+
-		"and give its groups as '/kubepods/*/podUID/*' if the kubelet writes its logs elsewhere", namespace, name)
+		"and give its groups as '/kubepods/*/podUID/*' if it runs here", namespace, name)
 }

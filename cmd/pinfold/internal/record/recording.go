@@ -54,7 +54,7 @@ type session struct {
 // record samples until the end and writes the output. With an error, it also returns what was
 // recorded.
 func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (*session, error) {
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(o.Context(cmd), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	ctx, cancel := context.WithCancel(ctx)

@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"pinfold.dev/pinfold/cmd/pinfold/internal/cluster"
 	"pinfold.dev/pinfold/kube/survey"
 )
 
 // explain adds to an error of the API server what to do.
 func (o *options) explain(ctx context.Context, client *survey.Client, server string, err error) error {
-	var network *url.Error
 	switch {
-	case ctx.Err() != nil:
-		return errors.New("interrupted")
 	case errors.Is(err, survey.ErrNotInstalled):
 		return fmt.Errorf("%w: docs/scheduler.md says how to install it", err)
 	case errors.Is(err, survey.ErrNoNode):
@@ -28,12 +24,8 @@ func (o *options) explain(ctx context.Context, client *survey.Client, server str
 			return err
 		}
 		return fmt.Errorf("%w: %s", err, suggestNodes(names, o.node))
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server %s rejects the credentials (%w): log in again, or name another --context", server, err)
-	case errors.As(err, &network):
-		return fmt.Errorf("cannot reach the API server %s (%w): check that it runs, and that --kubeconfig and --context are right", server, network.Err)
 	}
-	return err
+	return cluster.Explain(ctx, server, err)
 }
 
 // maxSuggestions limits how many nodes an error names.

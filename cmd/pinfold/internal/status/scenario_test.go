@@ -61,6 +61,7 @@ type fixture struct {
 type fixtureTopology struct {
 	Node     string         `json:"node"`
 	Owner    types.UID      `json:"owner"`
+	Created  time.Time      `json:"created"`
 	Shape    topology.Shape `json:"shape"`
 	Offline  cpuset.Set     `json:"offline"`
 	Reserved cpuset.Set     `json:"reserved"`
@@ -124,7 +125,7 @@ func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
 	indexes := placement.NewIndexes()
 	for i := range f.Topologies {
 		if topology := &f.Topologies[i]; node == "" || topology.Node == node {
-			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Decoded: nodetopology.Decode(topology.object(t), indexes)})
+			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Created: topology.Created, Decoded: nodetopology.Decode(topology.object(t), indexes)})
 		}
 	}
 	for _, n := range f.Nodes {

@@ -6,6 +6,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -15,9 +16,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/cluster"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/survey"
 	"pinfold.dev/pinfold/report/terminal"
 
 	text "pinfold.dev/pinfold/report/status"
@@ -25,10 +28,10 @@ import (
 
 // options is what the flags request.
 type options struct {
-	connectionOptions
-	node, keys string
-	check      bool
-	output     frame.Format
+	cluster.Connection
+	leaseNamespace, node, keys string
+	check                      bool
+	output                     frame.Format
 }
 
 // wide is text with all nodes and more columns.
@@ -65,7 +68,7 @@ list is named, and the rest is shown. It changes nothing.`,
 		},
 	}
 	flags := cmd.Flags()
-	o.add(cmd)
+	o.AddFlags(cmd)
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
 	flags.StringVar(&o.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
 	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read")
@@ -100,6 +103,19 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 		return checkProblems(report)
 	}
 	return nil
+}
+
+// connect returns a client, and the address of the API server.
+func (o *options) connect() (*survey.Client, string, error) {
+	config, _, err := o.Config()
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := survey.NewClient(config, o.leaseNamespace)
+	if err != nil {
+		return nil, "", fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	return client, config.Host, nil
 }
 
 func (o *options) print(w io.Writer, report *status.Report) error {

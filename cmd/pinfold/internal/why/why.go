@@ -117,7 +117,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		}
 		request.MaxSpans = maxSpans
 	}
-	ctx, stop := frame.Interruptible(cmd.Context())
+	ctx, stop := frame.Interruptible(o.Context(cmd))
 	defer stop()
 	var seen *schedtrace.Observation
 	var expensive *schedtrace.CostError

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/util/exec"
+	"k8s.io/klog/v2"
+
+	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// agentContainer is the name of the agent's container in the chart.
+const agentContainer = "agent"
+
+// podOptions name a pod of the cluster.
+type podOptions struct {
+	Connection
+	namespace, agentNamespace string
+}
+
+func (o *podOptions) addFlags(cmd *cobra.Command) {
+	o.AddFlags(cmd)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `NAMESPACE` (default that of the context)")
+	flags.StringVar(&o.agentNamespace, "agent-namespace", nodetopology.LeaseNamespace, "the agents run in `NAMESPACE`")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return frame.Usagef("%d pods are named: give one POD", len(args))
+		}
+		return nil
+	}
+}
+
+// session runs commands in the agent's container on a pod's node.
+type session struct {
+	config     *rest.Config
+	pods       rest.Interface
+	parameters runtime.ParameterCodec
+	pod, agent *corev1.Pod
+}
+
+// open finds the pod and the agent on its node.
+func (o *podOptions) open(ctx context.Context, name string) (*session, error) {
+	// client-go logs what the errors of this command say as well.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	config, namespace, err := o.Config()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	s := &session{config: config, parameters: runtime.NewParameterCodec(scheme), pod: &corev1.Pod{}}
+	if s.pods, err = rest.RESTClientFor(config); err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	if o.namespace != "" {
+		namespace = o.namespace
+	}
+	err = s.pods.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(s.pod)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("pod %s/%s does not exist: is --namespace right?", namespace, name)
+	case err != nil:
+		return nil, Explain(ctx, config.Host, err)
+	case s.pod.Spec.NodeName == "":
+		return nil, fmt.Errorf("pod %s/%s has no node yet: 'kubectl pinfold status' says why pods wait", namespace, name)
+	case s.pod.Status.Phase != corev1.PodRunning:
+		return nil, fmt.Errorf("pod %s/%s is %s, not running", namespace, name, s.pod.Status.Phase)
+	}
+	if err := s.findAgent(ctx, o.agentNamespace); err != nil {
+		return nil, Explain(ctx, config.Host, err)
+	}
+	return s, nil
+}
+
+// findAgent finds the agent on the pod's node.
+func (s *session) findAgent(ctx context.Context, namespace string) error {
+	node := s.pod.Spec.NodeName
+	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent",
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
+	err := s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.parameters).Do(ctx).Into(list)
+	if err != nil {
+		return fmt.Errorf("look for the agent of node %s: %w", node, err)
+	}
+	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	if i < 0 {
+		return fmt.Errorf("no agent runs on node %s in namespace %s: 'kubectl pinfold status %s' says more; --agent-namespace names another namespace",
+			node, namespace, node)
+	}
+	s.agent = &list.Items[i]
+	return nil
+}
+
+// mayTrace reports whether the agent's container may trace the scheduler.
+func (s *session) mayTrace() bool {
+	for _, c := range s.agent.Spec.Containers {
+		if security := c.SecurityContext; c.Name == agentContainer && security != nil {
+			return security.Privileged != nil && *security.Privileged ||
+				security.Capabilities != nil && slices.Contains(security.Capabilities.Add, "BPF") && slices.Contains(security.Capabilities.Add, "PERFMON")
+		}
+	}
+	return false
+}
+
+// image returns the image of the agent.
+func (s *session) image() string {
+	for _, c := range s.agent.Spec.Containers {
+		if c.Name == agentContainer {
+			return c.Image
+		}
+	}
+	return "AGENTIMAGE"
+}
+
+// arguments returns a command line of pinfold on the pod's node.
+func (s *session) arguments(command string, flags []string) []string {
+	return append([]string{"/pinfold", command, "--pod=" + s.pod.Namespace + "/" + s.pod.Name, "--host-root=/host"}, flags...)
+}
+
+// run runs a subcommand of pinfold about the pod on its node. When the context ends, so does the
+// subcommand, with the result up to then. A failure that it has reported itself is a
+// [frame.ExitError] with its status.
+func (s *session) run(ctx context.Context, command string, flags []string, stdout, stderr io.Writer) error {
+	request := s.pods.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Stdin: true, Stdout: true, Stderr: true,
+			Command: append(s.arguments(command, flags), "--until-input-ends")}, s.parameters)
+	config := rest.CopyConfig(s.config)
+	config.Timeout = 0
+	executor, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
+	if err != nil {
+		return err
+	}
+	stdin, open := io.Pipe()
+	defer open.Close()
+	defer context.AfterFunc(ctx, func() { _ = open.Close() })()
+	err = executor.StreamWithContext(context.WithoutCancel(ctx), remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
+	return s.explain(err)
+}
+
+// explain says what an error of exec means.
+func (s *session) explain(err error) error {
+	agent := s.agent.Namespace + "/" + s.agent.Name
+	var exit exec.CodeExitError
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "/pinfold") && strings.Contains(err.Error(), "no such file"):
+		return fmt.Errorf("the image of agent %s has no /pinfold: upgrade the agent", agent)
+	case errors.As(err, &exit):
+		return &frame.ExitError{Status: exit.Code}
+	case apierrors.IsForbidden(err) || strings.Contains(strings.ToLower(err.Error()), "forbidden"):
+		return fmt.Errorf("you may not run a command in agent %s: it takes the verbs get and create of pods/exec in namespace %s (%w)", agent, s.agent.Namespace, err)
+	}
+	return fmt.Errorf("run pinfold in agent %s: %w", agent, err)
+}
+
+// given returns the flags of a set of names that were given, as arguments.
+func given(cmd *cobra.Command, names ...string) (args []string) {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			args = append(args, "--"+name+"="+f.Value.String())
+		}
+	}
+	return args
+}

@@ -1,0 +1,184 @@
+package node
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/tracefile"
+)
+
+// TestKubectl installs the agent on a stock cluster and asks it about a pod under load: status while
+// the agent starts, "kubectl exec" of the command in the agent's image, and the plugin's subcommands
+// sample and why.
+func TestKubectl(t *testing.T) {
+	requireNode(t)
+	helm := filepath.Join(repositoryDir, "bin", "helm4")
+	if _, err := os.Stat(helm); err != nil {
+		t.Skipf("%v: make bin/helm4", err)
+	}
+	prepare(t)
+	images := filepath.Join(os.Getenv(imagesEnv), "first")
+	if os.Getenv(imagesEnv) == "" {
+		images = t.TempDir()
+		(&operator{T: t, dir: repositoryDir, env: os.Environ()}).do("make images PLATFORMS=linux/" + runtime.GOARCH + " IMAGES=" + images)
+	}
+	c := startWith(t, "--stock", "--images", images)
+	o := newOperator(t, c, "NODE="+localnode.Name)
+	site := o.siteValues()
+	maps.Copy(site["scheduler"].(map[string]any), map[string]any{"enabled": false})
+	o.write("values.yaml", merged(t, "image: {registry: pinfold.dev}", site))
+	limited := c.run(t, podOf("limited", "", container("main", "8001", "500m")))
+	k := openKernel(t)
+	defer k.spin(t, k.containerGroup(limited, "main"))()
+
+	o.do("helm install pinfold deploy/chart --namespace pinfold-system --create-namespace --values values.yaml")
+	var states []string
+	eventually(t, "the agent reports", func() error {
+		out, err := o.try("kubectl pinfold status $NODE -o json")
+		if strings.Contains(out, `"`+string(status.AgentIsGone)+`"`) {
+			t.Errorf("the agent has just been installed, and is gone: %s", out)
+		}
+		if err == nil && !strings.Contains(out, `"state":"`+string(status.AgentReports)+`"`) {
+			err = fmt.Errorf("%s", out)
+		}
+		states = append(states, out)
+		return err
+	})
+	if !strings.Contains(strings.Join(states, ""), `"state":"`+string(status.AgentStarts)+`"`) {
+		t.Errorf("the agent was never starting: %s", states)
+	}
+	o.do("kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m")
+
+	out := o.do(`AGENT=$(kubectl --namespace pinfold-system get pod --selector app.kubernetes.io/name=pinfold-agent --output name)
+		kubectl --namespace pinfold-system exec $AGENT -- /pinfold sample --pod default/limited --host-root /host --duration 1s`)
+	if !strings.Contains(out, "(default/limited/main)") || !strings.Contains(out, "0.50 CPUs") {
+		t.Errorf("the pod's main container is missing:\n%s", out)
+	}
+	t.Run("sample", o.testSample)
+	t.Run("interrupted", o.testInterrupted)
+	t.Run("errors", o.testKubectlErrors)
+	t.Run("why", o.testKubectlWhy)
+}
+
+// testSample brings a recording here, and has it read.
+func (o *operator) testSample(t *testing.T) {
+	o.do("kubectl pinfold sample limited --duration 3s -o web.parquet && kubectl pinfold sample limited --duration 1s -o web.csv")
+	out := o.do("kubectl pinfold advise web.parquet")
+	if !strings.Contains(out, "default/limited/main") {
+		t.Errorf("%s", out)
+	}
+	rec, _, err := tracefile.Read(filepath.Join(o.dir, "web.parquet"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rec.Series {
+		s := &rec.Series[i]
+		var usage, throttled time.Duration
+		for _, sample := range s.Samples {
+			usage, throttled = usage+sample.Usage, throttled+sample.ThrottledTime
+		}
+		if busy := s.Name == "default/limited/main"; len(s.Samples) < 20 || busy && (usage < 500*time.Millisecond || throttled == 0) {
+			t.Errorf("%s has %d samples, used %v and was throttled for %v", s.Name, len(s.Samples), usage, throttled)
+		}
+	}
+	if out := o.do("kubectl pinfold sample limited --duration 1s --output - 2>/dev/null"); strings.Count(out, "default/limited/main") < 5 {
+		t.Errorf("%s", out)
+	}
+	if out, err := o.try("kubectl pinfold sample limited --duration 1s -o web.csv"); err == nil || !strings.Contains(out, "--force") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// testInterrupted ends a recording with ctrl-C, which keeps it, and by killing the plugin, which
+// leaves its journal. Both end the command on the node.
+func (o *operator) testInterrupted(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		name := fmt.Sprintf("signal%d.parquet", signal)
+		command := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "sample", "limited", "-o", name)
+		command.Args[0] = "kubectl-pinfold"
+		command.Dir, command.Env = o.dir, o.env
+		var out bytes.Buffer
+		command.Stdout, command.Stderr = &out, &out
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		journal := filepath.Join(o.dir, tracefile.JournalOf(name))
+		eventually(t, "samples arrive", func() error {
+			_, _, err := tracefile.Read(journal, 0)
+			return err
+		})
+		if running := processesOf(t, "--until-input-ends"); len(running) != 1 {
+			t.Errorf("on the node run %q", running)
+		}
+		if err := command.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		err := command.Wait()
+		file := filepath.Join(o.dir, name)
+		if signal == syscall.SIGKILL {
+			err, file = nil, journal
+		}
+		if rec, _, readErr := tracefile.Read(file, 0); err != nil || readErr != nil || len(rec.Series) == 0 {
+			t.Errorf("%v: %v, %v\n%s", signal, err, readErr, out.String())
+		}
+		eventually(t, "the command on the node ends", func() error {
+			if running := processesOf(t, "--until-input-ends"); len(running) > 0 {
+				return fmt.Errorf("%q", running)
+			}
+			return nil
+		})
+	}
+}
+
+// testKubectlErrors checks that errors say what to do.
+func (o *operator) testKubectlErrors(t *testing.T) {
+	o.do(`kubectl create serviceaccount reader
+		kubectl create role reader --verb get --resource pods && kubectl create rolebinding reader --role reader --serviceaccount default:reader
+		kubectl --namespace pinfold-system create role reader --verb list --resource pods
+		kubectl --namespace pinfold-system create rolebinding reader --role reader --serviceaccount default:reader
+		kubectl run waits --image=` + webImage + ` --overrides='{"spec":{"schedulerName":"none"}}'
+		kubectl config view --raw --flatten >reader.kubeconfig
+		kubectl --kubeconfig reader.kubeconfig config set-credentials reader --token=$(kubectl create token reader)
+		kubectl --kubeconfig reader.kubeconfig config set-context --current --user reader`)
+	for command, want := range map[string]string{
+		"sample other": "pod default/other does not exist: is --namespace right?",
+		"sample waits": "pod default/waits has no node yet: 'kubectl pinfold status' says why pods wait",
+		"sample limited --agent-namespace default":      "no agent runs on node " + localnode.Name + " in namespace default",
+		"sample limited --kubeconfig reader.kubeconfig": "it takes the verbs get and create of pods/exec in namespace pinfold-system",
+		"why limited": "kubectl debug node/" + localnode.Name + " --profile=sysadmin --image=pinfold.dev/pinfold-agent:",
+	} {
+		if out, err := o.try("kubectl pinfold " + command); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, want %q", command, err, want)
+		}
+	}
+}
+
+// testKubectlWhy follows the advice of "why", and then lets the agent trace.
+func (o *operator) testKubectlWhy(t *testing.T) {
+	if !canTrace(t) {
+		return
+	}
+	advice, _ := o.try("kubectl pinfold why limited --duration 2s -o json")
+	_, line, _ := strings.Cut(advice, "kubectl debug ")
+	check := func(out string) {
+		t.Helper()
+		if !strings.Contains(out, `"name":"default/limited/main"`) || !strings.Contains(out, `"limitCPUs":0.5`) || !strings.Contains(out, `"processName":"sh"`) {
+			t.Errorf("%s", out)
+		}
+	}
+	check(o.do("kubectl debug " + line))
+	o.do(`helm upgrade pinfold deploy/chart --namespace pinfold-system --values values.yaml --set agent.tracePercent=1 --wait --timeout 3m
+		kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m`)
+	check(o.do("kubectl pinfold why limited --duration 2s -o json"))
+}
