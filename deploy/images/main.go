@@ -139,7 +139,7 @@ func (o options) build(ctx context.Context, programs []program, stderr io.Writer
 		for _, architecture := range o.architectures {
 			fmt.Fprintf(stderr, "building %s for linux/%s\n", program.name, architecture)
 			path := filepath.Join(dir, program.name+"-"+architecture)
-			if err := compile(ctx, program.pkg, path, architecture, o.ldflags); err != nil {
+			if err := compile(ctx, program.pkg, path, architecture, o.ldflags, stderr); err != nil {
 				return nil, err
 			}
 			made, version, err := program.image(ctx, path, architecture, licences)
