@@ -13,14 +13,15 @@ import (
 func TestLocal(t *testing.T) {
 	const document = "docs/local.md"
 	s := newShell(t, "pinfold-local")
-	s.kubectl(".pinfold")
+	s.kubectl()
+	defer s.down()
 	up := s.command(s.blocks(document, "sh up")[0])
 	var out strings.Builder
 	up.Stdout, up.Stderr = &out, &out
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s.run("timeout 2m sh -c 'until pinfold-local status; do sleep 0.2; done' 2>/dev/null")
+	s.run(`timeout 2m sh -c 'until pinfold-local status | grep -q "(ready)"; do sleep 0.2; done' 2>/dev/null`)
 	if nodes := strings.Count(s.run(s.blocks(document, "sh get")[0]), " Ready "); nodes != 14 {
 		t.Errorf("%d nodes are ready, want 14", nodes)
 	}
@@ -35,18 +36,20 @@ func TestLocal(t *testing.T) {
 	}
 	s.run(s.blocks(document, "sh two")[0])
 	s.write("config.yaml", s.blocks("docs/scheduler.md", "yaml file=config.yaml")[0])
-	s.run("pinfold-local up --detach --nodes host --scheduler-config config.yaml; pinfold-local down")
+	s.run("pinfold-local up --detach --nodes host --scheduler-config config.yaml")
 }
 
-// TestChart executes the commands of the chart's README.md on a cluster without Pinfold, whose nodes
-// are simulated, so that pods run at once. The chart takes the values of docs/monitoring.md.
+// TestChart executes the commands of the chart's README.md on a cluster of simulated nodes, on which
+// pods run at once. What the chart installs is removed from it before. The chart takes the values of
+// docs/monitoring.md, too.
 func TestChart(t *testing.T) {
 	const document = "deploy/chart/README.md"
 	s := newShell(t, "pinfold-local", "helm4")
-	s.kubectl(".pinfold")
+	s.kubectl()
+	defer s.down()
 	s.env = append(s.env, "NODE=host-0", "HOME="+s.dir)
-	t.Cleanup(func() { s.run("pinfold-local down") })
-	s.run("ln -s $REPOSITORY/bin/helm4 .local/bin/helm; pinfold-local up --detach --stock --nodes host")
+	s.run("ln -s $REPOSITORY/bin/helm4 .local/bin/helm; pinfold-local up --detach --nodes host=2")
+	s.run("kubectl delete namespace pinfold-system; kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")
 	for _, info := range []string{"sh namespace", "sh install", "sh", "sh manifests"} {
 		for _, script := range s.blocks(document, info) {
 			s.run(script)
@@ -57,10 +60,15 @@ func TestChart(t *testing.T) {
 		"kind: ServiceMonitor", "kind: PrometheusRule", "release: prometheus", "grafana_dashboard")
 }
 
-// kubectl builds kubectl, which uses the cluster with a directory of data.
-func (s *shell) kubectl(dir string) {
+// kubectl builds kubectl, which uses the cluster of pinfold-local.
+func (s *shell) kubectl() {
 	s.Helper()
-	s.run("mkdir -p .local/bin; out=$PWD; cd $REPOSITORY; CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' go build -o $out/.local/bin/kubectl k8s.io/kubernetes/cmd/kubectl")
+	s.run("mkdir -p .local/bin; to=$PWD/.local/bin; cd $REPOSITORY; CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' go build -o $to k8s.io/kubernetes/cmd/kubectl")
 	s.env = append(s.env, "PATH="+filepath.Join(s.dir, ".local/bin")+":"+strings.TrimPrefix(s.env[0], "PATH="),
-		"KUBECONFIG="+filepath.Join(s.dir, dir, "kubeconfig"))
+		"KUBECONFIG="+filepath.Join(s.dir, ".pinfold/kubeconfig"))
+}
+
+// down stops the clusters that run.
+func (s shell) down() {
+	s.run("for dir in .pinfold one two; do [ ! -d $dir ] || pinfold-local down --data-dir $dir; done")
 }
