@@ -90,6 +90,20 @@ func TestRequests(t *testing.T) {
 	if lines := strings.Count(text, "\n"); err != nil || lines != 16 || !strings.HasPrefix(text, "start,end\n20") {
 		t.Errorf("%v, %d lines:\n%s", err, lines, text)
 	}
+	log := filepath.Join(t.TempDir(), "log.csv")
+	args = append(args, "--output", log)
+	for _, more := range []string{"--cpu=3.2ms", "--force"} {
+		if text, err := run(t, append(args, "--cpu=3.2ms", more)...); err != nil || text != "" {
+			t.Errorf("%s: %v\n%s", more, err, text)
+		}
+	}
+	if text, err := os.ReadFile(log); err != nil || strings.Count(string(text), "\n") != 16 {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := run(t, append(args, "--cpu=3.2ms")...); err == nil || !strings.Contains(err.Error(), log+": file already exists: choose another name, or replace it with --force") {
+		t.Error(err)
+	}
+	args = args[:len(args)-2]
 	if text, err := run(t, args...); err == nil || !strings.Contains(err.Error(), "answered no request") || text != "start,end\n" {
 		t.Errorf("a server that refuses: %v\n%s", err, text)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -18,8 +19,8 @@ import (
 // newList returns the command that lists the experiments.
 func newList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the experiments", Args: frame.NoArguments,
-		Long:    "List the names of the experiments, and the question that each answers.",
+		Use: "list", Short: "List the experiments, and how long they take", Args: frame.NoArguments,
+		Long:    "List the names of the experiments, the time of an undisturbed run and of a quick one,\nand the question that each answers.",
 		Example: `  pinfold-lab list`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			for _, name := range measure.Names() {
@@ -27,7 +28,15 @@ func newList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if _, err := fmt.Fprintf(command.OutOrStdout(), "%-13s %s\n", name, c.Question); err != nil {
+				full, err := measure.Time(c, measure.Options{})
+				if err != nil {
+					return err
+				}
+				quick, err := measure.Time(c, measure.Options{Quick: true})
+				if err != nil {
+					return err
+				}
+				if _, err := fmt.Fprintf(command.OutOrStdout(), "%-13s %6v %6v  %s\n", name, full.Round(time.Second), quick.Round(time.Second), c.Question); err != nil {
 					return err
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
+	"os"
 	"runtime"
 	"slices"
 	"time"
@@ -14,8 +15,10 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/workload"
+	"pinfold.dev/pinfold/tracefile"
 )
 
 // newWorkload returns the commands that experiments start as processes of their own. Each prints a
@@ -79,9 +82,10 @@ func newWorkload() *cobra.Command {
 func newRequests() *cobra.Command {
 	var cpu time.Duration
 	var plan load.Plan
+	var log tracefile.Output
 	command := &cobra.Command{Use: "requests URL [flags]", Short: "Send requests, and print when each started and ended",
 		Long:    "Send requests to a server, and print the start and the end of each as CSV, for\n'pinfold why --requests'.",
-		Example: "  pinfold-lab workload requests http://127.0.0.1:8080 > requests.csv", ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  pinfold-lab workload requests http://127.0.0.1:8080 --output requests.csv", ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return frame.Usagef("%s needs the URL of a server", command.CommandPath())
@@ -92,7 +96,10 @@ func newRequests() *cobra.Command {
 			if err := plan.Check(); err != nil {
 				return frame.Usagef("%w", err)
 			}
-			return sendRequests(command, args[0], cpu, plan)
+			if err := tracefile.Taken(log.Name, log.Replace); err != nil {
+				return frame.SuggestForce(err)
+			}
+			return sendRequests(command, args[0], cpu, plan, log)
 		}}
 	flags := command.Flags()
 	flags.IntVar(&plan.Batch, "batch", 4, "`NUMBER` of requests sent at once")
@@ -100,11 +107,13 @@ func newRequests() *cobra.Command {
 	flags.DurationVar(&plan.Duration, "duration", 20*time.Second, "`TIME` in which batches are sent")
 	flags.DurationVar(&plan.Timeout, "timeout", 10*time.Second, "`TIME` that a request may take")
 	flags.DurationVar(&cpu, "cpu", 0, "CPU `TIME` that each request asks for with ?cpu=")
+	flags.StringVarP(&log.Name, "output", "o", tracefile.Stdout, "write to `FILE`, - for standard output")
+	flags.BoolVar(&log.Replace, "force", false, "replace the FILE of --output if it exists")
 	return command
 }
 
-// sendRequests sends requests to a URL, to which it adds the CPU time of each, and prints them.
-func sendRequests(command *cobra.Command, to string, cpu time.Duration, plan load.Plan) error {
+// sendRequests sends requests to a URL, to which it adds the CPU time of each, and logs them.
+func sendRequests(command *cobra.Command, to string, cpu time.Duration, plan load.Plan, log tracefile.Output) error {
 	address, err := url.Parse(to)
 	if err != nil {
 		return frame.Usagef("%w", err)
@@ -128,5 +137,9 @@ func sendRequests(command *cobra.Command, to string, cpu time.Duration, plan loa
 	if err == nil && len(result.Answered) == 0 {
 		err = fmt.Errorf("%s answered no request successfully", to)
 	}
-	return errors.Join(result.WriteRequests(command.OutOrStdout()), err)
+	if log.Name == tracefile.Stdout {
+		return errors.Join(result.WriteRequests(command.OutOrStdout()), err)
+	}
+	write := func(f *os.File) error { return result.WriteRequests(f) }
+	return errors.Join(frame.SuggestForce(atomicfile.WriteFunc(log.Name, atomicfile.Options{KeepOld: !log.Replace}, write)), err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -20,11 +21,7 @@ import (
 // those that make control groups are "console cgroups" blocks, and those that need jq "console jq".
 func TestManual(t *testing.T) {
 	race.SkipLong(t)
-	manual, err := os.ReadFile("../../docs/pinfold.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive, commands := scriptOf(t, string(manual))
+	archive, commands := scriptOf(golden.ReadCode(t, "../../docs/pinfold.md"))
 	if commands < 5 {
 		t.Fatalf("the manual has %d examples, want some", commands)
 	}
@@ -43,15 +40,15 @@ func TestManual(t *testing.T) {
 }
 
 // scriptOf turns the manual's examples into a testscript, and counts commands.
-func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
+func scriptOf(blocks []golden.Code) (*txtar.Archive, int) {
 	archive := &txtar.Archive{}
 	commands := 0
-	for _, block := range blocks(t, manual) {
-		if _, name, ok := strings.Cut(block.info, " file="); ok {
-			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(block.text)})
+	for _, block := range blocks {
+		if name := block.File(); name != "" {
+			archive.Files = append(archive.Files, txtar.File{Name: name, Data: []byte(block.Text)})
 		}
 		guard := ""
-		switch block.info {
+		switch block.Info {
 		case "console":
 		case "console cgroups":
 			guard = "[cgroups] "
@@ -60,34 +57,14 @@ func scriptOf(t *testing.T, manual string) (*txtar.Archive, int) {
 		default:
 			continue
 		}
-		for example := range strings.SplitSeq(strings.TrimPrefix(block.text, "$ "), "\n$ ") {
-			command, output, _ := strings.Cut(example, "\n")
+		for _, example := range block.Examples() {
 			commands++
 			want := fmt.Sprintf("want-%d", commands)
-			shell := command + ` 2>&1; status=$?; [ $status = 0 ] || echo exit status $status`
+			shell := example[0] + ` 2>&1; status=$?; [ $status = 0 ] || echo exit status $status`
 			archive.Comment = fmt.Appendf(archive.Comment, "# %s\n%sexec sh -c '%s'\n%scmp stdout %s\n",
-				command, guard, strings.ReplaceAll(shell, "'", "''"), guard, want)
-			if output != "" {
-				output = strings.TrimSuffix(output, "\n") + "\n"
-			}
-			archive.Files = append(archive.Files, txtar.File{Name: want, Data: []byte(output)})
+				example[0], guard, strings.ReplaceAll(shell, "'", "''"), guard, want)
+			archive.Files = append(archive.Files, txtar.File{Name: want, Data: []byte(example[1])})
 		}
 	}
 	return archive, commands
-}
-
-type block struct{ info, text string }
-
-// blocks returns the fenced blocks of a Markdown text.
-func blocks(t *testing.T, markdown string) []block {
-	var out []block
-	parts := strings.Split("\n"+markdown, "\n```")
-	if len(parts)%2 == 0 {
-		t.Fatal("a fenced block is not closed")
-	}
-	for i := 1; i < len(parts); i += 2 {
-		info, text, _ := strings.Cut(parts[i], "\n")
-		out = append(out, block{info, text + "\n"})
-	}
-	return out
 }

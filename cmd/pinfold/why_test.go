@@ -113,7 +113,13 @@ func TestWhyRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err = runWhy(t, name, "--duration", "1s", "--requests", log)
+	time.Sleep(time.Until(begin.Add(5 * time.Second)))
 	if err != nil || !strings.Contains(text, "that were traced (1): 50.0 ms and more\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	// The log is that of an earlier time now.
+	text, err = runWhy(t, name, "--duration", "100ms", "--requests", log)
+	if err == nil || !strings.Contains(err.Error(), "none of its 100 requests, from "+begin.UTC().Format(time.RFC3339)) || !strings.Contains(text, "wanted to run") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if _, err := runWhy(t, name, "/", "--requests", log); err == nil || !strings.Contains(err.Error(), "a log is about one container, and 2 are traced") {

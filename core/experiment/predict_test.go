@@ -104,11 +104,14 @@ func TestAverage(t *testing.T) {
 		result.Windows = append(result.Windows, Window{Round: round, Condition: "burst", Disturbed: disturbed,
 			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, Backlog: 0, P99: 1}})
 	}
-	for round := range 6 {
+	a := Answer{Figure: Full, Condition: "burst"}
+	for round := range MinRounds {
+		if v, ok := result.Average(a); !ok || v.Bounded() {
+			t.Errorf("%d rounds have the interval %+v", round, v)
+		}
 		add(round, 0, "")
 	}
 	add(6, 1, "by the test")
-	a := Answer{Figure: Full, Condition: "burst"}
 	if v, ok := result.Average(a); !ok || v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
 		t.Errorf("%+v, %t, want 0 to 0.005", v, ok)
 	}

@@ -14,8 +14,7 @@ import (
 type byRound map[int]float64
 
 // Value is an estimate from several rounds, with an interval that contains the true one with a
-// confidence of 95%. Low and High are infinite if there are too few rounds: fewer than six for a
-// median.
+// confidence of 95%. Low and High are infinite if there are fewer than [MinRounds].
 type Value struct {
 	Estimate, Low, High float64
 	Rounds              int
@@ -23,6 +22,11 @@ type Value struct {
 
 // Bounded reports whether there were enough rounds for an interval.
 func (v Value) Bounded() bool { return !math.IsInf(v.Low, 0) && !math.IsInf(v.High, 0) }
+
+// MinRounds is how many rounds an interval needs. That of a median: all of n values are on one side
+// of the true median with a probability of 2/2^n, which is less than 5% from 6 on. That of a mean:
+// the values of fewer rounds do not show whether they are spread as Student's t distribution wants.
+const MinRounds = 6
 
 // confidence of intervals.
 const confidence = 0.95
@@ -41,10 +45,10 @@ func median(values byRound) Value {
 }
 
 // mean returns the mean, with an interval by Student's t distribution, or the median of fewer than
-// two values. Nothing is above most. If they are shares of a number of periods, and none of these
+// [MinRounds] values. Nothing is above most. If they are shares of a number of periods, and none of these
 // had what is counted, the share is at most 3/periods (rule of three).
 func mean(values byRound, most, periods float64) Value {
-	if len(values) < 2 {
+	if len(values) < MinRounds {
 		return median(values)
 	}
 	s := benchmath.AssumeNormal.Summary(values.sample(), confidence)

@@ -144,7 +144,7 @@ func (o options) build(ctx context.Context, programs []program, stderr io.Writer
 				paths = append(paths, filepath.Join(dir, architecture, path.Base(pkg)))
 			}
 			for i, pkg := range append([]string{program.pkg}, program.more...) {
-				if err := compile(ctx, pkg, paths[i], architecture, o.ldflags); err != nil {
+				if err := compile(ctx, pkg, paths[i], architecture, o.ldflags, stderr); err != nil {
 					return nil, err
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,12 +35,14 @@ func programs() []program {
 	}
 }
 
-// compile compiles a program, statically and without paths of this machine.
-func compile(ctx context.Context, pkg, out, architecture, ldflags string) error {
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", ldflags, "-o", out, pkg)
+// compile compiles a program, statically and without paths of this machine. The compiler writes the
+// names of packages to progress.
+func compile(ctx context.Context, pkg, out, architecture, ldflags string, progress io.Writer) error {
+	command := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", out, pkg)
+	command.Stdout, command.Stderr = progress, progress
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOAMD64=v1", "GOARM64=v8.0")
-	if text, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s for linux/%s: %w\n%s", pkg, architecture, err, text)
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("go build %s for linux/%s: %w", pkg, architecture, err)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ const Pause = "pinfold.dev/pause:1"
 func All() []Image {
 	return []Image{
 		{Name: Pause, Program: "pause"},
+		{Name: "registry.k8s.io/pause:3.10.1", Program: "pause"}, // docs/operations.md
 		{
 			Name:    "docker.io/library/nginx:latest",
 			Program: "web",

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/owned"
@@ -84,6 +85,12 @@ func New(options Options) (*Node, error) {
 	options.Dir = dir
 	if options.Binaries, err = filepath.Abs(options.Binaries); err != nil {
 		return nil, fmt.Errorf("find the node's programs: %w", err)
+	}
+	options.Images = slices.Clone(options.Images)
+	for i, images := range options.Images { // components run in another directory
+		if options.Images[i], err = filepath.Abs(images); err != nil {
+			return nil, fmt.Errorf("find the images: %w", err)
+		}
 	}
 	n := &Node{options: options, layout: layoutOf(dir)}
 	if err := checkMachine(options); err != nil {

@@ -34,13 +34,35 @@ type lab struct {
 	say         func(string)
 }
 
-// prepare finds out what this machine has, and leaves out what it cannot have.
-func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err error) {
-	l = &lab{config: c, rounds: c.Rounds, length: c.Window.Duration, say: o.Progress}
+func newLab(c experiment.Config, o Options) *lab {
+	l := &lab{config: c, rounds: c.Rounds, length: c.Window.Duration, say: o.Progress}
 	if o.Quick {
 		l.rounds, l.length = c.Quick.Rounds, c.Quick.Window.Duration
 	}
 	l.rounds = cmp.Or(o.Rounds, l.rounds)
+	return l
+}
+
+// Time returns how long an experiment takes on a machine that can have all of its conditions, if
+// nothing else disturbs a window. Starting programs takes some more, up to a second per window.
+func Time(c experiment.Config, o Options) (time.Duration, error) {
+	l := newLab(c, o)
+	setups, err := c.Setups(1)
+	l.setups = setups
+	return l.time(), err
+}
+
+// time returns the time of the windows of all rounds, and of those that are traced in the end.
+func (l *lab) time() (sum time.Duration) {
+	for _, s := range l.setups {
+		sum += time.Duration(l.rounds)*(s.Settle+l.length) + s.Settle + min(l.length, explainFor)
+	}
+	return sum
+}
+
+// prepare finds out what this machine has, and leaves out what it cannot have.
+func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err error) {
+	l = newLab(c, o)
 	if l.machine, err = openMachine(); err != nil {
 		return nil, err
 	}

@@ -77,6 +77,8 @@ func (r *run) measureAll(ctx context.Context) ([]experiment.Explanation, error) 
 	if err := r.calibrate(ctx); err != nil {
 		return nil, err
 	}
+	r.say(fmt.Sprintf("%s: %d windows, %v; those that other programs disturb are measured again, up to %d times",
+		r.config.Name, r.rounds*len(r.setups), r.time().Round(time.Second), r.config.Repeated))
 	random := rand.New(rand.NewPCG(r.config.Seed, 1))
 	progress := progress{begun: time.Now(), say: r.say, name: r.config.Name, total: r.rounds * len(r.setups)}
 	for round := range r.rounds {

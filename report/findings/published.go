@@ -141,6 +141,8 @@ func conclude(p experiment.Published, c experiment.Comparison) conclusion {
 	switch {
 	case unknown && (c.Unlike != "" || c.Ratio.Rounds == 0 || !c.Ratio.Bounded()):
 		return cannot(unclear(c))
+	case within && (!unknown || published == 1) && wide(c.Ratio, 1-published):
+		return cannot(fmt.Sprintf("the interval of the ratio, %s to %s, is wider than the published effect: %d rounds are too few", number(c.Ratio.Low), number(c.Ratio.High), c.Ratio.Rounds))
 	case within && (!unknown || published == 1):
 		return conclusion{"Agrees", "the measured interval contains the published change"}
 	case within:
@@ -149,6 +151,16 @@ func conclude(p experiment.Published, c experiment.Comparison) conclusion {
 		return cannot(fmt.Sprintf("%s but not the published ratio, %s", unclear(c), number(published)))
 	}
 	return differs(published, verdict, c)
+}
+
+// margin is the width of an interval of shares or ratios that suffices even where the published
+// effect is smaller.
+const margin = 0.05
+
+// wide reports whether an interval that contains a published effect contains what contradicts it as
+// well: no effect, or one twice as large.
+func wide(v experiment.Value, effect float64) bool {
+	return v.High-v.Low > max(math.Abs(effect), margin)
 }
 
 // differs is about a measured effect that is not the published one.
@@ -183,6 +195,8 @@ func concludeValue(p experiment.Published, v experiment.Value) conclusion {
 		return cannot(noWindow(p.Condition))
 	case !v.Bounded():
 		return cannot(few(v.Rounds))
+	case v.Low <= p.Value && p.Value <= v.High && wide(v, p.Value):
+		return cannot(fmt.Sprintf("the measured interval, %s, is wider than the %s value: %d rounds are too few", interval(p.Figure, v), origin(p), v.Rounds))
 	case v.Low <= p.Value && p.Value <= v.High:
 		return conclusion{"Agrees", "the measured interval contains the " + origin(p) + " value"}
 	case p.Value == 0 || v.Estimate == 0:

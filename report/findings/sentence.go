@@ -11,10 +11,6 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// minRounds is how many rounds an interval of the median needs: all of n values are on one side
-// of the true median with a probability of 2/2^n, which is less than 5% from 6 on.
-const minRounds = 6
-
 // answer returns a sentence that answers a question with a comparison.
 func (r Run) answer(c experiment.Comparison) string {
 	what, is, with, base := label(c.Figure)+r.load(c.Load), be(c.Figure), with(c.Condition), with(c.Baseline)
@@ -65,7 +61,7 @@ func noWindow(condition string) string {
 }
 
 func few(rounds int) string {
-	return fmt.Sprintf("only %s, at least %d are needed", quantity.Count(rounds, "undisturbed round"), minRounds)
+	return fmt.Sprintf("only %s, at least %d are needed", quantity.Count(rounds, "undisturbed round"), experiment.MinRounds)
 }
 
 // multiple is the ratio from which a change is described as a multiple.

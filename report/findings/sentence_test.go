@@ -97,7 +97,9 @@ func TestConclusions(t *testing.T) {
 		want      string
 	}{
 		{57, 100, ratio(.54, .6, .7), "Agrees: the measured interval contains the published change."},
-		{100, 100, ratio(.97, .99, 1.05), "Agrees: the measured interval contains the published change."},
+		{100, 100, ratio(.98, .99, 1.02), "Agrees: the measured interval contains the published change."},
+		{100, 100, ratio(.2, .99, 5), "Cannot conclude: the interval of the ratio, 0.2 to 5, is wider than the published effect: 9 rounds are too few."},
+		{57, 100, ratio(.01, .6, .99), "Cannot conclude: the interval of the ratio, 0.01 to 0.99, is wider than the published effect: 9 rounds are too few."},
 		{0, 100, ratio(0, 0, 0), "Agrees: the measured interval contains the published change."},
 		{57, 100, ratio(.7, .75, .8), "Same direction, smaller effect: 25% lower (20% to 30%) here, 43% lower as published."},
 		{57, 100, ratio(.1, .2, .3), "Same direction, larger effect: 80% lower (70% to 90%) here, 43% lower as published."},
@@ -114,6 +116,9 @@ func TestConclusions(t *testing.T) {
 		{.3, .1, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "Same direction: higher here, 3.0 times as high as published; the baseline is 0 here in some round, so there is no ratio."},
 		{.1, .3, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "Opposite direction: higher here, 67% lower as published."},
 		{105, 0, compared(experiment.P99, some, none, undefined), "Agrees: the measured interval contains the published value."},
+		{105, 0, compared(experiment.P99, value(10, 100, 150), none, undefined), "Cannot conclude: the measured interval, 10.0 to 150 ms, is wider than the published value: 9 rounds are too few."},
+		{.33, 0, compared(experiment.Throttled, value(0, .3, 1), none, undefined), "Cannot conclude: the measured interval, 0 to 100%, is wider than the published value: 9 rounds are too few."},
+		{0, 0, compared(experiment.Throttled, value(0, .01, .02), none, undefined), "Agrees: the measured interval contains the published value."},
 		{200, 0, compared(experiment.P99, some, none, undefined), "Differs: 50% lower than published (95% interval 45% to 55%)."},
 		{20, 0, compared(experiment.P99, some, none, undefined), "Differs: 5.0 times as high as published (95% interval 4.5 to 5.5)."},
 		{.2, 0, compared(experiment.Throttled, value(0, 0, 0), none, undefined), "Differs: 0% (0 to 0%) here, 20.0% as published."},

@@ -68,10 +68,6 @@ func (r *Requests) mean() (mean Slow) {
 
 // text prints where the time of the slowest requests went.
 func (r *Requests) text(w io.Writer, begin time.Duration) {
-	if r.Traced == 0 {
-		fmt.Fprintf(w, "\n  None of the %s in the log began and ended while it was traced.\n", quantity.Count(r.Logged, "request"))
-		return
-	}
 	fmt.Fprintf(w, "\n  slowest 1%% of the %s that were traced (%d): %s and more\n", quantity.Count(r.Traced, "request"), len(r.Slowest), milliseconds(r.P99))
 	print := func(what string, s Slow) {
 		var all []string

@@ -10,7 +10,7 @@
 //     returns the whole text with the actual output ([Scenarios]), usually with [Blocks].
 //   - A txtar archive contains the input files of a test and, last, the expected text ([Archives]).
 //
-// [Console] plays the examples of a document.
+// [ReadCode] finds the code blocks of a document, and [Console] plays those that are examples.
 //
 // All packages use it in their tests, including those of core, so it imports no other package of
 // this module.
@@ -143,29 +143,4 @@ func blocks(text string, run func(words []string) (string, error)) (string, erro
 		return "", errors.New("the last commands have no expected output: end them with ----")
 	}
 	return out.String(), nil
-}
-
-// Console plays the examples of a Markdown document: code blocks with this info string, in which
-// lines that begin with "$ " are commands, each followed by its output. run executes a command line
-// and returns its output, complete lines. Console returns the document with the actual output.
-func Console(markdown, info string, run func(command string) string) string {
-	var out strings.Builder
-	playing := false
-	for line := range strings.Lines(markdown) {
-		text := strings.TrimSuffix(line, "\n")
-		command, isCommand := strings.CutPrefix(text, "$ ")
-		switch {
-		case !playing:
-			playing = text == "```"+info
-		case text == "```":
-			playing = false
-		case !isCommand:
-			continue // output of an earlier run
-		}
-		out.WriteString(line)
-		if playing && isCommand {
-			out.WriteString(run(command))
-		}
-	}
-	return out.String()
 }

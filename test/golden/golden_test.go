@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/tools/txtar"
 )
 
@@ -125,6 +126,22 @@ func TestConsole(t *testing.T) {
 		if diff := cmp.Diff(after, Console(given, "console", func(command string) string { return "<" + command + ">\n" })); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// TestReadCode: fences may be indented; blocks without one follow an empty line.
+func TestReadCode(t *testing.T) {
+	const text = "a\n    no code\n\n    one\n      two\n\n\n    three\n\nb\n- item:\n\n  ```sh name\n  $ four\n    five\n  ```\n```yaml file=x\nsix\n\n    seven\n```\n"
+	want := []Code{{Info: Indented, Text: "one\n  two\n\n\nthree\n"}, {Info: "sh name", Text: "$ four\n  five\n"}, {Info: "yaml file=x", Text: "six\n\n    seven\n"}}
+	got := ReadCode(t, write(t, text))
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Code{})); diff != "" {
+		t.Error(diff)
+	}
+	if got[1].File() != "" || got[2].File() != "x" {
+		t.Errorf("%q, %q", got[1].File(), got[2].File())
+	}
+	if diff := cmp.Diff([][2]string{{"four", "  five\n"}}, got[1].Examples()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -7,12 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/test/golden"
 )
 
 // installed is Pinfold as the chart has installed it on a stock cluster.
@@ -42,7 +45,7 @@ func newOperator(t *testing.T, c *cluster, variables ...string) *operator {
 	}
 	for name, program := range map[string]string{
 		"helm": filepath.Join(repositoryDir, "bin", "helm4"), "kubectl": filepath.Join(programs, "kubectl"),
-		"kubectl-pinfold": filepath.Join(programs, "pinfold"), "pinfold": filepath.Join(programs, "pinfold"),
+		"pinfold": filepath.Join(programs, "pinfold"),
 	} {
 		path, err := filepath.Abs(program)
 		if err == nil {
@@ -60,7 +63,7 @@ func newOperator(t *testing.T, c *cluster, variables ...string) *operator {
 		t.Fatal(err)
 	}
 	return &operator{T: t, cluster: c, dir: dir, env: append(os.Environ(), append(variables,
-		"KUBECONFIG="+filepath.Join(c.dir, "kubeconfig"), "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+dir)...)}
+		"KUBECONFIG="+filepath.Join(c.dir, "kubeconfig"), "PATH="+bin+":"+filepath.Join(dir, ".local/bin")+":"+os.Getenv("PATH"), "HOME="+dir)...)}
 }
 
 // try executes a shell script and returns its output.
@@ -129,21 +132,20 @@ type script struct{ name, text string }
 func readPage(t *testing.T, path string) page {
 	t.Helper()
 	p := page{files: map[string]string{}}
-	parts := strings.Split("\n"+readFile(t, path), "\n```")
-	if len(parts)%2 == 0 {
-		t.Fatalf("%s: a fenced block is not closed", path)
-	}
-	for i := 1; i < len(parts); i += 2 {
-		info, text, _ := strings.Cut(parts[i], "\n")
-		kind, name, _ := strings.Cut(info, " ")
-		switch {
-		case kind == "sh":
-			p.scripts = append(p.scripts, script{name, text})
-		case strings.HasPrefix(name, "file="):
-			p.files[strings.TrimPrefix(name, "file=")] = text + "\n"
+	for _, block := range golden.ReadCode(t, path) {
+		kind, name, _ := strings.Cut(block.Info, " ")
+		if kind == "sh" {
+			p.scripts = append(p.scripts, script{name, block.Text})
+		} else if file := block.File(); file != "" {
+			p.files[file] = block.Text
 		}
 	}
 	return p
+}
+
+// text returns the text of a script.
+func (p page) text(name string) string {
+	return p.scripts[slices.IndexFunc(p.scripts, func(s script) bool { return s.name == name })].text
 }
 
 // contextFor returns a context for work that a test does when its own context may have ended.

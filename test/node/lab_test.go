@@ -71,6 +71,13 @@ func TestLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(own) }) // of temporary files
+	here, err := os.Getwd()
+	if err == nil {
+		images, err = filepath.Rel(here, images) // as in docs/lab.md
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := startWith(t, "--images", images, "--agent-flag=--batch-priority=idle")
 	defer c.down(t)
 	run := func(ctx context.Context, args ...string) *exec.Cmd {

@@ -194,5 +194,13 @@ func (o *options) slowest(seen *schedtrace.Observation, group blame.Group) (*why
 		return nil, fmt.Errorf("--requests %s: %w", o.requests, err)
 	}
 	offset := schedtrace.Now() - time.Duration(time.Now().UnixNano())
-	return why.Slowest(log, timeline, seen.From, seen.To, offset), nil
+	if r := why.Slowest(log, timeline, seen.From, seen.To, offset); r.Traced > 0 {
+		return r, nil
+	}
+	at := func(d time.Duration) string { return time.Unix(0, int64(d-offset)).UTC().Format(time.RFC3339) }
+	if len(log) == 0 {
+		return nil, fmt.Errorf("--requests %s: no request is in it", o.requests)
+	}
+	return nil, fmt.Errorf("--requests %s: none of its %d requests, from %s to %s, began and ended in the traced time, %s to %s: is it the log of another time?", o.requests,
+		len(log), log[0].Start.Format(time.RFC3339), log[len(log)-1].End.Format(time.RFC3339), at(seen.From), at(seen.To))
 }

@@ -1,0 +1,159 @@
+package documents
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// claim says who executes the code blocks of a document.
+type claim struct {
+	blocks string // regular expression: how the info string and, after a newline, the text begin
+	by     string // "DIRECTORY TEST", or why they are not executed: "not: REASON"
+}
+
+// claims of documents. The first one that matches a block counts, and each must match one.
+var claims = map[string][]claim{
+	"README.md": {
+		{`sh\n`, "test/documents TestReadme"},
+		{`console\n`, "test/documents TestReadme"},
+		{`\nNode amd-256-0`, "not: a drawing"},
+		{`\n +pod with annotations`, "not: a drawing"},
+		{`yaml\n`, "test/documents TestLocal"},
+	},
+	"bench/README.md": {
+		{`sh\nmake bench`, "not: it takes half an hour"},
+		{`sh\npython3`, "not: it installs from PyPI, and takes minutes"},
+		{`sh\nmake build bin/benchstat`, "not: it takes a quarter of an hour"},
+	},
+	"deploy/chart/README.md":    {{`sh`, "test/documents TestChart"}},
+	"deploy/examples/README.md": {{`sh\n`, "test/documents TestLocal"}},
+	"docs/agent.md": {
+		{`toml\n`, "not: a part of containerd's configuration"},
+		{`yaml\n`, "test/documents TestFragments"},
+		{`yaml file=ceilings.yaml\n`, "test/documents TestFragments"},
+	},
+	"docs/charts/README.md": {{`sh\n`, "not: it replaces the charts, which report/sweep draws again in its tests"}},
+	"docs/colocation.md":    {{`\n2 CPUs`, "not: a result"}},
+	"docs/comparison.md":    {{`sh\ngo run ./bench/peers`, "not: it takes ten minutes; bench/peers compares the tables in its tests"}},
+	"docs/design.md": {
+		{`\n machine \+ pods`, "not: a drawing"},
+		{`\n cpu.stat`, "not: a drawing"},
+	},
+	"docs/lab.md": {
+		{`(sh|console)\n`, "test/documents TestLab"},
+		{`sh packages\n`, "not: it installs packages"},
+		{`sh cluster\n`, "test/node TestLab"},
+		{`yaml file=mine.yaml\n`, "test/documents TestLab"},
+	},
+	"docs/local.md": {
+		{`sh (up|get|two)\n`, "test/documents TestLocal"},
+		{`sh node\n`, "test/node TestUpAndDown"},
+	},
+	"docs/monitoring.md": {{`yaml file=`, "test/documents TestChart"}},
+	"docs/operations.md": {{`(sh \w|yaml file=)`, "test/node TestOperations"}},
+	"docs/pinfold.md": {
+		{`(console|\w+ file=)`, "cmd/pinfold TestManual"},
+		{`indented\npinfold .*(\[|\.\.\.| [A-Z]+ )`, "cmd/pinfold TestDocuments"}, // syntax
+		{`indented\n-- devices`, "not: a part of a file"},
+		{`indented\n3 groups`, "not: a picture"},
+		{`\nexit status  0`, "not: figures of one run; TestReadme repeats it"},
+		{`sql\n`, "not: a query for a program that cannot be had here"},
+		{`indented\n(pandas|duckdb)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
+		{`indented\ncurl`, "not: a query to the reader's Prometheus"},
+		{`indented\npinfold sample (--pod|/cg1)`, "not: about a container of the reader"},
+	},
+	"docs/scheduler.md": {
+		{`yaml\n`, "test/documents TestFragments"},
+		{`yaml file=config.yaml\n`, "test/documents TestLocal"},
+	},
+	"docs/security.md": {{`\n tenant`, "not: a drawing"}},
+	"docs/status.md": {
+		{`console\n`, "test/cluster TestStatusManual"},
+		{`console plugin\n`, "test/cluster TestPlugin"},
+	},
+	"docs/why.md": {
+		{`sh`, "test/documents TestWhy"},
+		{`\n/pinfold-run-`, "not: shortened results; TestWhy looks for their main lines"},
+	},
+}
+
+// root is the repository.
+const root = "../.."
+
+// TestClaims checks that each code block of each document has a claim, and that the claims are true
+// as far as names go.
+func TestClaims(t *testing.T) {
+	unused := map[string][]claim{}
+	for document, all := range claims {
+		unused[document] = slices.Clone(all)
+	}
+	for _, document := range documents(t) {
+		for _, block := range golden.ReadCode(t, filepath.Join(root, document)) {
+			text := block.Info + "\n" + block.Text
+			i := slices.IndexFunc(claims[document], func(c claim) bool { return regexp.MustCompile("^" + c.blocks).MatchString(text) })
+			if i < 0 {
+				t.Errorf("%s: nobody executes this block: let a test do that, and name it in claims\n```%s```", document, text)
+				continue
+			}
+			c := claims[document][i]
+			unused[document] = slices.DeleteFunc(unused[document], func(o claim) bool { return o == c })
+			checkTest(t, document, c.by)
+		}
+	}
+	for document, all := range unused {
+		for _, c := range all {
+			t.Errorf("%s has no block that begins with %s", document, c.blocks)
+		}
+	}
+}
+
+// checkTest checks that a test exists.
+func checkTest(t *testing.T, document, by string) {
+	t.Helper()
+	if strings.HasPrefix(by, "not: ") {
+		return
+	}
+	dir, name, _ := strings.Cut(by, " ")
+	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T)"))
+	}) {
+		t.Errorf("%s: %s has no test %s", document, dir, name)
+	}
+}
+
+// documents returns the Markdown files of the repository that have code.
+func documents(t *testing.T) (all []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name := entry.Name(); name == "testdata" || path == "bin" || path == "docs/results" || len(name) > 1 && name[0] == '.' {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) == ".md" && path != "CHANGELOG.md" {
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil || len(all) < len(claims) {
+		t.Fatalf("%d documents: %v", len(all), err)
+	}
+	return all
+}

@@ -1,0 +1,118 @@
+package documents
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/test/golden"
+)
+
+// shell executes commands as a reader of the documents does.
+type shell struct {
+	*testing.T
+	dir string // a directory with the repository's programs and files, in which new ones are the test's
+	env []string
+}
+
+// newShell returns a shell of which the programs are built.
+func newShell(t *testing.T, programs ...string) shell {
+	t.Helper()
+	s := shell{T: t, dir: t.TempDir()}
+	for _, name := range []string{"bin", "cmd", "deploy"} {
+		target, err := filepath.Abs(filepath.Join(root, name))
+		if err == nil {
+			err = os.Symlink(target, filepath.Join(s.dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.env = []string{"PATH=" + filepath.Join(s.dir, "bin") + ":" + os.Getenv("PATH")}
+	for _, program := range programs {
+		s.run("make bin/" + program)
+	}
+	return s
+}
+
+// functions let make find the repository, and do without sudo.
+const functions = `make() { command make --no-print-directory -C "$REPOSITORY" "$@"; }
+[ "$(id -u)" != 0 ] || sudo() { "$@"; }
+`
+
+// command returns the command of a script that ends with the test, and with it all that it starts.
+func (s shell) command(script string) *exec.Cmd {
+	s.Helper()
+	repository, err := filepath.Abs(root)
+	if err != nil {
+		s.Fatal(err)
+	}
+	c := exec.CommandContext(s.Context(), "bash", "-euo", "pipefail", "-c", functions+script)
+	c.Dir, c.Env = s.dir, append(append(os.Environ(), "REPOSITORY="+repository), s.env...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = time.Minute
+	return c
+}
+
+// run executes a script, which must succeed, and returns all that it prints.
+func (s shell) run(script string) string {
+	s.Helper()
+	c := s.command(script)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Start()
+	if err == nil {
+		err = c.Wait()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGTERM) // what a failed script has left
+	}
+	if s.Logf("$ %s\n%s", script, out.String()); err != nil {
+		s.Fatal(err)
+	}
+	return out.String()
+}
+
+// write writes a file that commands read.
+func (s shell) write(name, text string) {
+	s.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// blocks returns the texts of the blocks of a document with an info string.
+func (s shell) blocks(document, info string) (all []string) {
+	s.Helper()
+	for _, block := range golden.ReadCode(s, filepath.Join(root, document)) {
+		if block.Info == info {
+			all = append(all, block.Text)
+		}
+	}
+	if len(all) == 0 {
+		s.Fatalf("%s has no block %q", document, info)
+	}
+	return all
+}
+
+// requireRoot skips a test whose commands make control groups, or trace.
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, as these commands do")
+	}
+}
+
+// contains checks that a text has some parts.
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
+	}
+}
