@@ -66,7 +66,7 @@ func columnsOf(h Header, r *Row) map[string]any {
 		"periods": r.Periods, "throttled_periods": r.Throttled, "throttled_time_ns": r.ThrottledTime,
 		"burst_periods": r.Bursts, "burst_time_ns": r.BurstTime,
 		"quota_ns": nil, "period_ns": r.Limits.Period, "burst_ns": r.Limits.Burst,
-		"late": r.Late, "nominal_interval_ns": h.Interval,
+		"late": r.Late, "nominal_interval_ns": h.Interval, "waited_ns": r.Waited,
 	}
 	if r.Name != "" {
 		columns["name"] = r.Name

@@ -35,7 +35,7 @@ def csv(name, data, ending="csv", **options):
 
 
 # Numbers of every type.
-times = ["interval_ns", "usage_ns", "throttled_time_ns", "burst_time_ns", "period_ns", "burst_ns", "nominal_interval_ns"]
+times = ["interval_ns", "usage_ns", "throttled_time_ns", "burst_time_ns", "period_ns", "burst_ns", "nominal_interval_ns", "waited_ns"]
 counts = ["periods", "throttled_periods", "burst_periods"]
 quota = frame.quota_ns.astype("Int64")
 for kind in "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "Int8", "Int64", "UInt32", "Float64", "bool":
