@@ -2,6 +2,7 @@ package frametest
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,9 +14,13 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 )
 
-// Help checks the form of the help of every command, that its examples can be parsed, and that
-// commands without a function of their own print it.
+// Help checks the form of the help of every command, that its examples can be parsed, that commands
+// without a function of their own print it, and that the program prints its version.
 func Help(t *testing.T, newRoot func() *cobra.Command) {
+	var build strings.Builder
+	if err := frame.Run(t.Context(), newRoot(), []string{"version", "-o", "json"}, nil, &build, io.Discard); err != nil || !strings.HasPrefix(build.String(), `{"version":"`) {
+		t.Errorf("version -o json: %v, %q", err, build.String())
+	}
 	walk(newRoot(), func(command *cobra.Command) {
 		for _, wrong := range slices.Concat(wrongText(command), wrongUsage(command), wrongExamples(newRoot, command)) {
 			t.Errorf("%s: %s", command.CommandPath(), wrong)
