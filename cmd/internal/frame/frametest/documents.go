@@ -131,8 +131,8 @@ func parse(root *cobra.Command, args []string, line string, isSyntax bool) error
 	if !isSyntax {
 		return command.ParseFlags(rest)
 	}
-	line, _, _ = strings.Cut(line, " -- ") // what follows is another program's
-	for _, match := range regexp.MustCompile(`(?:^|[ \[(])--([a-z][a-z0-9-]+)`).FindAllStringSubmatch(line, -1) {
+	own, _, _ := strings.Cut(line, " -- ")
+	for _, match := range regexp.MustCompile(`(?:^|[ \[(])--([a-z][a-z0-9-]+)`).FindAllStringSubmatch(own, -1) {
 		if command.Flag(match[1]) == nil {
 			return fmt.Errorf("there is no flag --%s", match[1])
 		}

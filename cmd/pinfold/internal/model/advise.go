@@ -32,7 +32,7 @@ const outputPatch frame.Format = "patch"
 // NewAdvise returns the subcommand "advise".
 func NewAdvise() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "advise TRACE... [flags]",
+		Use:   "advise FILE... [flags]",
 		Short: "Recommend the limit and burst of containers, and say why",
 		Long: `Recommend a CPU limit for each recorded container, without burst and with it; a
 burst, an enforcement period and a number of threads; and say whether binding to

@@ -18,7 +18,7 @@ import (
 // NewSimulate returns the subcommand "simulate".
 func NewSimulate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "simulate --distribution NAME --mean U --cgroups M [flags]\nsimulate TRACE... [flags]\nsimulate sweep -o DIR [flags]",
+		Use:   "simulate --distribution NAME --mean U --cgroups M [flags]\nsimulate FILE... [flags]\nsimulate sweep -o DIR [flags]",
 		Short: "Show what burst does to the neighbours",
 		Long: `Simulate containers that share a machine. Each has a quota and may save unused
 quota for later (burst). With --distribution the demand of each period is

@@ -20,7 +20,7 @@ import (
 // NewThrottle returns the subcommand "throttle".
 func NewThrottle() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "throttle --distribution NAME --mean U [flags]\nthrottle TRACE... [flags]",
+		Use:   "throttle --distribution NAME --mean U [flags]\nthrottle FILE... [flags]",
 		Short: "Compute how often a limit throttles, for each burst",
 		Long: `Compute how often one container is throttled under its limit, for each burst,
 with proven bounds. The demands of periods are assumed to be independent;
