@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/component-base/cli"
+	cliflag "k8s.io/component-base/cli/flag"
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
@@ -41,6 +42,8 @@ is used, which replaces the cluster's default scheduler.`
 	}
 	// kube-scheduler's flags do not say what their values are. Names of files are the default.
 	frame.CompleteWords(cmd, "logging-format", "text", "json")
+	frame.CompleteWords(cmd, "tls-min-version", cliflag.TLSPossibleVersions()...)
+	frame.CompleteWords(cmd, "tls-cipher-suites", cliflag.TLSCipherPossibleValues()...)
 	frame.CompleteExtensions(cmd, "config", "yaml", "yml", "json")
 	return cmd
 }

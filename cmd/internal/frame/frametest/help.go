@@ -2,6 +2,7 @@ package frametest
 
 import (
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,9 +14,13 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 )
 
-// Help checks the form of the help of every command, that its examples can be parsed, and that
-// commands without a function of their own print it.
+// Help checks the form of the help of every command, that its examples can be parsed, that commands
+// without a function of their own print it, and that the program prints its version.
 func Help(t *testing.T, newRoot func() *cobra.Command) {
+	var build strings.Builder
+	if err := frame.Run(t.Context(), newRoot(), []string{"version", "-o", "json"}, nil, &build, io.Discard); err != nil || !strings.HasPrefix(build.String(), `{"version":"`) {
+		t.Errorf("version -o json: %v, %q", err, build.String())
+	}
 	walk(newRoot(), func(command *cobra.Command) {
 		for _, wrong := range slices.Concat(wrongText(command), wrongUsage(command), wrongExamples(newRoot, command)) {
 			t.Errorf("%s: %s", command.CommandPath(), wrong)
@@ -96,35 +101,40 @@ func wrongExamples(newRoot func() *cobra.Command, c *cobra.Command) (wrong []str
 // Flags checks that every flag names its values, and that these are completed: choices with these
 // words, files and directories with names of such, and so are arguments.
 func Flags(t *testing.T, newRoot func() *cobra.Command) {
+	arguments := regexp.MustCompile(`^[a-z]+ \[?[A-Z]{2,}\b`)
 	walk(newRoot(), func(command *cobra.Command) {
 		command.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			path := command.CommandPath() + " --" + f.Name
-			kind, usage := pflag.UnquoteUsage(f)
-			if f.Value.Type() != "bool" && !regexp.MustCompile(`^[A-Z]|\|`).MatchString(kind) || usage == "" || strings.HasSuffix(usage, ".") {
-				t.Errorf("%s must have a name for its value, as in `TIME`, and a usage without period: %s %s", path, kind, usage)
-			}
-			complete, ok := command.GetFlagCompletionFunc(f.Name)
-			if !ok {
-				t.Errorf("%s is not completed", path)
-				return
-			}
-			offered, directive := complete(command, nil, "")
-			for _, word := range choices(kind, usage) {
-				if !slices.Contains(offered, word) {
-					t.Errorf("%s: %q is not offered, only %q", path, word, offered)
-				}
-			}
-			isFile := strings.HasPrefix(kind, "FILE") && directive&(cobra.ShellCompDirectiveFilterFileExt|cobra.ShellCompDirectiveNoFileComp) != cobra.ShellCompDirectiveNoFileComp
-			isDir := directive&cobra.ShellCompDirectiveFilterDirs != 0
-			if strings.HasPrefix(kind, "FILE") && !isFile || strings.HasPrefix(kind, "DIR") && !isDir {
-				t.Errorf("%s: no names of files or directories are offered", path)
+			for _, wrong := range wrongFlag(command, f) {
+				t.Errorf("%s --%s: %s", command.CommandPath(), f.Name, wrong)
 			}
 		})
-		if arguments := regexp.MustCompile(`^[a-z]+ \[?[A-Z]{2,}\b`); arguments.MatchString(command.Use) && command.HasParent() && !command.HasSubCommands() &&
-			command.ValidArgsFunction == nil && len(command.ValidArgs) == 0 {
+		if arguments.MatchString(command.Use) && !command.HasSubCommands() && command.ValidArgsFunction == nil && len(command.ValidArgs) == 0 {
 			t.Errorf("%s: arguments are not completed", command.CommandPath())
 		}
 	})
+}
+
+func wrongFlag(command *cobra.Command, f *pflag.Flag) (wrong []string) {
+	kind, usage := pflag.UnquoteUsage(f)
+	if f.Value.Type() != "bool" && !regexp.MustCompile(`^[A-Z]|\|`).MatchString(kind) || usage == "" || strings.HasSuffix(usage, ".") {
+		wrong = append(wrong, fmt.Sprintf("want a name for its value, as in `TIME`, and a usage without period: %s %s", kind, usage))
+	}
+	complete, ok := command.GetFlagCompletionFunc(f.Name)
+	if !ok {
+		return append(wrong, "it is not completed")
+	}
+	offered, directive := complete(command, nil, "")
+	for _, word := range choices(kind, usage) {
+		if !slices.Contains(offered, word) {
+			wrong = append(wrong, fmt.Sprintf("%q is not offered, only %q", word, offered))
+		}
+	}
+	files := directive == cobra.ShellCompDirectiveDefault || directive&cobra.ShellCompDirectiveFilterFileExt != 0
+	dirs := directive&cobra.ShellCompDirectiveFilterDirs != 0
+	if strings.HasPrefix(kind, "FILE") && !files || strings.HasPrefix(kind, "DIR") && !dirs {
+		wrong = append(wrong, "no names of files or directories are offered")
+	}
+	return wrong
 }
 
 // choices returns the words that a flag accepts, according to its help: a|b, or "a, b or c" unless

@@ -33,6 +33,7 @@ type recordingOptions struct {
 func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
 	r := &recordingOptions{selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
 	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`")
+	frame.CompleteExtensions(cmd, "trace", files.Extensions()...)
 	_ = r.flags.MarkHidden("trace") // replaced by arguments
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
