@@ -21,6 +21,7 @@ import (
 //	isolated 4-5
 //	memory-only 2 64GiB local=0-3             one more NUMA node
 //	distance 0 2 40                           both ways
+//	llc-size 0 32MiB
 func parseMachine(t *testing.T, text string) *topology.Machine {
 	t.Helper()
 	m := &topology.Machine{}
@@ -59,6 +60,12 @@ func edits() map[string]func(*testing.T, *topology.Machine, []string) {
 		},
 		"isolated": func(_ *testing.T, m *topology.Machine, args []string) {
 			m.Isolated = cpuset.MustParse(args[0])
+		},
+		"llc-size": func(t *testing.T, m *topology.Machine, args []string) {
+			if m.LLCBytes == nil {
+				m.LLCBytes = map[topology.LLCID]uint64{}
+			}
+			m.LLCBytes[topology.LLCID(number(t, args[0]))] = size(t, args[1])
 		},
 		"memory-only": func(t *testing.T, m *topology.Machine, args []string) {
 			n := topology.NUMANode{ID: topology.NUMAID(number(t, args[0])), MemoryBytes: size(t, args[1])}

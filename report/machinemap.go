@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -83,7 +85,7 @@ func summary(m *topology.Machine) []string {
 	if dies := len(m.Dies()); dies != len(m.Packages()) {
 		out = append(out, quantity.Count(dies, "die"))
 	}
-	out = append(out, quantity.Count(len(m.NUMANodes), "NUMA node"), quantity.Count(len(m.LLCs()), "LLC"),
+	out = append(out, quantity.Count(len(m.NUMANodes), "NUMA node"), quantity.Count(len(m.LLCs()), "LLC")+llcSizes(m),
 		quantity.Count(len(cores), "core")+threads+" "+quantity.Plural(largest, "thread"))
 	if len(m.Kinds) > 1 {
 		for _, kind := range m.Kinds {
@@ -95,6 +97,19 @@ func summary(m *topology.Machine) []string {
 		}
 	}
 	return out
+}
+
+// llcSizes returns " of 16 MiB", or " of 16 MiB to 32 MiB", if the sizes of all caches are known.
+func llcSizes(m *topology.Machine) string {
+	sizes := slices.Sorted(maps.Values(m.LLCBytes))
+	if len(sizes) == 0 || len(sizes) < len(m.LLCs()) {
+		return ""
+	}
+	smallest, largest := bytesText(sizes[0]), bytesText(sizes[len(sizes)-1])
+	if smallest == largest {
+		return " of " + smallest
+	}
+	return " of " + smallest + " to " + largest
 }
 
 // outside describes what the boxes do not show: NUMA nodes without CPUs, offline and isolated CPUs.

@@ -31,7 +31,7 @@ const (
 //	sample  number of its group; flags; end, relative to the end of the previous entry in the
 //	        block; interval; usage; periods, throttled periods, bursts; throttled time, burst time;
 //	        with flagLimits quota, period and burst, which otherwise are those of the group's
-//	        previous sample
+//	        previous sample; with flagWaited the time for which threads waited
 //	text    a text; texts are numbered from 1 in order of appearance, and 0 is ""
 //	span    number of its group; state; end, relative to the end of the previous entry in the block;
 //	        length; thread, CPU; texts of Process and Behind
@@ -52,6 +52,7 @@ const (
 const (
 	flagLate byte = 1 << iota
 	flagLimits
+	flagWaited
 )
 
 func appendHeader(b []byte, h Header) []byte {
@@ -102,6 +103,9 @@ func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *
 	if r.Limits != *limits {
 		flags |= flagLimits
 	}
+	if r.Waited != 0 {
+		flags |= flagWaited
+	}
 	b = append(b, kindSample)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = append(b, flags)
@@ -110,6 +114,9 @@ func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *
 	if flags&flagLimits != 0 {
 		*limits = r.Limits
 		b = appendNumbers(b, int64(r.Limits.Quota), int64(r.Limits.Period), int64(r.Limits.Burst))
+	}
+	if flags&flagWaited != 0 {
+		b = appendNumbers(b, int64(r.Waited))
 	}
 	return b
 }
@@ -302,6 +309,9 @@ func (d *decoder) sample() (*Row, error) {
 		g.limits.Burst = time.Duration(d.varint())
 	}
 	r.Limits = g.limits
+	if flags&flagWaited != 0 {
+		r.Waited = time.Duration(d.varint())
+	}
 	if d.bad {
 		return nil, errors.New("a sample is incomplete")
 	}

@@ -39,7 +39,7 @@ func drawSample(t *rapid.T) trace.Sample {
 	}
 	s := trace.Sample{
 		Interval: time.Duration(rapid.Int64Range(1, 2e15).Draw(t, "interval")),
-		Usage:    some("usage"), ThrottledTime: some("throttled time"), BurstTime: some("burst time"),
+		Usage:    some("usage"), ThrottledTime: some("throttled time"), BurstTime: some("burst time"), Waited: some("waited"),
 		Periods: rapid.Uint32().Draw(t, "periods"), Throttled: rapid.Uint32().Draw(t, "throttled"),
 		Bursts: rapid.Uint32().Draw(t, "bursts"),
 		Late:   rapid.Bool().Draw(t, "late"),

@@ -32,8 +32,8 @@ type File struct {
 
 // groupSums describes the rows of one group that were read so far.
 type groupSums struct {
-	end                             time.Duration // of the last sample
-	usage, throttledTime, burstTime time.Duration
+	end                                     time.Duration // of the last sample
+	usage, throttledTime, burstTime, waited time.Duration
 }
 
 // add adds a valid sample. It returns an error if the sums become so large that computations with
@@ -43,7 +43,8 @@ func (g *groupSums) add(r *Row) error {
 	g.usage += r.Usage
 	g.throttledTime += r.ThrottledTime
 	g.burstTime += r.BurstTime
-	if max(g.usage, g.throttledTime, g.burstTime) > trace.MaxTime {
+	g.waited += r.Waited
+	if max(g.usage, g.throttledTime, g.burstTime, g.waited) > trace.MaxTime {
 		return fmt.Errorf("group %s: the times of its samples add up to more than 100 years", r.Group)
 	}
 	return nil

@@ -291,7 +291,7 @@ func TestFormatOf(t *testing.T) {
 
 // TestTooMuchTime: times that are valid one by one but whose sum would overflow.
 func TestTooMuchTime(t *testing.T) {
-	for _, column := range []string{"usage_ns", "throttled_time_ns", "burst_time_ns"} {
+	for _, column := range []string{"usage_ns", "throttled_time_ns", "burst_time_ns", "waited_ns"} {
 		text := "time,group,interval_ns,usage_ns," + strings.Replace(column, "usage_ns", "burst_ns", 1) + "\n"
 		for i := range 4 {
 			text += fmt.Sprintf("2026-01-01T00:00:0%dZ,/a,1000000000,", i)

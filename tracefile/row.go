@@ -49,6 +49,7 @@ type record struct {
 	Burst            int64  `parquet:"burst_ns,dict"` // unused CPU time that may be saved up
 	Late             bool   `parquet:"late"`          // taken too late: it covers more than the nominal interval
 	Nominal          int64  `parquet:"nominal_interval_ns,dict"`
+	Waited           int64  `parquet:"waited_ns,delta"` // in which a thread waited for a CPU, or was throttled
 }
 
 // values returns pointers to the fields of the record, in the order of columnNames.
@@ -56,7 +57,7 @@ func (rec *record) values() []any {
 	return []any{
 		(*unixTime)(&rec.Time), &rec.Group, &rec.Name, &rec.Interval, &rec.Usage,
 		&rec.Periods, &rec.ThrottledPeriods, &rec.ThrottledTime, &rec.BurstPeriods, &rec.BurstTime,
-		(*optional)(&rec.Quota), &rec.Period, &rec.Burst, &rec.Late, &rec.Nominal,
+		(*optional)(&rec.Quota), &rec.Period, &rec.Burst, &rec.Late, &rec.Nominal, &rec.Waited,
 	}
 }
 
@@ -89,6 +90,7 @@ func toRecord(h Header, r *Row) record {
 		Burst:            int64(r.Limits.Burst),
 		Late:             r.Late,
 		Nominal:          int64(h.Interval),
+		Waited:           int64(r.Waited),
 	}
 	if r.Limits.Quota == bandwidth.Unlimited {
 		rec.Quota = 0
@@ -112,7 +114,8 @@ func (rec *record) row(start int64) (*Row, error) {
 			Period: time.Duration(rec.Period),
 			Burst:  time.Duration(rec.Burst),
 		},
-		Late: rec.Late,
+		Late:   rec.Late,
+		Waited: time.Duration(rec.Waited),
 	}}
 	if rec.Quota == 0 {
 		r.Limits.Quota = bandwidth.Unlimited

@@ -12,12 +12,13 @@ import (
 func newCleanup() *cobra.Command {
 	var node nodeOptions
 	cmd := &cobra.Command{
-		Use:   "cleanup",
+		Use:   "cleanup [flags]",
 		Short: "Restore the control groups to what the kubelet would set",
-		Long: `cleanup gives all containers of this node all CPUs and the quota that the kubelet
-would set, and removes the node's topology object, lease and condition. Stop the agent
+		Long: `Give all containers of this node all CPUs and the quota that the kubelet would
+set, and remove the node's topology object, lease and condition. Stop the agent
 first, or it undoes the cleanup.`,
-		Args: frame.NoArguments,
+		Example: `  pinfold-agent cleanup --node-name worker-1 --kubeconfig agent.conf`,
+		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var o agent.Options
 			if err := node.apply(&o, cmd.ErrOrStderr()); err != nil {

@@ -20,6 +20,10 @@ func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
+func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+
+func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
+
 // TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
@@ -61,7 +65,10 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-percent 65 --batch-objective 101ms", 2, "--batch-objective 101ms: it must be 0 to 100ms"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent 101", 2, "--trace-percent 101: it must be 0 to 100"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent NaN", 2, "--trace-percent NaN: it must be 0 to 100"},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-objective 1ms", 2, "--batch-objective needs --batch-percent"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-percent 0 --batch-objective 1ms", 2, "--batch-objective needs --batch-percent"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-objective 0", 2, "--batch-objective has no effect without --batch-percent: give both"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor 1", 2, "--batch-floor has no effect without --batch-percent"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-priority idle --batch-max-wait 1s", 2, "--batch-max-wait has no effect without --batch-priority sched_ext"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-priority best", 2, `"--batch-priority" flag: there is no mechanism "best"`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor 0", 2, "--batch-floor 0: it must be 0.01 to"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor NaN", 2, "--batch-floor NaN: it must be 0.01 to"},

@@ -25,13 +25,15 @@ func newDoctor() *cobra.Command {
 	var node nodeOptions
 	options := doctor.Defaults()
 	cmd := &cobra.Command{
-		Use:   "doctor",
+		Use:   "doctor [flags]",
 		Short: "Check that this node meets the agent's requirements, and say what to do",
-		Long: `doctor checks the kernel, the control groups, the machine, the kubelet, the container
-runtime and other programs that manage CPUs on this node. For each check it prints
-what it found and what to do about it. It changes nothing. Without --node-name and
-access to the API server it checks only this machine. The exit status is 1 if there
-are problems.`,
+		Long: `Check the kernel, the control groups, the machine, the kubelet, the container
+runtime and other programs that manage CPUs on this node. For each check print
+what was found and what to do about it. Nothing is changed. Without --node-name
+and access to the API server it checks only this machine. The exit status is 1
+if there are problems.`,
+		Example: `  pinfold-agent doctor
+  pinfold-agent doctor --node-name worker-1 --kubeconfig agent.conf -o json`,
 		Args: frame.NoArguments,
 	}
 	output := frame.OutputFlag(cmd)

@@ -31,8 +31,10 @@ func newRoot() *cobra.Command {
 	return frame.New(&cobra.Command{
 		Use:   "pinfold-agent",
 		Short: "Enforce the CPU decisions of the Pinfold scheduler on this node",
-		Long: `pinfold-agent runs on every node. It sets the CPUs and the quota of containers as the
-scheduler decided, keeps them set, and publishes the CPU topology of the node.
-When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
+		Long: `Set the CPUs and the quota of containers on this node as the scheduler decided,
+keep them set, and publish the CPU topology of the node. The agent runs on every
+node. When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
+		Example: `  pinfold-agent doctor
+  pinfold-agent run --node-name worker-1 --kubeconfig agent.conf`,
 	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait())
 }

@@ -35,27 +35,35 @@ type runOptions struct {
 
 func newRun() *cobra.Command {
 	o := &runOptions{}
-	cmd := &cobra.Command{Use: "run", Short: "Run the agent", Args: frame.NoArguments}
+	cmd := &cobra.Command{Use: "run [flags]", Short: "Run the agent", Args: frame.NoArguments,
+		Long: `Run the agent until SIGTERM or ctrl-C. It needs root, and access to the API
+server as its service account has. "pinfold-agent doctor" says whether this node
+meets its requirements.`,
+		Example: `  pinfold-agent run --node-name worker-1 --kubeconfig agent.conf
+  pinfold-agent run --burst-policy auto --batch-percent 65 -v`,
+	}
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
 	o.addBurst(flags)
 	o.addBatch(flags)
+	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
 	frame.OneOf(flags, &o.agent.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+feature.Partitions.Since+")",
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 	flags.Float64Var(&o.tracePercent, "trace-percent", 0,
 		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
 	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
-	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", `where /metrics, /healthz and /readyz are served; "" for nowhere`)
+	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
+	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", "`ADDRESS` where /metrics, /healthz and /readyz are served; \"\" for nowhere")
 	flags.BoolVar(&o.secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
 	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")
 	flags.StringVar(&o.certificate.KeyFile, "tls-private-key-file", "", "`FILE` with the key of --tls-cert-file")
 	flags.StringVar(&o.agent.Socket, "nri-socket", "", "the container runtime's NRI socket, a `PATH`; empty disables NRI (default: run/nri/nri.sock below --host-root)")
 	flags.StringVar(&o.keys, "allocation-keys", "", "`FILE` of public keys (PEM): only allocations signed by one of them are accepted (default: all are)")
-	flags.IntVar(&o.agent.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "number of CPUs that always stay shared, as in the scheduler's minSharedCPUs")
-	flags.DurationVar(&o.agent.Period, "period", agent.DefaultPeriod, "how often everything is checked when nothing seems to change")
-	flags.DurationVar(&o.agent.SampleEvery, "sample", agent.DefaultSampleEvery, "how often the load of the CPUs is read, while core sets follow it")
+	flags.IntVar(&o.agent.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "`N` CPUs always stay shared, as in the scheduler's minSharedCPUs")
+	flags.DurationVar(&o.agent.Period, "period", agent.DefaultPeriod, "check everything every `TIME` when nothing seems to change")
+	flags.DurationVar(&o.agent.SampleEvery, "sample", agent.DefaultSampleEvery, "read the load of the CPUs every `TIME`, while core sets follow it")
 	flags.DurationVar(&o.agent.SampleInterval, "sample-interval", agent.DefaultSampleInterval,
-		"least time between two samples of a container, which is sampled once in each of its periods, or less often in a pod with more than a hundred of them; 0 disables sampling: no quota is raised then")
+		"least `TIME` between two samples of a container, which is sampled once in each of its periods, or less often in a pod with more than a hundred of them; 0 disables sampling: no quota is raised then")
 	cmd.RunE = o.run
 	return cmd
 }
@@ -67,27 +75,27 @@ const noPartition = "none"
 func (o *runOptions) addBurst(flags *pflag.FlagSet) {
 	c := &o.agent.Config
 	frame.OneOf(flags, &c.Burst.Mode, "burst-policy", "burst policy of pods that name none", burst.Modes()...)
-	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "how much of its quota a container may save up, unless its pod says otherwise")
-	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "how far quota may be raised, in percent of the limit, unless the pod says otherwise")
+	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "a container may save up `PERCENT` of its quota, unless its pod says otherwise")
+	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "quota may be raised to `PERCENT` of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
-		"how long it may stay raised to that, unless the pod says otherwise; -1 for as long as savings last")
+		"it may stay raised to that for `SECONDS`, unless the pod says otherwise; -1 for as long as savings last")
 	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose quota applies when another program writes it, too", control.OwnerPinfold, control.OwnerOther)
 }
 
 // addBatch adds the flags about batch pods.
 func (o *runOptions) addBatch(flags *pflag.FlagSet) {
 	c := &o.agent.Config
-	frame.Var(flags, &c.Priority, "batch-priority", "PRIORITY", "how the kernel puts batch pods (class BE) behind all others: none, auto, or some of idle, core-scheduling, sched_ext, bvt, separated by commas", colocation.ParsePriority)
+	frame.Var(flags, &c.Priority, "batch-priority", "PRIORITY", "how the kernel puts batch pods (class BE) behind all others: none, auto, idle, core-scheduling, sched_ext or bvt; of the last four also several, separated by commas", colocation.ParsePriority)
 	flags.DurationVar(&o.agent.BatchMaxWait, "batch-max-wait", scx.DefaultMaxWait,
-		"with sched_ext, a thread of a batch pod waits at most about this long, in spite of the bound and of others on its core, as long as others leave CPUs")
-	flags.IntVar(&o.batchPercent, "batch-percent", 0, "batch pods may use this percentage of the shared CPUs, less what everything else uses there; 0 for no bound")
-	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "CPUs that all batch pods together may use in any case")
+		"with sched_ext, a thread of a batch pod waits at most about this `TIME`, in spite of the bound and of others on its core, as long as others leave CPUs")
+	flags.IntVar(&o.batchPercent, "batch-percent", 0, "batch pods may use this `PERCENT` of the shared CPUs, less what everything else uses there; 0 for no bound")
+	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "`CPUS` that all batch pods together may use in any case")
 	flags.DurationVar(&c.Batch.Objective, "batch-objective", 0,
-		"what the containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
+		"the `TIME` that containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
 }
 
 // check rejects values that are wrong on every machine.
-func (o *runOptions) check() error {
+func (o *runOptions) check(flags *pflag.FlagSet) error {
 	const (
 		maxPercent = 10000
 		tickLength = 100 * time.Millisecond
@@ -121,8 +129,11 @@ func (o *runOptions) check() error {
 	case !(o.tracePercent >= 0 && o.tracePercent <= 100):
 		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.tracePercent)
 	}
-	if a.SampleInterval == 0 {
-		return nil
+	if !a.Priority.Wants(colocation.SchedExt) && flags.Changed("batch-max-wait") {
+		return frame.Usagef("--batch-max-wait has no effect without --batch-priority sched_ext: give both")
+	}
+	if err := frame.Needs(flags, "batch-percent", "batch-floor", "batch-objective"); err != nil || a.SampleInterval == 0 {
+		return err
 	}
 	if err := sampler.CheckInterval(a.SampleInterval); err != nil {
 		return frame.Usagef("--sample-interval: %w; 0 turns sampling off", err)
@@ -134,7 +145,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := o.node.apply(&o.agent, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
-	if err := o.check(); err != nil {
+	if err := o.check(cmd.Flags()); err != nil {
 		return err
 	}
 	a := &o.agent

@@ -17,13 +17,15 @@ func newUninstall() *cobra.Command {
 	var kubeconfig, daemonSet string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "uninstall",
+		Use:   "uninstall [flags]",
 		Short: "Clean up all nodes, before the agents are removed from the cluster",
-		Long: `uninstall makes every pod of the agents' DaemonSet end its agent and clean up its node, and
-waits until all nodes are done. The DaemonSet remains, and so do its pods, until
-you delete it. If a node is down, the command fails after --timeout and names it; the node
-is cleaned up when it is back, or when it is started anew. "helm uninstall" runs this command.`,
-		Args: frame.NoArguments,
+		Long: `Make every pod of the agents' DaemonSet end its agent and clean up its node, and
+wait until all nodes are done. The DaemonSet remains, and so do its pods, until
+you delete it. If a node is down, the command fails after --timeout and names
+it; the node is cleaned up when it is back, or when it is started anew.
+"helm uninstall" runs this command.`,
+		Example: `  pinfold-agent uninstall --daemonset pinfold-system/pinfold-agent`,
+		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			namespace, name, ok := strings.Cut(daemonSet, "/")
 			if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -51,7 +53,7 @@ is cleaned up when it is back, or when it is started anew. "helm uninstall" runs
 	flags := cmd.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `FILE` (default: the pod's service account)")
 	flags.StringVar(&daemonSet, "daemonset", "", "the agents' DaemonSet: `NAMESPACE/NAME`")
-	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "how long to wait for all nodes")
+	flags.DurationVar(&timeout, "timeout", 5*time.Minute, "wait at most `TIME` for all nodes")
 	return cmd
 }
 
@@ -59,8 +61,9 @@ is cleaned up when it is back, or when it is started anew. "helm uninstall" runs
 func newWait() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait",
-		Short: "Do nothing until it is stopped, as the pods of uninstall do after the cleanup",
-		Args:  frame.NoArguments,
+		Short: "Wait until stopped, as the pods of uninstall do after the cleanup",
+		Long:  "Do nothing until SIGTERM or ctrl-C.", Example: "  pinfold-agent wait",
+		Args: frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
 			return nil

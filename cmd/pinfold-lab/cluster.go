@@ -41,11 +41,12 @@ func newImages() *cobra.Command {
 		builtIn bool
 	)
 	command := &cobra.Command{
-		Use: "images", Short: "Make the images of the programs, for a local cluster", Args: frame.NoArguments,
+		Use: "images [flags]", Short: "Make the images of the programs, for a local cluster", Args: frame.NoArguments,
 		Long: `Write the images of all programs of the experiments to a directory (OCI image
 layout). nginx, Apache httpd and ffmpeg are those of this machine. Give the
-directory to 'pinfold-local up --node --images DIRECTORY', and then run
+directory to 'pinfold-local up --node --images DIR', and then run
 experiments with --on cluster.`,
+		Example: `  pinfold-lab images -o lab-images`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			names, err := measure.WriteImages(output, builtIn, func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) })
 			if err != nil {
@@ -57,6 +58,6 @@ experiments with --on cluster.`,
 		},
 	}
 	command.Flags().BoolVar(&builtIn, "built-in", false, "leave out the programs that are not part of pinfold-lab")
-	command.Flags().StringVarP(&output, "output", "o", "lab-images", "`DIRECTORY` of the images; replaced if there are some")
+	command.Flags().StringVarP(&output, "output", "o", "lab-images", "`DIR` of the images; replaced if there are some")
 	return command
 }

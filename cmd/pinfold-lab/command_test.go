@@ -24,6 +24,10 @@ func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
+func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+
+func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
+
 // TestWrongUsage checks that wrong command lines are rejected before anything is started.
 func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
@@ -34,9 +38,10 @@ func TestWrongUsage(t *testing.T) {
 		"run burst --repetitions -1":   "must not be negative",
 		"run burst --quick=maybe":      "invalid argument",
 		"list all":                     `"all"`,
+		"run burst --kubeconfig x":     "--kubeconfig has no effect without --on cluster",
 		"run burst --on moon":          "must be groups or cluster",
 		"images all":                   `"all"`,
-		"report":                       "give a DIRECTORY",
+		"report":                       "give a DIR",
 		"workload batch --threads 0":   "1 or more",
 		"workload web --threads 0":     "1 or more",
 		"workload cycles --compute 0s": "1 or more",

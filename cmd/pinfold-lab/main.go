@@ -26,8 +26,10 @@ func newRoot() *cobra.Command {
 	return frame.New(&cobra.Command{
 		Use:   "pinfold-lab",
 		Short: "Repeat experiments on this machine",
-		Long: `pinfold-lab repeats experiments about CPUs on this machine, and compares what it
-measures in many short windows, in random order. An experiment makes control
-groups, which needs root or a delegated group, and removes them in the end.`,
+		Long: `Repeat experiments about CPUs on this machine, and compare what is measured in
+many short windows, in random order. An experiment makes control groups, which
+needs root or a delegated group, and removes them in the end.`,
+		Example: `  pinfold-lab list
+  pinfold-lab run burst --quick`,
 	}, newList(), newRun(), newReport(), newImages(), newWorkload())
 }

@@ -19,6 +19,8 @@ import (
 func newList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the experiments", Args: frame.NoArguments,
+		Long:    "List the names of the experiments, and the question that each answers.",
+		Example: `  pinfold-lab list`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			for _, name := range measure.Names() {
 				c, err := measure.Named(name)
@@ -44,13 +46,15 @@ const (
 func newReport() *cobra.Command {
 	var output string
 	command := &cobra.Command{
-		Use:   "report DIRECTORY...",
+		Use:   "report DIR... [flags]",
 		Short: "Make a report of earlier runs",
-		Long: `Write a page (` + page + `) and a text (` + markdown + `) with pictures about runs. A DIRECTORY is that
-of one run, or one that contains the directories of several.`,
+		Long: `Write a page (` + page + `) and a text (` + markdown + `) with pictures about
+runs. A DIR is that of one run, or one that contains those of several.`,
+		Example:           `  pinfold-lab report lab-results -o report`,
+		ValidArgsFunction: frame.CompleteDirs,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return frame.Usagef("give a DIRECTORY that pinfold-lab run has written")
+				return frame.Usagef("give a DIR that pinfold-lab run has written")
 			}
 			return nil
 		},
@@ -77,7 +81,7 @@ of one run, or one that contains the directories of several.`,
 			return err
 		},
 	}
-	command.Flags().StringVarP(&output, "output", "o", "", "`DIRECTORY` of the report; the first that was named if empty")
+	command.Flags().StringVarP(&output, "output", "o", "", "`DIR` of the report; the first that was named if empty")
 	return command
 }
 

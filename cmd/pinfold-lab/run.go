@@ -24,18 +24,24 @@ func newRun() *cobra.Command {
 		options           measure.Options
 	)
 	command := &cobra.Command{
-		Use:   "run NAME... | --config FILE",
+		Use:   "run NAME... [flags]\nrun --config FILE [flags]",
 		Short: "Run experiments",
 		Long: `Run experiments, one after the other, and print what they have measured. "all"
 runs all of them.
 
 Each run writes a directory OUTPUT/NAME-TIME, from which 'pinfold-lab report'
 makes a page. What was measured is kept if the run is ended.`,
+		Example: `  pinfold-lab run burst --quick
+  pinfold-lab run all --on cluster --kubeconfig kubeconfig
+  pinfold-lab run --config mine.yaml -o mine`,
 		ValidArgs: append(measure.Names(), "all"),
 		RunE: func(command *cobra.Command, args []string) error {
 			configs, err := chosen(args, config)
 			if err != nil {
 				return err
+			}
+			if place == onGroups && kubeconfig != "" {
+				return frame.Usagef("--kubeconfig has no effect without --on cluster: give both")
 			}
 			if options.Rounds < 0 {
 				return frame.Usagef("--repetitions must not be negative")
@@ -65,12 +71,13 @@ makes a page. What was measured is kept if the run is ended.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&config, "config", "", "run the experiment in this `FILE` (YAML)")
+	frame.CompleteExtensions(command, "config", "yaml", "yml")
 	flags.IntVar(&options.Rounds, "repetitions", 0, "`NUMBER` of rounds; 0: as the experiment says")
 	flags.BoolVar(&options.BuiltIn, "built-in", false, "use built-in programs, even where others are installed")
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
 	frame.OneOf(flags, &place, "on", "where services run: as processes in control groups, or as pods of a local cluster on this machine", onGroups, onCluster)
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "the cluster's kubeconfig `FILE` (default: as kubectl)")
-	flags.StringVarP(&output, "output", "o", "lab-results", "`DIRECTORY` in which each run makes its own")
+	flags.StringVarP(&output, "output", "o", "lab-results", "`DIR` in which each run makes its own")
 	return command
 }
 

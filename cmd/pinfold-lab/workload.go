@@ -42,7 +42,7 @@ func newWorkload() *cobra.Command {
 		}
 		return command
 	}
-	web := &cobra.Command{Use: "web", Short: "Serve web pages", Args: frame.NoArguments, RunE: func(command *cobra.Command, _ []string) error {
+	web := &cobra.Command{Use: "web [flags]", Short: "Serve web pages", Long: "Serve pages of one size, each after computing for the time in ?cpu=.", Example: "  pinfold-lab workload web --listen 127.0.0.1:8080", Args: frame.NoArguments, RunE: func(command *cobra.Command, _ []string) error {
 		if workers < 1 {
 			return frame.Usagef("--threads must be 1 or more")
 		}
@@ -53,26 +53,25 @@ func newWorkload() *cobra.Command {
 	web.Flags().StringVar(&server.Next, "next", "", "`URL` to call before each answer")
 	web.Flags().IntVar(&server.Size, "size", server.Size, "`BYTES` of the page")
 	web.Flags().IntVar(&workers, "threads", runtime.NumCPU(), "`NUMBER` of threads that compute at the same time")
-	batch := computes(&cobra.Command{Use: "batch", Short: "Compute on several threads"}, func(command *cobra.Command) {
+	batch := computes(&cobra.Command{Use: "batch [flags]", Short: "Compute on several threads", Long: "Compute without end, and print how much was done.", Example: "  pinfold-lab workload batch --threads 4"}, func(command *cobra.Command) {
 		workload.Batch(command.Context(), threads, command.OutOrStdout())
 	})
-	cycles := computes(&cobra.Command{Use: "cycles", Short: "Compute on several threads, and sleep, in turns"}, func(command *cobra.Command) {
+	cycles := computes(&cobra.Command{Use: "cycles [flags]", Short: "Compute on several threads, and sleep, in turns", Long: "Compute on each thread for a time, sleep, and begin again.", Example: "  pinfold-lab workload cycles --compute 200ms --sleep 2s"}, func(command *cobra.Command) {
 		workload.Cycles(command.Context(), threads, compute, rest, command.OutOrStdout())
 	})
 	cycles.Flags().DurationVar(&compute, "compute", 200*time.Millisecond, "`TIME` to compute")
 	cycles.Flags().DurationVar(&rest, "sleep", 2*time.Second, "`TIME` to sleep")
-	demand := computes(&cobra.Command{Use: "demand", Short: "Compute for a random time in each period of 100 ms"}, func(command *cobra.Command) {
+	demand := computes(&cobra.Command{Use: "demand [flags]", Short: "Compute for a random time in each period of 100 ms", Long: "Compute in each period for a time of an exponential distribution.", Example: "  pinfold-lab workload demand --compute 10ms --seed 7"}, func(command *cobra.Command) {
 		workload.Demand(command.Context(), threads, compute, trace.DefaultPeriod, rand.New(rand.NewPCG(seed, 0)), command.OutOrStdout())
 	})
 	demand.Flags().DurationVar(&compute, "compute", 10*time.Millisecond, "mean `TIME` to compute, all threads together")
 	demand.Flags().Uint64Var(&seed, "seed", 0, "`SEED` of the amounts")
-	pi := computes(&cobra.Command{Use: "pi", Short: "Compute digits of pi"}, func(command *cobra.Command) {
+	pi := computes(&cobra.Command{Use: "pi [flags]", Short: "Compute digits of pi", Long: "Compute digits of pi on each thread, and print how long it took.", Example: "  pinfold-lab workload pi --digits 1000 --threads 4"}, func(command *cobra.Command) {
 		workload.TimePi(command.Context(), digits, threads, command.OutOrStdout())
 	})
 	pi.Flags().IntVar(&digits, "digits", 1000, "`NUMBER` of digits")
-	command := &cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true}
-	command.AddCommand(web, batch, cycles, demand, pi, newRequests())
-	return command
+	return frame.Group(&cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true,
+		Long: "Run a program that experiments start.", Example: "  pinfold-lab workload batch"}, web, batch, cycles, demand, pi, newRequests())
 }
 
 // newRequests returns the command that sends requests to a server, as experiments do, and logs
@@ -80,7 +79,9 @@ func newWorkload() *cobra.Command {
 func newRequests() *cobra.Command {
 	var cpu time.Duration
 	var plan load.Plan
-	command := &cobra.Command{Use: "requests URL", Short: "Send requests, and print the start and the end of each as CSV, for 'pinfold why --requests'",
+	command := &cobra.Command{Use: "requests URL [flags]", Short: "Send requests, and print when each started and ended",
+		Long:    "Send requests to a server, and print the start and the end of each as CSV, for\n'pinfold why --requests'.",
+		Example: "  pinfold-lab workload requests http://127.0.0.1:8080 > requests.csv", ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return frame.Usagef("%s needs the URL of a server", command.CommandPath())

@@ -38,6 +38,10 @@ func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 
+func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+
+func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
+
 func TestMistakesAreExplained(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("odd.json", []byte(`{"cpus":[]}`), 0o600); err != nil {
@@ -174,18 +178,22 @@ func TestNodeNames(t *testing.T) {
 	}
 }
 
-// TestContradictions checks that up rejects flags that do not go together.
+// TestContradictions checks that commands reject flags that do not go together.
 func TestContradictions(t *testing.T) {
 	for flags, says := range map[string]string{
-		"--agent-flag=--burst-policy=auto":        "--agent-flag is for the agent of a real node: add --node",
-		"--images=bin/images":                     "--images is for the containers of a real node: add --node",
-		"--stock --nodes=intel-104":               "which --stock leaves out: use --node",
-		"--stock --scheduler-config=c.yaml":       "configure Pinfold, which --stock leaves out",
-		"--stock --node --agent-flag=--period=1s": "configure Pinfold, which --stock leaves out",
+		"up --agent-flag=--burst-policy=auto":        "--agent-flag has no effect without --node: give both",
+		"up --images=bin/images":                     "--images has no effect without --node",
+		"up --node-binaries=bin":                     "--node-binaries has no effect without --node",
+		"up --node=false --cgroup-driver=systemd":    "--cgroup-driver has no effect without --node",
+		"demo --cgroup-driver=systemd":               "--cgroup-driver has no effect without --node",
+		"demo --agent-flag=-v":                       "--agent-flag has no effect without --node",
+		"up --stock --nodes=intel-104":               "which --stock leaves out: use --node",
+		"up --stock --scheduler-config=c.yaml":       "configure Pinfold, which --stock leaves out",
+		"up --stock --node --agent-flag=--period=1s": "configure Pinfold, which --stock leaves out",
 	} {
-		_, _, err := runHere(t, append([]string{"up", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("up %s: %v, want %q", flags, err, says)
+		_, _, err := runHere(t, strings.Fields(flags)...)
+		if frame.ExitStatus(err) != 2 || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", flags, err, says)
 		}
 	}
 }

@@ -24,18 +24,23 @@ import (
 func newDemo() *cobra.Command {
 	var options upOptions
 	command := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [flags]",
 		Short: "Place the example pods on a cluster of three nodes and draw where they went",
-		Long: `demo starts a cluster of three simulated nodes: a machine of 104 CPUs, one of
-256, and this machine. It creates the pod cal-pi and the Deployments go-demo and
-nginx, with policy static and with policy static-burst, draws a map of each node
-with the pods on their CPUs, rates each placement, and removes everything.
+		Long: `Start a cluster of three simulated nodes: a machine of 104 CPUs, one of 256, and
+this machine. Create the pod cal-pi and the Deployments go-demo and nginx, with
+policy static and with policy static-burst, draw a map of each node with the
+pods on their CPUs, rate each placement, and remove everything.
 
-With --node, this machine is a real node instead of a simulated one. The same pods
-then run on it as well, reduced to its size, and the maps show where the kernel runs
-their threads.`,
+With --node, this machine is a real node instead of a simulated one. The same
+pods then run on it as well, reduced to its size, and the maps show where the
+kernel runs their threads.`,
+		Example: `  pinfold-local demo
+  pinfold-local demo --node`,
 		Args: frame.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := options.checkNode(command.Flags()); err != nil {
+				return err
+			}
 			return runDemo(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
 		},
 	}

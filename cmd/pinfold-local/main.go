@@ -36,10 +36,13 @@ func newRoot() *cobra.Command {
 	return frame.New(&cobra.Command{
 		Use:   "pinfold-local",
 		Short: "Run a Kubernetes cluster with Pinfold's scheduler on this machine",
-		Long: `pinfold-local runs a whole Kubernetes control plane on this machine: etcd,
-kube-apiserver, kube-controller-manager and Pinfold's scheduler, with any number
-of simulated nodes of any shape. It needs no privilege, listens on 127.0.0.1
-only, and keeps everything in one directory, which it removes in the end.`,
+		Long: `Run a whole Kubernetes control plane on this machine: etcd, kube-apiserver,
+kube-controller-manager and Pinfold's scheduler, with any number of simulated
+nodes of any shape. It needs no privilege, listens on 127.0.0.1 only, and keeps
+everything in one directory, which it removes in the end.`,
+		Example: `  pinfold-local demo
+  pinfold-local up --nodes amd-256=3 --detach
+  pinfold-local down`,
 	}, newUp(), newDown(), newStatus(), newDemo())
 }
 

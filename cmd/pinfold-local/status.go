@@ -15,9 +15,12 @@ import (
 func newStatus() *cobra.Command {
 	var dir string
 	command := &cobra.Command{
-		Use:   "status",
+		Use:   "status [flags]",
 		Short: "Show the components of a running cluster",
-		Args:  frame.NoArguments,
+		Long:  "Show where a cluster is served, its version, and the state of its components.",
+		Example: `  pinfold-local status
+  pinfold-local status --data-dir /tmp/other -o json`,
+		Args: frame.NoArguments,
 	}
 	addDirFlag(command, &dir)
 	output := frame.OutputFlag(command)

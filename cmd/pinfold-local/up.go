@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -45,15 +46,17 @@ type upOptions struct {
 func newUp() *cobra.Command {
 	var options upOptions
 	command := &cobra.Command{
-		Use:   "up",
+		Use:   "up [flags]",
 		Short: "Start a cluster and run it until ctrl-C",
-		Args:  frame.NoArguments,
+		Long: `Start a cluster, print how to use it, and run it until ctrl-C or "pinfold-local
+down". With --detach it continues in the background.`,
+		Example: `  pinfold-local up --nodes intel-104 --nodes amd-256=2
+  pinfold-local up --detach --data-dir /tmp/other --kubeconfig kubeconfig
+  pinfold-local up --node`,
+		Args: frame.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if len(options.agentFlags) > 0 && !options.node {
-				return frame.Usagef("--agent-flag is for the agent of a real node: add --node")
-			}
-			if len(options.images) > 0 && !options.node {
-				return frame.Usagef("--images is for the containers of a real node: add --node")
+			if err := options.checkNode(command.Flags()); err != nil {
+				return err
 			}
 			if options.stock && len(options.shapes)+len(options.machines) > 0 {
 				return frame.Usagef("simulated nodes publish their CPU topology, which --stock leaves out: use --node")
@@ -84,15 +87,17 @@ func newUp() *cobra.Command {
 		"leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
 	flags.StringVar(&options.kubernetes, "kubernetes", versions.Newest().String(),
 		"minor `VERSION` of Kubernetes that the control plane emulates: "+strings.Join(versions.Supported(), ", "))
+	frame.CompleteExtensions(command, "scheduler-config", "yaml", "yml", "json")
 	frame.CompleteWords(command, "kubernetes", versions.Supported()...)
 	flags.StringArrayVar(&options.images, "images", nil,
-		"also serve the images of an OCI image layout in this `DIRECTORY` to the real node; may be repeated")
+		"also serve the images of an OCI image layout in this `DIR` to the real node; may be repeated")
 	flags.BoolVar(&options.keepData, "keep-data", false, "keep the data directory at the end")
 	flags.StringArrayVar(&options.shapes, "nodes", nil,
 		"simulated nodes: `SHAPE[=COUNT]`, where SHAPE is intel-104, amd-256, host (this machine), or counts as in "+
 			simnode.ShapeSyntax+"; may be repeated")
 	flags.StringArrayVar(&options.machines, "machine", nil,
 		"simulated nodes of the machine in a `FILE[=COUNT]`, as written by pinfold topology -o json; may be repeated")
+	frame.CompleteExtensions(command, "machine", "json")
 	frame.CompleteFlag(command, "nodes", func(context.Context) []string { return append(simnode.ShapeNames(), hostShape) })
 	flags.BoolVar(&options.detach, "detach", false, "return when the cluster is ready and leave it running")
 	return command
@@ -109,6 +114,11 @@ func addNodeFlags(command *cobra.Command, options *upOptions) {
 		"the real node's driver for cgroups; systemd must run on this machine", kubepods.ParseDriver)
 	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
 		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
+}
+
+// checkNode rejects flags of a real node without one.
+func (o upOptions) checkNode(flags *pflag.FlagSet) error {
+	return frame.Needs(flags, "node", "node-binaries", "cgroup-driver", "agent-flag", "images")
 }
 
 // up runs a cluster until the context ends.
@@ -217,9 +227,13 @@ func announce(dir string, stdout io.Writer) error {
 func newDown() *cobra.Command {
 	var dir string
 	command := &cobra.Command{
-		Use:   "down",
+		Use:   "down [flags]",
 		Short: "Stop a cluster and remove what it left",
-		Args:  frame.NoArguments,
+		Long: `Stop a cluster, and remove its data directory and what it changed on this
+machine, also after kill -9.`,
+		Example: `  pinfold-local down
+  pinfold-local down --data-dir /tmp/other`,
+		Args: frame.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return down(command.Context(), dir, command.ErrOrStderr())
 		},

@@ -27,8 +27,14 @@ func main() {
 
 func newCommand() *cobra.Command {
 	cmd := command.New(frame.Version().Version, command.Settle)
-	cmd.Use = "pinfold-scheduler"
-	cmd.Short = "kube-scheduler with the Pinfold plugin"
+	cmd.Use = "pinfold-scheduler [flags]"
+	cmd.Short = "Schedule pods with kube-scheduler and the Pinfold plugin"
+	cmd.Long = `Schedule pods as kube-scheduler does, with the Pinfold plugin. All flags and
+configuration are kube-scheduler's. Without --config the built-in configuration
+is used, which replaces the cluster's default scheduler.`
+	cmd.Example = `  pinfold-scheduler --kubeconfig scheduler.conf
+  pinfold-scheduler --config scheduler.yaml`
+	cmd.AddCommand(frame.NewVersion(cmd.Name()))
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		printVersion(cmd)
 		return useDefaultConfiguration(cmd)

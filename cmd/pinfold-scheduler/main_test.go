@@ -16,6 +16,9 @@ import (
 
 func TestMain(m *testing.M) { frametest.Main(m, "pinfold-scheduler", main) }
 
+// TestHelp checks the help. The flags are kube-scheduler's.
+func TestHelp(t *testing.T) { frametest.Help(t, newCommand) }
+
 func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
 
 // decode reads a configuration as kube-scheduler does: strictly, with defaults.

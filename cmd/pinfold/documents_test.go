@@ -44,3 +44,7 @@ func TestWrongFiles(t *testing.T) {
 }
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, pinfold) }
+
+func TestHelp(t *testing.T) { frametest.Help(t, pinfold) }
+
+func TestFlags(t *testing.T) { frametest.Flags(t, pinfold) }

@@ -63,22 +63,17 @@ func newRoot(name string) *cobra.Command {
 		Use:         "pinfold",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		Short:       "Choose the right CPUs on a machine, and see why",
-		Long: `pinfold shows the CPU topology of a machine, chooses CPUs on it by the same rules
-as the scheduler plugin, and runs commands with CPUs, limit and burst of their own.
-It records what control groups use, period by period, shows how containers use
-their limits and are throttled, and computes what limits and burst would do.
-It shows the state of Pinfold in a cluster. It changes nothing else.`,
-		Example: `  pinfold topology                    # a map of this machine
-  pinfold place --sysfs /sys --cpus 4 # the best 4 CPUs of this machine
-  pinfold run --cpus 4 -- make        # a command on them
-  pinfold sample /kubepods/burstable  # what limit does it need?
-  pinfold top                         # containers, their limits and throttling
-  pinfold advise web.parquet          # and which burst? why?
-  pinfold simulate --trace web.parquet --cgroups 10 --cpus 4 # is burst safe?
-  pinfold status                      # what is wrong in the cluster?`,
+		Long: `Show the CPU topology of a machine, choose CPUs on it by the rules of the
+scheduler plugin, and run commands with CPUs, limit and burst of their own.
+Record what control groups use, period by period, show how containers use their
+limits and are throttled, and compute what limits and burst would do. Show the
+state of Pinfold in a cluster. Nothing else is changed.`,
+		Example: `  pinfold topology             # a map of this machine
+  pinfold run --cpus 4 -- make # a command on the best 4 CPUs
+  pinfold status               # what is wrong in the cluster?`,
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, linuxCommands(), []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),
 	})
-	return frame.New(frame.Group(root, commands...))
+	return frame.New(root, commands...)
 }

@@ -43,8 +43,8 @@ func manyGroups(tb testing.TB, groups int) string {
 // that says what to do.
 func manyGroupsQuestions() []struct{ args, refusal string } {
 	return []struct{ args, refusal string }{
-		{"throttle --trace", "groups were recorded, such as shop/job-00000/app in "},
-		{"simulate --cgroups 7 --trace", "choose "},
+		{"throttle", "groups were recorded, such as shop/job-00000/app in "},
+		{"simulate --cgroups 7", "choose "},
 		{"advise", ""},
 	}
 }

@@ -109,8 +109,8 @@ func TestSampleThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.Interval != 50*time.Millisecond || len(rec.Series) != 1 || rec.Series[0].Group != name {
-		t.Fatalf("interval %v, %d series, want the group at its period", rec.Interval, len(rec.Series))
+	if rec.Interval != 10*time.Millisecond || len(rec.Series) != 1 || rec.Series[0].Group != name {
+		t.Fatalf("interval %v, %d series, want the group at a fifth of its period", rec.Interval, len(rec.Series))
 	}
 	sum := trace.Summarise(&rec.Series[0], rec.Interval)
 	t.Logf("%+v", sum)

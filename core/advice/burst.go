@@ -55,7 +55,7 @@ func (sub *subject) curveAt(at limitAt) Curve {
 		return c
 	}
 	c.Enough = true
-	c.Reason = fmt.Sprintf("%d periods at %s, in recorded order and in random order", len(sub.wanted), at.name)
+	c.Reason = fmt.Sprintf("%d periods at %s, in recorded order and in random order", sub.periods(), at.name)
 	counts := sub.wanted.bursts(quotaOf(at.cpus, sub.period))
 	var bursts []float64
 	for percent := 0; percent <= maxBurst; {

@@ -35,8 +35,8 @@ func rightLimit(mean, burst, ratio float64) float64 {
 }
 
 // TestLimitOfExponentialDemand compares with the closed form: over many recordings the limits are
-// right on average, and the confidence intervals contain the right limit about as often as they
-// claim.
+// right on average, and the confidence intervals contain the right limit, and what the advised limit
+// throttles in another recording, about as often as they claim.
 func TestLimitOfExponentialDemand(t *testing.T) {
 	race.SkipLong(t)
 	const (
@@ -45,7 +45,7 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 	)
 	unlimited := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
 	goal := Goal{ThrottleRatio: .05, Burst: 1, ProbabilityWCET1: .99}
-	covered, sum := [2]int{}, [2]float64{}
+	covered, again, sum := [2]int{}, [2]int{}, [2]float64{}
 	right := [2]float64{rightLimit(mean, 0, .05), rightLimit(mean, 1, .05)}
 	for seed := range uint64(recordings) {
 		sub := newSubject(exponentialSeries(seed, 2000, mean, unlimited), period, goal)
@@ -57,6 +57,11 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 			if !l.Enough || !(l.LowCPUs <= l.LimitCPUs && l.LimitCPUs <= l.HighCPUs) {
 				t.Fatalf("%+v", l)
 			}
+			fresh := newSubject(exponentialSeries(seed+recordings, 2000, mean, unlimited), period, goal).wanted
+			quota := quotaOf(l.LimitCPUs, period)
+			if r := fresh.throttleRatio(quota, int64(l.BurstPercent/100*float64(quota))); l.LowThrottleRatio <= r && r <= l.HighThrottleRatio {
+				again[i]++
+			}
 			sum[i] += l.LimitCPUs / recordings
 			if l.LowCPUs-.01 <= right[i] && right[i] <= l.HighCPUs {
 				covered[i]++
@@ -64,7 +69,10 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 		}
 	}
 	for i, name := range []string{"without burst", "with burst"} {
-		t.Logf("%s: %v on average, right is %v; %d of %d intervals have it", name, sum[i], right[i], covered[i], recordings)
+		t.Logf("%s: %v on average, right is %v; %d of %d intervals have it, and %d what another recording shows", name, sum[i], right[i], covered[i], recordings, again[i])
+		if again[i] < recordings*85/100 {
+			t.Errorf("%s: only %d of %d intervals contain the share of another recording", name, again[i], recordings)
+		}
 		if math.Abs(sum[i]/right[i]-1) > .015 {
 			t.Errorf("%s: a limit of %v on average, want %v", name, sum[i], right[i])
 		}
@@ -87,7 +95,7 @@ func TestLimitOfCorrelatedDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 	goal := Goal{ThrottleRatio: .02, Burst: 1, ProbabilityWCET1: .99}
-	long := amountsOf(drawPeriods(clients, 0, 200*periods), period)
+	long := phases{amountsOf(drawPeriods(clients, 0, 200*periods), period)}
 	right := stepsToCPUs(long.smallestLimit(period, 1, goal.ThrottleRatio))
 	covered := 0
 	for seed := range uint64(recordings) {

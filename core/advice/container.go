@@ -51,7 +51,10 @@ type Recorded struct {
 	// periods in which the kernel's timer ran, as on most dashboards.
 	ThrottleRatio        float64 `json:"throttleRatio"`
 	ThrottleRatioOfTimer float64 `json:"throttleRatioOfTimer"`
-	// Moved, Averaged and OpenShare are those of trace.Demand.
+	// Delay is that of the replay at LimitCPUs; nil without a limit, or with too little data.
+	Delay *Delay `json:"delay,omitempty"`
+	// Waited, Moved, Averaged and OpenShare are those of trace.Demand.
+	Waited    float64 `json:"waitedRatio"`
 	Moved     float64 `json:"movedShare"`
 	Averaged  float64 `json:"averagedShare"`
 	OpenShare float64 `json:"openShare"`
@@ -73,9 +76,26 @@ type Limit struct {
 	LowCPUs      float64 `json:"lowCPUs"`   // confidence interval
 	HighCPUs     float64 `json:"highCPUs"`
 	BurstPercent float64 `json:"burstPercent"` // that it assumes, of the quota
-	// ThrottleRatio is the result of the replay with this limit.
+	// ThrottleRatio is the result of the replay with this limit, on average over the phases of the
+	// kernel's periods that the samples show.
 	ThrottleRatio float64 `json:"throttleRatio"`
-	HeldOut       HeldOut `json:"heldOut"`
+	// Low and HighThrottleRatio are what a limit that was found in this way throttles in another
+	// recording of the same load, of this length and any of those phases, in the share Confidence of
+	// the cases.
+	LowThrottleRatio  float64 `json:"lowThrottleRatio"`
+	HighThrottleRatio float64 `json:"highThrottleRatio"`
+	Delay             Delay   `json:"delay"`
+	HeldOut           HeldOut `json:"heldOut"`
+}
+
+// Delay is how late work is in throttled periods, in the replay: what is left to do at the end of
+// the period, divided by the limit. Where more threads than the limit has CPUs share that work, it
+// was due earlier in the period, and waits that much longer.
+type Delay struct {
+	Mean    quantity.Seconds `json:"meanSeconds"`
+	Longest quantity.Seconds `json:"longestSeconds"`
+	// P99 is nil if there are not enough throttled periods for a quantile: ten beyond it.
+	P99 *quantity.Seconds `json:"p99Seconds,omitempty"`
 }
 
 // HeldOut is a limit fitted to the first half of the recording and judged on the second.
@@ -181,6 +201,9 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 	if err := sub.intervals(ctx, &c, at, options); err != nil {
 		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
 	}
+	if err := sub.widen(ctx, &c, at, options); err != nil {
+		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
+	}
 	c.LimitWithoutBurst.explain(sub)
 	c.LimitWithBurst.explain(sub)
 	c.Burst.explain(sub, at)
@@ -198,27 +221,31 @@ func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, opt
 		return nil
 	}
 	ratio, quota := sub.goal.ThrottleRatio, quotaOf(at.cpus, sub.period)
-	found, err := bootstrap(ctx, sub.blocks, len(sub.wanted), sub.period, options, func(a amounts) []float64 {
-		counts := a.bursts(quota)
-		return []float64{
-			stepsToCPUs(a.smallestLimit(sub.period, 0, ratio)),
-			stepsToCPUs(a.smallestLimit(sub.period, sub.goal.Burst, ratio)),
-			float64(counts.worthHaving(ratio)),
-			a.mean() / float64(quota),
+	found, err := bootstrap(ctx, sub.blocks, sub.periods(), sub.period, options, func(p phases, another amounts) []float64 {
+		counts := p.bursts(quota)
+		found := []float64{float64(counts.worthHaving(ratio)), p[0].mean() / float64(quota)}
+		for _, burst := range []float64{0, sub.goal.Burst} {
+			limit := stepsToCPUs(p.smallestLimit(sub.period, burst, ratio))
+			quota := quotaOf(limit, sub.period)
+			found = append(found, limit, phases{another}.throttleRatio(quota, int64(burst*float64(quota))))
 		}
+		return found
 	})
 	if err != nil {
 		return err
 	}
+	without, with := &c.LimitWithoutBurst, &c.LimitWithBurst
 	for i, f := range []struct {
 		enough    bool
 		value     float64
 		low, high *float64
 	}{
-		{c.LimitWithoutBurst.Enough, c.LimitWithoutBurst.LimitCPUs, &c.LimitWithoutBurst.LowCPUs, &c.LimitWithoutBurst.HighCPUs},
-		{c.LimitWithBurst.Enough, c.LimitWithBurst.LimitCPUs, &c.LimitWithBurst.LowCPUs, &c.LimitWithBurst.HighCPUs},
 		{c.Burst.Enough, c.Burst.BurstPercent, &c.Burst.LowPercent, &c.Burst.HighPercent},
 		{c.ScaleOut.Enough, c.ScaleOut.Utilisation, &c.ScaleOut.LowUtilisation, &c.ScaleOut.HighUtilisation},
+		{without.Enough, without.LimitCPUs, &without.LowCPUs, &without.HighCPUs},
+		{without.Enough, without.ThrottleRatio, &without.LowThrottleRatio, &without.HighThrottleRatio},
+		{with.Enough, with.LimitCPUs, &with.LowCPUs, &with.HighCPUs},
+		{with.Enough, with.ThrottleRatio, &with.LowThrottleRatio, &with.HighThrottleRatio},
 	} {
 		if f.enough {
 			// The joints between pieces may break a rhythm of the recording.

@@ -16,15 +16,17 @@ func (sub *subject) limitFor(burst float64) Limit {
 		return l
 	}
 	l.Enough = true
-	fit := func(fitted, judged amounts) HeldOut {
+	fit := func(fitted, judged phases) HeldOut {
 		cpus := stepsToCPUs(fitted.smallestLimit(sub.period, burst, sub.goal.ThrottleRatio))
 		quota := quotaOf(cpus, sub.period)
 		saved := int64(burst * float64(quota))
 		return HeldOut{LimitCPUs: cpus, FittedThrottleRatio: fitted.throttleRatio(quota, saved), JudgedThrottleRatio: judged.throttleRatio(quota, saved)}
 	}
-	whole, half := fit(sub.wanted, sub.wanted), len(sub.wanted)/2
+	whole := fit(sub.wanted, sub.wanted)
 	l.LimitCPUs, l.ThrottleRatio = whole.LimitCPUs, whole.FittedThrottleRatio
-	l.HeldOut = fit(sub.wanted[:half], sub.wanted[half:])
+	quota := quotaOf(l.LimitCPUs, sub.period)
+	l.Delay = sub.wanted.delay(quota, int64(burst*float64(quota)), sub.period)
+	l.HeldOut = fit(sub.wanted.halves())
 	return l
 }
 
@@ -43,8 +45,12 @@ func (l *Limit) cautions(sub *subject) []string {
 		w = append(w, fmt.Sprintf("average demand is %s of the advised limit of %s, which leaves little time to catch up: more load, or the same load at other moments of a period, may be throttled most of the time, so take a higher limit",
 			quantity.Share(used), quantity.CPUs(l.LimitCPUs)))
 	}
+	if len(sub.wanted) == 1 {
+		w = append(w, fmt.Sprintf("samples of %v hide when in a period demand comes: load in step with the periods may be throttled several times as often; record with --interval %v",
+			sub.nominal, SampleInterval(sub.period)))
+	}
 	quota := quotaOf(l.LimitCPUs, sub.period)
-	all, longest := sub.wanted.longestRun(quota, int64(l.BurstPercent/100*float64(quota)))
+	all, longest := sub.wanted[0].longestRun(quota, int64(l.BurstPercent/100*float64(quota)))
 	if longest >= minThrottled && 2*longest >= all {
 		w = append(w, fmt.Sprintf("most of the throttling at the advised limit of %s is one run of %v: a single event with a long wait; record for longer, or allow a smaller share if such events matter",
 			quantity.CPUs(l.LimitCPUs), (time.Duration(longest)*sub.period).Round(time.Second/10)))
@@ -68,9 +74,9 @@ func (l *Limit) explain(sub *subject) {
 	if l.BurstPercent > 0 {
 		with = fmt.Sprintf("with a burst of %s", quantity.Share(l.BurstPercent/100))
 	}
-	l.Reason = fmt.Sprintf("%s, a limit of %s throttles %s of %d periods (wanted: at most %s); with %s confidence the limit is between %s and %s; fitted to the first half alone it is %s, which throttles %s of the second",
-		with, quantity.CPUs(l.LimitCPUs), quantity.Share(l.ThrottleRatio), len(sub.wanted), quantity.Share(sub.goal.ThrottleRatio),
-		quantity.Share(Confidence), quantity.Number(l.LowCPUs, 2), quantity.CPUs(l.HighCPUs), quantity.CPUs(l.HeldOut.LimitCPUs), quantity.Share(l.HeldOut.JudgedThrottleRatio))
+	l.Reason = fmt.Sprintf("%s, a limit of %s throttles %s of %d periods (wanted: at most %s); with %s confidence the limit is between %s and %s, and another recording shows %s to %s; fitted to the first half alone it is %s, which throttles %s of the second",
+		with, quantity.CPUs(l.LimitCPUs), quantity.Share(l.ThrottleRatio), sub.periods(), quantity.Share(sub.goal.ThrottleRatio),
+		quantity.Share(Confidence), quantity.Number(l.LowCPUs, 2), quantity.CPUs(l.HighCPUs), quantity.Share(l.LowThrottleRatio), quantity.Share(l.HighThrottleRatio), quantity.CPUs(l.HeldOut.LimitCPUs), quantity.Share(l.HeldOut.JudgedThrottleRatio))
 }
 
 // parallelismAt returns how many threads the quota and burst of a period can sustain.

@@ -22,16 +22,16 @@ func (sub *subject) periodAt(at limitAt) Period {
 	p.PresentStall.Duration = longestStall(sub.period, at.cpus, peak)
 	goal := sub.goal.ThrottleRatio
 	ratio, longest, n := 1.0, sub.period, 0
-	for _, period := range sub.periods() {
+	for _, period := range sub.periodsToTry() {
 		wanted := sub.wanted
 		if period != sub.period {
 			d, err := sub.series.Demand(sub.nominal, period)
 			if err != nil {
 				break
 			}
-			wanted = amountsOf(d.CPUs, period)
+			wanted = phasesOf(&d)
 		}
-		ratio, longest, n = wanted.throttleRatio(quotaOf(at.cpus, period), 0), period, len(wanted)
+		ratio, longest, n = wanted.throttleRatio(quotaOf(at.cpus, period), 0), period, len(wanted[0])
 		if ratio <= goal {
 			p.Period.Duration = period
 			break
@@ -69,9 +69,9 @@ func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Du
 	}
 }
 
-// periods returns the periods to try: the present one, and longer ones that are multiples of the
+// periodsToTry returns the periods to try: the present one, and longer ones that are multiples of the
 // sampling interval.
-func (sub *subject) periods() []time.Duration {
+func (sub *subject) periodsToTry() []time.Duration {
 	all := []time.Duration{sub.period}
 	for p := periodStep; p <= bandwidth.MaxPeriod; p += periodStep {
 		if p > sub.period && p%sub.nominal == 0 {

@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // Limits are multiples of 1/limitSteps CPUs.
@@ -60,21 +65,76 @@ func (a amounts) longestRun(quota, burst int64) (all, longest int) {
 	return all, longest
 }
 
-// throttleRatio returns the share of throttled periods.
-func (a amounts) throttleRatio(quota, burst int64) float64 {
-	return float64(a.throttled(quota, burst)) / float64(len(a))
+// phases are the same demand in periods that begin at different times. The kernel draws the phase of
+// a group's periods at random when it makes the group, and keeps it.
+type phases []amounts
+
+func phasesOf(d *trace.Demand) phases {
+	var p phases
+	for _, cpus := range d.Phases {
+		p = append(p, amountsOf(cpus, d.Period))
+	}
+	return p
+}
+
+// halves returns the first and the second half of the recording.
+func (p phases) halves() (first, second phases) {
+	for _, a := range p {
+		half := len(a) / 2
+		first, second = append(first, a[:half]), append(second, a[half:])
+	}
+	return first, second
+}
+
+// throttleRatio returns the share of throttled periods, on average over the phases.
+func (p phases) throttleRatio(quota, burst int64) float64 {
+	throttled, all := 0, 0
+	for _, a := range p {
+		throttled += a.throttled(quota, burst)
+		all += len(a)
+	}
+	return float64(throttled) / float64(all)
+}
+
+// delay returns how late work is in throttled periods.
+func (p phases) delay(quota, burst int64, period time.Duration) (d Delay) {
+	var late []float64
+	for _, a := range p {
+		var debt int64
+		for _, wanted := range a {
+			if debt = bandwidth.NextDebt(debt, wanted, quota); debt > burst {
+				late = append(late, float64(debt-burst)/float64(quota))
+			}
+		}
+	}
+	if len(late) == 0 {
+		return d
+	}
+	slices.Sort(late)
+	of := func(periods float64) quantity.Seconds {
+		return quantity.Seconds{Duration: time.Duration(min(periods*float64(period), float64(trace.MaxTime)))}
+	}
+	d.Mean, d.Longest = of(stat.Mean(late, nil)), of(late[len(late)-1])
+	if beyond := len(late) / 100; beyond >= 10*len(p) { // phases show the same events
+		p99 := of(late[len(late)-1-beyond])
+		d.P99 = &p99
+	}
+	return d
 }
 
 // smallestLimit returns the smallest limit, in steps, that throttles at most a share of the
 // periods, with a burst in multiples of the quota. The kernel's minimum quota is a millisecond.
-func (a amounts) smallestLimit(period time.Duration, burst, ratio float64) int {
-	largest := max(0, slices.Max(a))
+func (p phases) smallestLimit(period time.Duration, burst, ratio float64) int {
+	largest := int64(0)
+	for _, a := range p {
+		largest = max(largest, slices.Max(a))
+	}
 	step := int64(period) / limitSteps
 	first := int((int64(time.Millisecond) + step - 1) / step)
 	last := max(first, int((largest+step-1)/step))
 	return first + sort.Search(last-first, func(i int) bool {
 		quota := int64(first+i) * step
-		return a.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
+		return p.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
 	})
 }
 
@@ -85,8 +145,20 @@ type byBurst struct {
 }
 
 // bursts counts the throttled periods for all bursts in one pass.
-func (a amounts) bursts(quota int64) byBurst {
-	b := byBurst{periods: len(a)}
+func (p phases) bursts(quota int64) byBurst {
+	var b byBurst
+	for _, a := range p {
+		b.add(a, quota)
+	}
+	for i := maxBurst - 1; i >= 0; i-- {
+		b.throttled[i] += b.throttled[i+1]
+	}
+	return b
+}
+
+// add counts for each burst the periods that it would have saved from throttling.
+func (b *byBurst) add(a amounts, quota int64) {
+	b.periods += len(a)
 	var debt int64
 	for _, d := range a {
 		debt = bandwidth.NextDebt(debt, d, quota)
@@ -99,10 +171,6 @@ func (a amounts) bursts(quota int64) byBurst {
 		}
 		b.throttled[enough-1]++
 	}
-	for i := maxBurst - 1; i >= 0; i-- {
-		b.throttled[i] += b.throttled[i+1]
-	}
-	return b
 }
 
 // ratio returns the throttle ratio with a burst in percent.
@@ -141,23 +209,22 @@ const (
 // interval is a confidence interval.
 type interval struct{ low, high float64 }
 
-// bootstrap returns confidence intervals of statistics: it computes them for recordings that are
-// assembled from random pieces of this one.
-func bootstrap(ctx context.Context, blocks *demand.Blocks, periods int, period time.Duration, options Options, statistics func(amounts) []float64) ([]interval, error) {
-	times := min(resamples, max(minResamples, resampledPeriods/periods))
+// bootstrap returns confidence intervals of statistics. It computes them for recordings that are
+// assembled from random pieces of this one, beside one phase of another such recording.
+func bootstrap(ctx context.Context, blocks []*demand.Blocks, periods int, period time.Duration, options Options, statistics func(p phases, another amounts) []float64) ([]interval, error) {
+	times := min(resamples, max(minResamples, resampledPeriods/periods/len(blocks)))
 	found := make([][]float64, times)
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range min(options.Workers, times) {
 		all.Go(func() {
-			cpus := make([]float64, periods)
 			for i := next.Add(1) - 1; i < int64(times) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				r := options.Random(uint64(i))
-				source := blocks.Start(r)
-				for j := range cpus {
-					cpus[j] = source.Next(r)
+				var p phases
+				for _, b := range blocks { // the same pieces of each
+					p = append(p, amountsOf(draw(b, periods, options.Random(uint64(i))), period))
 				}
-				found[i] = statistics(amountsOf(cpus, period))
+				another := draw(blocks[i%int64(len(blocks))], periods, options.Random(uint64(times)+uint64(i)))
+				found[i] = statistics(p, amountsOf(another, period))
 			}
 		})
 	}
@@ -166,6 +233,15 @@ func bootstrap(ctx context.Context, blocks *demand.Blocks, periods int, period t
 		return nil, fmt.Errorf("resample a recording of %d periods: %w", periods, err)
 	}
 	return intervals(found), nil
+}
+
+func draw(blocks *demand.Blocks, periods int, r *rand.Rand) []float64 {
+	cpus := make([]float64, periods)
+	source := blocks.Start(r)
+	for i := range cpus {
+		cpus[i] = source.Next(r)
+	}
+	return cpus
 }
 
 // intervals returns the central share Confidence of each statistic.

@@ -42,9 +42,9 @@ func TestBurstsProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawAmounts(t)
 		quota := 100 * rapid.Int64Range(1, int64(period)/50).Draw(t, "quota")
-		counts := wanted.bursts(quota)
+		counts := phases{wanted}.bursts(quota)
 		for percent := 0; percent <= maxBurst; percent += rapid.IntRange(1, 40).Draw(t, "step") {
-			if want := wanted.throttleRatio(quota, quota/100*int64(percent)); counts.ratio(percent) != want {
+			if want := (phases{wanted}).throttleRatio(quota, quota/100*int64(percent)); counts.ratio(percent) != want {
 				t.Errorf("burst %d%%: %v, want %v", percent, counts.ratio(percent), want)
 			}
 		}
@@ -65,18 +65,18 @@ func TestSmallestLimitProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		wanted := drawAmounts(t)
 		burst, ratio := rapid.Float64Range(0, 1).Draw(t, "burst"), rapid.Float64Range(0.001, 0.9).Draw(t, "ratio")
-		steps := wanted.smallestLimit(period, burst, ratio)
+		steps := phases{wanted}.smallestLimit(period, burst, ratio)
 		reached := func(steps int) bool {
 			quota := quotaOf(stepsToCPUs(steps), period)
-			return wanted.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
+			return phases{wanted}.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
 		}
 		if !reached(steps) || steps > 1 && reached(steps-1) {
 			t.Errorf("%d steps are not the smallest", steps)
 		}
-		if without := wanted.smallestLimit(period, 0, ratio); without < steps {
+		if without := (phases{wanted}).smallestLimit(period, 0, ratio); without < steps {
 			t.Errorf("without burst %d steps suffice, with it %d", without, steps)
 		}
-		if looser := wanted.smallestLimit(period, burst, min(1, 2*ratio)); looser > steps {
+		if looser := (phases{wanted}).smallestLimit(period, burst, min(1, 2*ratio)); looser > steps {
 			t.Errorf("twice the ratio needs %d steps, the ratio %d", looser, steps)
 		}
 	})
@@ -94,7 +94,7 @@ func TestSmallestLimitOfRoundShares(t *testing.T) {
 	}
 	for shares := 1; shares < 100; shares++ {
 		ratio := float64(shares) / 100
-		steps := wanted.smallestLimit(period, 0, ratio)
+		steps := phases{wanted}.smallestLimit(period, 0, ratio)
 		quota := quotaOf(stepsToCPUs(steps-1), period)
 		if n := wanted.throttled(quota, 0); n <= shares {
 			t.Errorf("%d steps for %d of 100 periods, where one less throttles %d", steps, shares, n)
@@ -110,12 +110,12 @@ func TestAmountsOfNonsense(t *testing.T) {
 		if n := a.throttled(quota, quota); n < 3 {
 			t.Errorf("%d periods of %v are throttled with a quota of %d", n, cpus, quota)
 		}
-		counts := a.bursts(quota)
+		counts := phases{a}.bursts(quota)
 		if counts.ratio(0) < .5 || counts.ratio(maxBurst) < .5 {
 			t.Errorf("%v %v with a quota of %d", counts.ratio(0), counts.ratio(maxBurst), quota)
 		}
 	}
-	if steps := a.smallestLimit(time.Second, 0, .01); steps <= 0 {
+	if steps := (phases{a}).smallestLimit(time.Second, 0, .01); steps <= 0 {
 		t.Errorf("a limit of %d steps", steps)
 	}
 }

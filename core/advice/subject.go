@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// minThrottled is the number of periods that the wanted share must amount to.
-	minThrottled = 10
 	// maxAveraged is the largest share of the periods that may be known only as averages.
 	maxAveraged = .1
 	// mostlyThrottled is the throttle ratio above which recovered demand is probably an
@@ -33,11 +31,11 @@ type subject struct {
 	summary trace.Summary
 	period  time.Duration
 	demand  trace.Demand
-	wanted  amounts
+	wanted  phases
 	mean    float64
-	piece   float64 // length of a bootstrap piece in periods
-	enough  bool    // the recording is long enough for pieces of that length
-	blocks  *demand.Blocks
+	piece   float64          // length of a bootstrap piece in periods
+	enough  bool             // the recording is long enough for pieces of that length
+	blocks  []*demand.Blocks // of each phase; nil if the demand is unknown
 
 	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
 	// does not suffice for shares of periods. Both are "" if the demand suffices.
@@ -52,23 +50,26 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 		sub.unknown = fmt.Sprintf("not enough data: %v", err)
 		return sub
 	}
-	sub.wanted = amountsOf(sub.demand.CPUs, sub.period)
-	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, 1); err != nil {
-		sub.unknown = "not enough data: no CPU time was used in the whole recording; record under load"
-		return sub
-	}
-	sub.mean = sub.blocks.Mean()
+	sub.wanted = phasesOf(&sub.demand)
 	sub.piece, sub.enough = demand.BlockLength(sub.demand.CPUs)
-	if sub.blocks, err = demand.NewBlocks(sub.demand.CPUs, sub.piece); err != nil {
-		sub.unknown = fmt.Sprintf("not enough data: %v", err)
-		return sub
+	for _, cpus := range sub.demand.Phases {
+		blocks, err := demand.NewBlocks(cpus, min(sub.piece, float64(len(cpus))))
+		if err != nil {
+			sub.blocks, sub.unknown = nil, "not enough data: no CPU time was used in the whole recording; record under load"
+			return sub
+		}
+		sub.blocks = append(sub.blocks, blocks)
 	}
+	sub.mean = sub.blocks[0].Mean()
 	sub.unknown = sub.whyUnknown()
 	if sub.unsure = sub.whyUnsure(); sub.unsure == "" {
 		sub.unsure = sub.whyUnexplained()
 	}
 	return sub
 }
+
+// periods returns the number of recorded periods.
+func (sub *subject) periods() int { return len(sub.demand.CPUs) }
 
 func (sub *subject) whyUnknown() string {
 	d := &sub.demand
@@ -84,9 +85,9 @@ func (sub *subject) whyUnknown() string {
 }
 
 func (sub *subject) whyUnsure() string {
-	n := len(sub.wanted)
+	n := sub.periods()
 	switch {
-	case float64(n) < math.Ceil(minThrottled/sub.goal.ThrottleRatio):
+	case float64(n) < neededPeriods(sub.goal.ThrottleRatio):
 		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
 	case !sub.enough:
 		return fmt.Sprintf("not enough data: demand is correlated over more than %v, a %dth of the recording; record several times as long, or only the busiest time",
@@ -119,15 +120,19 @@ func (sub *subject) obstacle() string {
 
 func (sub *subject) recorded() Recorded {
 	r := Recorded{
-		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: len(sub.wanted),
+		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: sub.periods(),
 		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(), ThrottleRatioOfTimer: sub.summary.ThrottledOfTimer(),
-		Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
+		Waited: sub.demand.Waited, Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
 	}
 	if cpus, limited := sub.limit(); limited {
 		r.LimitCPUs = cpus
+		if sub.obstacle() == "" {
+			d := sub.wanted.delay(int64(sub.summary.Limits.Quota), int64(sub.summary.Limits.Burst), sub.period)
+			r.Delay = &d
+		}
 		r.BurstPercent = 100 * float64(sub.summary.Limits.Burst) / float64(sub.summary.Limits.Quota)
 	}
-	if n := len(sub.wanted); n > 0 {
+	if n := sub.periods(); n > 0 {
 		sorted := slices.Sorted(slices.Values(sub.demand.CPUs))
 		r.P99CPUs, r.PeakCPUs = sorted[(99*n+99)/100-1], sorted[n-1]
 	}
@@ -221,19 +226,6 @@ func (at limitAt) unknown(sub *subject) string {
 // obstacle returns why no advice on shares of periods is possible at this limit, or "".
 func (at limitAt) obstacle(sub *subject) string {
 	return cmp.Or(at.unknown(sub), sub.unsure)
-}
-
-// longestAdvised is the longest recording that a message asks for.
-const longestAdvised = 366 * 24 * time.Hour
-
-// tooFew says that the share of n periods is too small a number, and how long to record.
-func tooFew(n int, period time.Duration, ratio float64) string {
-	what := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(ratio), quantity.Count(n, "period"), period, minThrottled)
-	need := math.Ceil(minThrottled/ratio) * float64(period)
-	if need > float64(longestAdvised) {
-		return what + ", and no recording is long enough; allow a larger share"
-	}
-	return fmt.Sprintf("%s; record for %v or longer", what, time.Duration(need).Round(time.Second))
 }
 
 // stall rounds a wait to a millisecond.

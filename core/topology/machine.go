@@ -114,6 +114,9 @@ type Machine struct {
 	Isolated cpuset.Set
 	// Kinds are the kinds of core that occur in CPUs, fastest first.
 	Kinds []Kind
+	// LLCBytes are the sizes of the last-level caches, as far as they are known. No decision uses
+	// them.
+	LLCBytes map[LLCID]uint64
 }
 
 // Online returns the set of online CPUs.
@@ -209,7 +212,7 @@ func (k Kind) rank() int {
 	}
 }
 
-// SameCPUs reports whether two machines are equal except for memory sizes. Every CPU decision is
+// SameCPUs reports whether two machines are equal except for the sizes of memory and caches. Every CPU decision is
 // then the same on both.
 func (m *Machine) SameCPUs(other *Machine) bool {
 	return slices.Equal(m.CPUs, other.CPUs) &&

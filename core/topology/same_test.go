@@ -28,7 +28,7 @@ func TestSameCPUs(t *testing.T) {
 			field := value.Type().Field(i)
 			t.Run(part.name+"."+field.Name, func(t *testing.T) {
 				change(t, value.Field(i))
-				want := field.Name == "MemoryBytes"
+				want := field.Name == "MemoryBytes" || field.Name == "LLCBytes"
 				if got := build().SameCPUs(changed); got != want {
 					t.Errorf("the same with another %s: %v, want %v", field.Name, got, want)
 				}
@@ -46,6 +46,9 @@ func change(t *testing.T, field reflect.Value) {
 	switch field.Kind() {
 	case reflect.Slice:
 		field.Set(reflect.Append(field, reflect.Zero(field.Type().Elem())))
+	case reflect.Map:
+		field.Set(reflect.MakeMap(field.Type()))
+		field.SetMapIndex(reflect.Zero(field.Type().Key()), reflect.ValueOf(uint64(1)))
 	case reflect.String:
 		field.SetString("another")
 	case reflect.Int, reflect.Int16, reflect.Int32, reflect.Int64:

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -15,7 +16,7 @@ var ErrInconsistent = errors.New("the machine's topology contradicts itself")
 // there is none, every method and every decision of package placement is defined on the machine.
 func (m *Machine) Validate() error {
 	for _, check := range []func() error{
-		m.validateCPUs, m.validateCores, m.validateNUMANodes, m.validateKinds, m.validateSets,
+		m.validateCPUs, m.validateCores, m.validateNUMANodes, m.validateKinds, m.validateSets, m.validateLLCBytes,
 	} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInconsistent, err)
@@ -43,6 +44,18 @@ func (m *Machine) validateCPUs() error {
 			return fmt.Errorf("CPU %d: NUMA node %d must be 0 or more, or %d for none", c.ID, c.NUMA, NoNUMA)
 		}
 		last = c.ID
+	}
+	return nil
+}
+
+func (m *Machine) validateLLCBytes() error {
+	for _, id := range slices.Sorted(maps.Keys(m.LLCBytes)) {
+		if m.LLCBytes[id] == 0 {
+			return fmt.Errorf("LLC %d has a size of 0: leave it out if it is unknown", id)
+		}
+		if !slices.ContainsFunc(m.CPUs, func(c CPU) bool { return c.LLC == id }) {
+			return fmt.Errorf("LLC %d has a size, but no CPU", id)
+		}
 	}
 	return nil
 }

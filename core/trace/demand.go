@@ -20,14 +20,24 @@ var (
 
 // Demand is the demand of a group in each period; see [Series.Demand].
 type Demand struct {
-	Period    time.Duration
-	CPUs      []float64 // demand in each period, in the order of time; at least one
-	Averaged  float64   // share of the periods whose value is an average over several (late samples)
-	Throttled float64   // share of the time in throttled samples
-	Moved     float64   // share of the usage that was moved to an earlier period
-	Exact     bool      // moved to when threads wanted to run, not to where an estimate puts it
-	Open      int       // number of open runs (see the package comment), whose demand is unknown
-	OpenShare float64   // share of the time in those runs
+	Period time.Duration
+	CPUs   []float64 // demand in each period, in the order of time; at least one
+	// Phases are the CPUs of periods that begin at other samples: Phases[0] is CPUs, and the others
+	// begin later by equal parts of a period, as far as the samples show them.
+	Phases [][]float64
+	// Unhindered are the Phases of an upper bound of the demand, had no thread waited for a CPU; nil
+	// if that was not measured, or if none waited. If Exact, the work is the same, but earlier.
+	// Otherwise one thread is taken to have waited at a time, and its whole wait is added to what was
+	// used: that bounds the demand of each period, but counts work that was done later twice.
+	Unhindered [][]float64
+	// Waited is the time for which threads waited for CPUs, as a part of the CPU time used.
+	Waited    float64
+	Averaged  float64 // share of the periods whose value is an average over several (late samples)
+	Throttled float64 // share of the time in throttled samples
+	Moved     float64 // share of the usage that was moved to an earlier period
+	Exact     bool    // moved to when threads wanted to run, not to where an estimate puts it
+	Open      int     // number of open runs (see the package comment), whose demand is unknown
+	OpenShare float64 // share of the time in those runs
 }
 
 // RecordCommand returns the command that records the group at the interval of its enforcement
@@ -59,7 +69,8 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	sequences := demand.Contiguous(nominal)
 	openRuns, open, exact := 0, time.Duration(0), s.Exact != nil && s.Exact.enough()
 	if exact {
-		openRuns, open = s.Exact.move(demand.Samples)
+		openRuns, open = s.Exact.unknown()
+		s.Exact.served.move(demand.Samples)
 	} else {
 		r := newRecovery(sequences, nominal)
 		openRuns, open = r.open()
@@ -71,10 +82,11 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		return Demand{}, fmt.Errorf("demand per %v: %d of the periods lie in %d samples or fewer, late ones: %w; record with less load on the machine",
 			period, averaged, len(bins), ErrTooCoarse)
 	}
-	cpus := perPeriod(bins, period)
-	if len(cpus) == 0 {
+	phases := phasesOf(sequences, period, nominal)
+	if len(phases) == 0 {
 		return Demand{}, fmt.Errorf("demand per %v: %w; record for longer", period, ErrTooShort)
 	}
+	unhindered, waited := s.unhindered(demand.Samples, nominal, period)
 	var whole, throttled time.Duration
 	for i := range s.Samples {
 		whole += s.Samples[i].Interval
@@ -83,15 +95,64 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		}
 	}
 	return Demand{
-		Period:    period,
-		CPUs:      cpus,
-		Averaged:  float64(averaged) / float64(len(cpus)),
-		Throttled: ratio(float64(throttled), float64(whole)),
-		Moved:     moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
-		Exact:     exact,
-		Open:      openRuns,
-		OpenShare: ratio(float64(open), float64(whole)),
+		Period:     period,
+		CPUs:       phases[0],
+		Phases:     phases,
+		Unhindered: unhindered,
+		Waited:     waited,
+		Averaged:   float64(averaged) / float64(len(phases[0])),
+		Throttled:  ratio(float64(throttled), float64(whole)),
+		Moved:      moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
+		Exact:      exact,
+		Open:       openRuns,
+		OpenShare:  ratio(float64(open), float64(whole)),
 	}, nil
+}
+
+// unhindered returns Unhindered and Waited of a demand. Samples that were throttled are left out unless
+// threads were traced, because throttling counts as waiting there.
+func (s *Series) unhindered(served []Sample, nominal, period time.Duration) ([][]float64, float64) {
+	free := Series{Samples: slices.Clone(served)}
+	var waited, used time.Duration
+	if x := s.Exact; x != nil && x.enough() {
+		waited, used = x.Waiting, x.Running
+		free.Samples = slices.Clone(s.Samples)
+		x.unhindered.move(free.Samples)
+	} else {
+		for i := range free.Samples {
+			used += s.Samples[i].Usage
+			if !s.Samples[i].WasThrottled() {
+				waited += free.Samples[i].Waited
+				free.Samples[i].Usage += free.Samples[i].Waited
+			}
+		}
+	}
+	if waited == 0 {
+		return nil, 0
+	}
+	return phasesOf(free.Contiguous(nominal), period, nominal), ratio(float64(waited), float64(used))
+}
+
+// maxPhases bounds the phases of a period.
+const maxPhases = 10
+
+// phasesOf returns the CPUs per period for periods that begin at the first sample and at later ones.
+func phasesOf(sequences [][]Sample, period, nominal time.Duration) (phases [][]float64) {
+	samples := int(max(1, period/max(1, nominal)))
+	n := min(samples, maxPhases)
+	for i := range n {
+		cpus := perPeriod(binsOf(sequences, period, nominal), period)
+		if len(cpus) == 0 {
+			break
+		}
+		phases = append(phases, cpus)
+		later := (i+1)*samples/n - i*samples/n
+		sequences = slices.Clone(sequences)
+		for j, s := range sequences {
+			sequences[j] = s[min(later, len(s)):]
+		}
+	}
+	return phases
 }
 
 // moved returns the share of the usage that is now in an earlier bin.

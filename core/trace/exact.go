@@ -18,19 +18,30 @@ type Exact struct {
 	First, Last                          *blame.Quota // at the first and last edge; nil if there was none
 
 	samples []Sample
+	// served is the demand had nothing been throttled; unhindered had also no thread waited for a CPU.
+	served, unhindered mover
+	open               []window // in which demand is not known
+}
+
+// mover moves what late threads run to when they wanted to run.
+type mover struct {
+	samples []Sample
 	moved   []time.Duration // demand minus usage of each sample
 	late    map[int]*late   // by thread
-	open    []window        // in which demand is not known
+}
+
+func newMover(samples []Sample) mover {
+	return mover{samples, make([]time.Duration, len(samples)), map[int]*late{}}
 }
 
 // longSleep is the shortest sleep of a thread that has no work. A shorter one waits for a lock or a
 // disk, and would have happened earlier without throttling.
 const longSleep = time.Millisecond
 
-// late is a thread that was throttled and has not been without work since.
+// late is a thread that was held up and has not been without work since.
 type late struct {
 	since time.Duration
-	by    time.Duration // throttled since
+	by    time.Duration // held up since
 }
 
 // Exacts are the traced series of a recording, by group.
@@ -52,7 +63,7 @@ type window struct{ from, to time.Duration }
 
 // NewExact returns an Exact without spans for a series. The samples of the series must not change.
 func NewExact(s *Series) *Exact {
-	return &Exact{samples: s.Samples, moved: make([]time.Duration, len(s.Samples)), late: map[int]*late{}}
+	return &Exact{samples: s.Samples, served: newMover(s.Samples), unhindered: newMover(s.Samples)}
 }
 
 // Add adds a span of a thread of the group, or of a group below it, or an edge of the group's
@@ -65,34 +76,39 @@ func (x *Exact) Add(s *Span) {
 		x.Last = s.Quota
 		return
 	}
-	l, d := x.late[s.Thread], s.To-s.From
+	d := s.To - s.From
 	switch s.State {
 	case blame.Running:
 		x.Running += d
-		if l != nil {
-			x.spread(s.From, s.To, -1)
-			x.spread(s.From-l.by, s.To-l.by, 1)
-		}
 	case blame.Throttled:
 		x.Throttled += d
-		if l == nil {
-			l = &late{since: s.From}
-			x.late[s.Thread] = l
-		}
-		l.by += d
 	case blame.Waiting:
 		x.Waiting += d
 	case blame.Unknown:
 		x.Unknown += d
-		if l != nil { // it may have slept
+		if x.served.late[s.Thread] != nil { // it may have slept
 			x.open = append(x.open, window{s.From, s.To})
 		}
-	case blame.Sleeping:
-		if d >= longSleep {
-			delete(x.late, s.Thread)
+	}
+	x.served.add(s, s.State == blame.Throttled)
+	x.unhindered.add(s, s.State == blame.Throttled || s.State == blame.Waiting)
+}
+
+// add adds a span, in which the thread was held up or not.
+func (m *mover) add(s *Span, heldUp bool) {
+	l, d := m.late[s.Thread], s.To-s.From
+	switch {
+	case heldUp:
+		if l == nil {
+			l = &late{since: s.From}
+			m.late[s.Thread] = l
 		}
-	case blame.Dead:
-		delete(x.late, s.Thread)
+		l.by += d
+	case s.State == blame.Running && l != nil:
+		m.spread(s.From, s.To, -1)
+		m.spread(s.From-l.by, s.To-l.by, 1)
+	case s.State == blame.Sleeping && d >= longSleep || s.State == blame.Dead:
+		delete(m.late, s.Thread)
 	}
 }
 
@@ -106,14 +122,14 @@ func (x *Exact) Periods() uint32 {
 
 // spread adds a time (or, if sign is -1, subtracts it) to the samples in which it lies. The part
 // before the first sample belongs to the first.
-func (x *Exact) spread(from, to, sign time.Duration) {
-	i := sort.Search(len(x.samples), func(i int) bool { return x.samples[i].At > from })
-	if i == 0 && len(x.samples) > 0 {
-		before := min(to, x.samples[0].Begin()) - from
-		x.moved[0] += sign * max(0, before)
+func (m *mover) spread(from, to, sign time.Duration) {
+	i := sort.Search(len(m.samples), func(i int) bool { return m.samples[i].At > from })
+	if i == 0 && len(m.samples) > 0 {
+		before := min(to, m.samples[0].Begin()) - from
+		m.moved[0] += sign * max(0, before)
 	}
-	for ; i < len(x.samples) && x.samples[i].Begin() < to; i++ {
-		x.moved[i] += sign * max(0, min(to, x.samples[i].At)-max(from, x.samples[i].Begin()))
+	for ; i < len(m.samples) && m.samples[i].Begin() < to; i++ {
+		m.moved[i] += sign * max(0, min(to, m.samples[i].At)-max(from, m.samples[i].Begin()))
 	}
 }
 
@@ -121,10 +137,10 @@ func (x *Exact) spread(from, to, sign time.Duration) {
 // unknown amount.
 func (x *Exact) End(from, to time.Duration) {
 	x.From, x.To = from, to
-	for _, l := range x.late {
+	for _, l := range x.served.late {
 		x.open = append(x.open, window{l.since, to})
 	}
-	x.late = nil
+	x.served.late, x.unhindered.late = nil, nil
 	slices.SortFunc(x.open, func(a, b window) int { return int(a.from - b.from) })
 	merged := x.open[:0]
 	for _, w := range x.open {
@@ -156,15 +172,18 @@ func (x *Exact) enough() bool {
 	return float64(untraced) <= maxUntraced*float64(throttled)
 }
 
-// move replaces the usage of the series' samples by demand. It returns the number and the total
-// length of the windows in which demand is unknown.
-func (x *Exact) move(samples []Sample) (open int, length time.Duration) {
+// move replaces the usage of the series' samples by demand.
+func (m *mover) move(samples []Sample) {
 	rest := time.Duration(0) // usage is counted up to a tick later than it was traced
 	for i := range samples {
-		rest += samples[i].Usage + x.moved[i]
+		rest += samples[i].Usage + m.moved[i]
 		samples[i].Usage = max(0, rest)
 		rest = min(0, rest)
 	}
+}
+
+// unknown returns the number and the total length of the windows in which demand is unknown.
+func (x *Exact) unknown() (open int, length time.Duration) {
 	for _, w := range x.open {
 		length += w.to - w.from
 	}

@@ -83,6 +83,38 @@ func TestExactDemand(t *testing.T) {
 	}
 }
 
+// TestUnhindered: threads that waited wanted a CPU earlier. Without a trace, the time for which one
+// waited is added, except where it may have been throttled.
+func TestUnhindered(t *testing.T) {
+	s := limited(20, 20, 20)
+	for i := range s.Samples {
+		s.Samples[i].Waited = 30 * ms
+	}
+	s.Samples[0].Throttled = 0
+	s.Samples[2].Throttled = 0
+	d, err := s.Demand(100*ms, 100*ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]float64{{.5, .2, .5}}, d.Unhindered); diff != "" || d.Waited != 1 {
+		t.Errorf("waited %v, want all the time for which it ran; demand (-want +got):\n%s", d.Waited, diff)
+	}
+	s.Exact = trace.NewExact(s)
+	for _, span := range did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300) {
+		s.Exact.Add(&span)
+	}
+	s.Exact.End(0, 300*ms)
+	if d, err = s.Demand(100*ms, 100*ms); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([][]float64{{.4, 0, .2}}, d.Unhindered); diff != "" || d.Waited != 110./60 {
+		t.Errorf("waited %v, want 110 ms in 60 ms; demand (-want +got):\n%s", d.Waited, diff)
+	}
+	if d, err := limited(20).Demand(100*ms, 100*ms); err != nil || d.Unhindered != nil {
+		t.Errorf("nothing waited: %+v, %v", d, err)
+	}
+}
+
 // TestUntraced: if throttling was not traced, demand is estimated.
 func TestUntraced(t *testing.T) {
 	s := limited(20, 20, 10)

@@ -35,7 +35,10 @@ type Sample struct {
 	Periods, Throttled, Bursts uint32
 	ThrottledTime              time.Duration // summed over CPUs
 	BurstTime                  time.Duration // CPU time used beyond quota
-	Limits                     bandwidth.Limits
+	// Waited is the time in which a thread waited for a CPU or was throttled (PSI, "some"); 0 if it
+	// was not measured.
+	Waited time.Duration
+	Limits bandwidth.Limits
 	// Late means that the sample was taken too late and covers more than the nominal interval.
 	Late bool
 }
@@ -65,7 +68,7 @@ func (s *Sample) Validate() error {
 	for _, t := range []struct {
 		name  string
 		value time.Duration
-	}{{"usage", s.Usage}, {"throttled time", s.ThrottledTime}, {"burst time", s.BurstTime}} {
+	}{{"usage", s.Usage}, {"throttled time", s.ThrottledTime}, {"burst time", s.BurstTime}, {"waiting time", s.Waited}} {
 		if t.value < 0 || t.value > MaxTime {
 			return fmt.Errorf("the %s is %v, want 0 or more, and less than 100 years", t.name, t.value)
 		}

@@ -36,7 +36,9 @@ type Options struct {
 	Spacing time.Duration
 	// LimitsEvery is the time between reads of a group's limits. 0 means one second.
 	LimitsEvery time.Duration
-	Clock       Clock // nil means SystemClock
+	// Waits reads how long threads waited for CPUs, too, where the kernel measures it for groups.
+	Waits bool
+	Clock Clock // nil means SystemClock
 }
 
 // Sampler samples cgroups. Set, Cost and Start may be called at any time from any goroutine. Run
@@ -97,7 +99,7 @@ func CheckInterval(d time.Duration) error {
 func Check(fs *cgroup.FS, group string) error {
 	x := &series{path: group}
 	defer x.close()
-	if err := x.open(fs); err != nil {
+	if err := x.open(fs, false); err != nil {
 		return err
 	}
 	return x.reader.Read(&x.last)

@@ -27,7 +27,7 @@ type series struct {
 }
 
 // open opens the group's files.
-func (x *series) open(fs *cgroup.FS) error {
+func (x *series) open(fs *cgroup.FS, waits bool) error {
 	r, err := cgroupstat.Open(fs, x.path)
 	if err != nil {
 		return err
@@ -35,6 +35,9 @@ func (x *series) open(fs *cgroup.FS) error {
 	if x.limits, err = r.Limits(); err != nil {
 		r.Close()
 		return err
+	}
+	if waits {
+		r.ReadWaits()
 	}
 	x.reader, x.based, x.reported = r, false, false
 	return nil
@@ -66,6 +69,7 @@ func difference(from, to *cgroupstat.Stat) (trace.Sample, bool) {
 		Bursts:        uint32(bursts),
 		ThrottledTime: to.ThrottledTime - from.ThrottledTime,
 		BurstTime:     to.BurstTime - from.BurstTime,
+		Waited:        max(0, to.Waited-from.Waited),
 	}
 	// The difference of a counter that has decreased wraps around to a number far above these.
 	return s, max(periods, throttled, bursts) <= math.MaxUint32 && min(s.Usage, s.ThrottledTime, s.BurstTime) >= 0

@@ -1,9 +1,11 @@
 package sysfs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -32,6 +34,19 @@ func parseCacheLevel(text string) (uint64, error) {
 	return level, err
 }
 
+// maxCacheBytes is more than any cache has.
+const maxCacheBytes = 1 << 40
+
+// parseCacheBytes parses a size as size_show of drivers/base/cacheinfo.c prints it: 32768K.
+func parseCacheBytes(text string) (uint64, error) {
+	digits, ok := strings.CutSuffix(text, "K")
+	n, err := parseFigure(digits)
+	if !ok || err != nil || n == 0 || n > maxCacheBytes>>10 {
+		return 0, fmt.Errorf("%q is not a size of cache", text)
+	}
+	return n << 10, nil
+}
+
 func parseCacheType(text string) (cacheType, error) {
 	switch t := cacheType(text); t {
 	case dataCache, instructionCache, unifiedCache:
@@ -49,13 +64,15 @@ type place struct {
 // llcs groups the CPUs by last-level cache: the highest-level unified or data cache of level 2 or
 // more in /sys/devices/system/cpu/cpuN/cache. A cache that has only a part of one of a lower level
 // is ignored. CPUs without a cache, and those with one about which the kernel does not say who
-// shares it, share one per package, die and NUMA node.
-func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i int) place) grouping {
+// shares it, share one per package, die and NUMA node. sizes are those of the caches that their
+// CPUs agree on.
+func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i int) place) (llcs grouping, sizes map[topology.LLCID]uint64) {
 	largest := make([]cpuset.Set, len(s.cpus)) // by CPU: the cache of the highest level so far
+	bytes := make([]uint64, len(s.cpus))       // and its size
 	for _, number := range slices.Sorted(maps.Keys(levels)) {
 		caches, alone := s.cachesOf(number, levels[number])
 		for c := range alone.All() {
-			largest[s.at[c]] = cpuset.Set{}
+			largest[s.at[c]], bytes[s.at[c]] = cpuset.Set{}, 0
 		}
 		for _, cache := range caches {
 			if cut := s.cuts(largest, cache); !cut.IsEmpty() {
@@ -63,7 +80,7 @@ func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i
 				continue
 			}
 			for c := range cache.All() {
-				largest[s.at[c]] = cache
+				largest[s.at[c]], bytes[s.at[c]] = cache, levels[number].bytes[s.at[c]]
 			}
 		}
 	}
@@ -79,12 +96,36 @@ func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i
 		cache int
 		place place
 	}
-	return labelled(s, func(i int) key {
+	llcs = labelled(s, func(i int) key {
 		if labels[i] != unknown {
 			return key{cache: labels[i]}
 		}
 		return key{unknown, placeOf(i)}
 	})
+	return llcs, s.sizesOf(llcs, bytes)
+}
+
+// sizesOf returns the sizes of caches, without those about which no CPU knows, or CPUs disagree.
+func (s scan) sizesOf(llcs grouping, bytes []uint64) map[topology.LLCID]uint64 {
+	var sizes map[topology.LLCID]uint64 // nil if none is known
+	for id, cpus := range llcs.sets {
+		var smallest, largest uint64
+		for c := range cpus.All() {
+			if size := bytes[s.at[c]]; size != 0 {
+				smallest, largest = min(cmp.Or(smallest, size), size), max(largest, size)
+			}
+		}
+		switch {
+		case smallest != largest:
+			s.mend("its size is unknown", "CPUs %s share a cache, but disagree on its size", cpus)
+		case largest != 0:
+			if sizes == nil {
+				sizes = map[topology.LLCID]uint64{}
+			}
+			sizes[topology.LLCID(id)] = largest
+		}
+	}
+	return sizes
 }
 
 // cuts returns a cache of which another one has only a part, or the empty set.
@@ -101,6 +142,7 @@ func (s scan) cuts(caches []cpuset.Set, other cpuset.Set) cpuset.Set {
 type cacheLevel struct {
 	has   cpuset.Set
 	lists []cpuset.Set // by CPU: the CPUs that share its cache, empty if unknown
+	bytes []uint64     // by CPU: the size of its cache, 0 if unknown
 }
 
 // cacheLevels reads the caches of level 2 or more.
@@ -116,11 +158,12 @@ func (s scan) cacheLevels() map[uint64]*cacheLevel {
 			}
 			level, ok := levels[number]
 			if !ok {
-				level = &cacheLevel{lists: make([]cpuset.Set, len(s.cpus))}
+				level = &cacheLevel{lists: make([]cpuset.Set, len(s.cpus)), bytes: make([]uint64, len(s.cpus))}
 				levels[number] = level
 			}
 			if level.has.Add(c); level.lists[i].IsEmpty() {
 				level.lists[i], _ = s.list(c, index+"/shared_cpu_list", index+"/shared_cpu_map") // else the kernel does not know them
+				level.bytes[i], _ = readOr(s.tree, "the size of the cache is unknown", index+"/size", parseCacheBytes)
 			}
 		}
 	}

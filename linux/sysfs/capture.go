@@ -122,7 +122,8 @@ var (
 		{"topology/physical_package_id"},
 		{"topology/package_cpus_list", "topology/package_cpus", "topology/core_siblings_list", "topology/core_siblings"},
 	}
-	cacheFiles = []alternatives{{"level"}, {"type"}, {"shared_cpu_list", "shared_cpu_map"}}
+	cacheFiles = []alternatives{{"level"}, {"type"}}
+	llcFiles   = []alternatives{{"shared_cpu_list", "shared_cpu_map"}, {"size"}}
 	nodeFiles  = []alternatives{{"cpulist", "cpumap"}, {"distance"}, {"meminfo"}}
 )
 
@@ -239,7 +240,7 @@ func (c *capture) numberedFiles(prefix string, numbers cpuset.Set, all ...altern
 	}
 }
 
-// caches captures the caches, and the list of CPUs that share one only if it may be a last-level
+// caches captures the caches, and who shares one, and its size, only if it may be a last-level
 // cache.
 func (c *capture) caches(cpus cpuset.Set) {
 	with := map[int]cpuset.Set{} // by number of the cache
@@ -254,9 +255,9 @@ func (c *capture) caches(cpus cpuset.Set) {
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(with)) {
-		for i, files := range cacheFiles {
+		for i, files := range slices.Concat(cacheFiles, llcFiles) {
 			of := with[n]
-			if i == len(cacheFiles)-1 {
+			if i >= len(cacheFiles) {
 				of = sharing[n]
 			}
 			var below alternatives

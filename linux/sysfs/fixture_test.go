@@ -59,6 +59,11 @@ func describe(m *topology.Machine) string {
 	describeGroups(line, "package", m.Packages())
 	describeGroups(line, "die", m.Dies())
 	describeGroups(line, "LLC", m.LLCs())
+	for _, llc := range m.LLCs() {
+		if size, ok := m.LLCBytes[llc.ID]; ok {
+			line("LLC %d has %d KiB", llc.ID, size>>10)
+		}
+	}
 	describeGroups(line, "core", m.Cores())
 	for _, n := range m.NUMANodes {
 		where := n.CPUs.String()

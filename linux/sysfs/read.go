@@ -62,10 +62,10 @@ func readMachine(t tree, running cpuset.Set) (*topology.Machine, error) {
 	dies := s.dies(cores, packages.grouping)
 	nodes, nodeOf := s.numa(cores)
 	levels := s.cacheLevels()
-	llcs := s.llcs(cores, levels, func(i int) place { return place{packages.index[i], dies.index[i], nodeOf[i]} })
+	llcs, sizes := s.llcs(cores, levels, func(i int) place { return place{packages.index[i], dies.index[i], nodeOf[i]} })
 	// This file may list CPUs that do not exist.
 	isolated, _ := readOr(t, "no CPU counts as isolated", cpuRoot+"/isolated", cpuset.Parse)
-	m := &topology.Machine{NUMANodes: nodes, Offline: present.Difference(online), Isolated: isolated.Intersection(online)}
+	m := &topology.Machine{NUMANodes: nodes, Offline: present.Difference(online), Isolated: isolated.Intersection(online), LLCBytes: sizes}
 	for i, c := range s.cpus {
 		m.CPUs = append(m.CPUs, topology.CPU{
 			ID: c, Core: topology.CoreID(cores.index[i]), LLC: topology.LLCID(llcs.index[i]),

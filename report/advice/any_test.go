@@ -24,7 +24,7 @@ func TestAnyContainer(t *testing.T) {
 		if err := r.HTML(io.Discard); err != nil {
 			t.Errorf("page: %v", err)
 		}
-		if err := r.Text(io.Discard, rapid.IntRange(0, 200).Draw(t, "width")); err != nil {
+		if err := r.Text(io.Discard, rapid.IntRange(0, 200).Draw(t, "width"), rapid.Bool().Draw(t, "verbose")); err != nil {
 			t.Errorf("text: %v", err)
 		}
 		if _, _, err := r.Patches(io.Discard); err != nil {

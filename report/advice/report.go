@@ -1,9 +1,9 @@
 // Package advice renders the recommendations of core/advice as text, as an HTML page, and as
 // patches for Kubernetes.
 //
-// Text and page show the same rows ([Container.rows]): the recommendation, its value, its
-// confidence interval, and a sentence with the reason. Where there was not enough data, only the
-// sentence is shown.
+// The text is a verdict and a few lines ([Container.short]). The verbose text and the page show all
+// rows ([Container.rows]): the recommendation, its value, its confidence interval, and a sentence with
+// the reason. Where there was not enough data, only the sentence is shown.
 //
 // The page has two charts per container. The first shows the CPU time used in windows of every
 // length, together with the limits: where the largest usage is below a limit, that limit serves the
@@ -103,6 +103,9 @@ func (c *Container) verdict(goal advice.Goal) string {
 	if r.LimitCPUs > 0 {
 		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(r.ThrottleRatio))
 	}
+	if r.Waited > advice.MaxWaited {
+		text += fmt.Sprintf("; but it waited for CPUs while it was recorded, and may need up to %s", quantity.CPUs(l.HighCPUs))
+	}
 	return text + "."
 }
 
@@ -143,8 +146,9 @@ const (
 	maxWidth  = 110 // longer lines are hard to read
 )
 
-// Text prints the report in lines of at most width characters, [report.DefaultWidth] if 0.
-func (r *Report) Text(w io.Writer, width int) error {
+// Text prints the report in lines of at most width characters, [report.DefaultWidth] if 0. Verbose
+// text has everything.
+func (r *Report) Text(w io.Writer, width int, verbose bool) error {
 	if width == 0 {
 		width = report.DefaultWidth
 	}
@@ -153,7 +157,7 @@ func (r *Report) Text(w io.Writer, width int) error {
 		if i > 0 {
 			fmt.Fprintln(p)
 		}
-		p.container(&r.Containers[i], r.Goal)
+		p.container(&r.Containers[i], r.Goal, verbose)
 	}
 	return report.Flush(p.Writer, "print the advice")
 }
@@ -163,11 +167,17 @@ type printer struct {
 	width int
 }
 
-func (p printer) container(c *Container, goal advice.Goal) {
+func (p printer) container(c *Container, goal advice.Goal, verbose bool) {
 	for _, part := range report.Wrap(c.verdict(goal), p.width) {
 		fmt.Fprintln(p, part)
 	}
 	fmt.Fprintln(p)
+	if !verbose {
+		for _, line := range c.short(goal) {
+			p.line(line[0], line[1])
+		}
+		return
+	}
 	p.line("group", c.heading())
 	for _, fact := range c.facts() {
 		p.line(fact[0], fact[1])

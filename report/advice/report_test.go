@@ -47,9 +47,11 @@ func TestReports(t *testing.T) {
 		r := reportOf(t, a.Files)
 		var out strings.Builder
 		for _, width := range []int{0, 20} {
-			fmt.Fprintf(&out, "# text, %d wide\n", width)
-			if err := r.Text(&out, width); err != nil {
-				t.Fatal(err)
+			for _, verbose := range []bool{false, true} {
+				fmt.Fprintf(&out, "# text, %d wide, verbose %v\n", width, verbose)
+				if err := r.Text(&out, width, verbose); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		out.WriteString("# patches\n")
@@ -84,7 +86,7 @@ func TestFailingWriter(t *testing.T) {
 	r := &Report{Containers: []Container{{}}}
 	w := failing{errors.New("disk full")}
 	_, _, patches := r.Patches(w)
-	for what, err := range map[string]error{"text": r.Text(w, 0), "page": r.HTML(w), "patches": patches} {
+	for what, err := range map[string]error{"text": r.Text(w, 0, false), "page": r.HTML(w), "patches": patches} {
 		if !errors.Is(err, w.err) {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -19,12 +19,21 @@ type row struct {
 	Change   bool // the recommendation differs from the present setting
 }
 
+// Names of rows that the short text has, too.
+const (
+	nodeName     = "node"
+	scaleOutName = "scale out"
+)
+
 // rows returns all recommendations in the order of the report.
 func (c *Container) rows(goal advice.Goal) []row {
 	present := c.Recorded.LimitCPUs
 	all := []row{limitRow("limit", &c.LimitWithoutBurst, present)}
 	if c.LimitWithBurst.BurstPercent > 0 {
 		all = append(all, limitRow("with burst", &c.LimitWithBurst, present))
+	}
+	if c.LimitWithBurst.Enough {
+		all = append(all, c.delayRow())
 	}
 	all = append(all,
 		burstRow(&c.Burst),
@@ -129,7 +138,7 @@ func scaleOutRow(s *advice.ScaleOut) row {
 	if s.Needed {
 		value = "needed"
 	}
-	return newRow("scale out", s.Finding, fmt.Sprintf("%s, at %s of the limit", value, quantity.Share(s.Utilisation))).
+	return newRow(scaleOutName, s.Finding, fmt.Sprintf("%s, at %s of the limit", value, quantity.Share(s.Utilisation))).
 		between("%s to %s", quantity.Share(s.LowUtilisation), quantity.Share(s.HighUtilisation)).when(s.Needed)
 }
 
@@ -138,7 +147,7 @@ func nodeRow(n *advice.Node) row {
 	if n.Most {
 		least = " or more"
 	}
-	r := newRow("node", n.Finding, fmt.Sprintf("%s%s on %s", quantity.Count(n.Fits.Containers, "container"), least, quantity.CPUs(n.CPUs))).when(n.LessDensity)
+	r := newRow(nodeName, n.Finding, fmt.Sprintf("%s%s on %s", quantity.Count(n.Fits.Containers, "container"), least, quantity.CPUs(n.CPUs))).when(n.LessDensity)
 	if n.Low == n.High {
 		return r
 	}
@@ -147,27 +156,34 @@ func nodeRow(n *advice.Node) row {
 
 // facts describes the recording, as names and values.
 func (c *Container) facts() [][2]string {
+	facts := [][2]string{{"recorded", c.recorded()}, {"wanted", wanted(&c.Recorded)}, {"limit now", c.present()}}
+	for _, w := range c.warnings() {
+		facts = append(facts, [2]string{"note", w})
+	}
+	return facts
+}
+
+// recorded describes the length of the recording.
+func (c *Container) recorded() string {
 	r := &c.Recorded
 	periods := "no whole period of " + rounded(r.Period.Duration)
 	if r.Periods > 0 {
 		periods = fmt.Sprintf("%s of %s", quantity.Count(r.Periods, "period"), rounded(r.Period.Duration))
 	}
-	facts := [][2]string{
-		{"recorded", fmt.Sprintf("%s, %s, in %s", rounded(r.Time.Duration), periods, report.Printable(c.File))},
-		{"wanted", wanted(r)},
+	return fmt.Sprintf("%s, %s, in %s", rounded(r.Time.Duration), periods, report.Printable(c.File))
+}
+
+// present describes the recorded limit.
+func (c *Container) present() string {
+	r := &c.Recorded
+	if r.LimitCPUs == 0 {
+		return "no limit"
 	}
-	now, under := "no limit", ""
+	under := ""
 	if r.LimitChanges > 0 {
 		under = ", under all the limits that there were"
 	}
-	if r.LimitCPUs > 0 {
-		now = fmt.Sprintf("%s, burst %s; throttled in %s%s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent), throttled(r), under)
-	}
-	facts = append(facts, [2]string{"limit now", now})
-	for _, w := range c.warnings() {
-		facts = append(facts, [2]string{"note", w})
-	}
-	return facts
+	return fmt.Sprintf("%s, burst %s; throttled in %s%s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent), throttled(r), under)
 }
 
 // throttled is the throttled share of all periods and, if it differs, the one that dashboards show.

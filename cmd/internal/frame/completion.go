@@ -16,22 +16,16 @@ func shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 // newCompletion returns the subcommand "completion" of a program.
 func newCompletion(program string) *cobra.Command {
 	return &cobra.Command{
-		Use:   "completion bash|zsh|fish|powershell",
+		Use:   "completion SHELL",
 		Short: "Print a script for the completion of a shell",
 		Long: fmt.Sprintf(`Print a script with which a shell completes commands, flags and their values.
-Load it in each session, or write it where your shell looks for scripts.
-
-  bash (with the package bash-completion)
-    source <(%[1]s completion bash)
-    %[1]s completion bash >/etc/bash_completion.d/%[1]s
-  zsh (after "autoload -U compinit; compinit")
-    source <(%[1]s completion zsh)
-    %[1]s completion zsh >"${fpath[1]}/_%[1]s"
-  fish
-    %[1]s completion fish | source
-    %[1]s completion fish >~/.config/fish/completions/%[1]s.fish
-  PowerShell
-    %[1]s completion powershell | Out-String | Invoke-Expression`, program),
+Write it where your shell looks for scripts, or load it in each session:
+bash and zsh with "source <(%[1]s completion bash)", PowerShell with
+"%[1]s completion powershell | Out-String | Invoke-Expression".
+bash needs the package bash-completion, zsh "autoload -U compinit; compinit".`, program),
+		Example: fmt.Sprintf(`  %[1]s completion bash >/etc/bash_completion.d/%[1]s
+  %[1]s completion zsh >"${fpath[1]}/_%[1]s"
+  %[1]s completion fish >~/.config/fish/completions/%[1]s.fish`, program),
 		ValidArgs: shells(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells(), args[0]) {
@@ -59,6 +53,11 @@ func CompleteFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
+// CompleteDirs completes names of directories, for arguments.
+func CompleteDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
 // CompleteFirst completes the first argument with the names that a function returns.
 func CompleteFirst(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -83,8 +82,13 @@ func CompleteFlag(cmd *cobra.Command, flag string, names func(context.Context) [
 }
 
 // CompleteWords completes the values of a flag with words.
-func CompleteWords(cmd *cobra.Command, flag string, words ...string) {
-	register(cmd, flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+func CompleteWords[T ~string](cmd *cobra.Command, flag string, words ...T) {
+	CompleteFlag(cmd, flag, func(context.Context) (names []string) {
+		for _, word := range words {
+			names = append(names, string(word))
+		}
+		return names
+	})
 }
 
 // CompleteExtensions completes the values of a flag with names of files that have one of these
@@ -93,9 +97,16 @@ func CompleteExtensions(cmd *cobra.Command, flag string, extensions ...string) {
 	register(cmd, flag, cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt))
 }
 
-// starting returns the names that start as the one that a user has begun to type.
-func starting(names []string, begun string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, begun) })
+// starting returns the names that start as the one that a user has begun to type, after those that
+// a list already has.
+func starting(names []string, begun string) (found []string) {
+	list := begun[:strings.LastIndex(begun, ",")+1]
+	for _, name := range names {
+		if strings.HasPrefix(list+name, begun) {
+			found = append(found, list+name)
+		}
+	}
+	return found
 }
 
 func register(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
@@ -138,7 +149,7 @@ func completeValue(f *pflag.Flag) cobra.CompletionFunc {
 	case name == "PATH" || strings.HasPrefix(name, "FILE"):
 		return CompleteFiles
 	case name == "DIR":
-		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+		return CompleteDirs
 	}
 	return cobra.NoFileCompletions
 }

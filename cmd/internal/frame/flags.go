@@ -100,6 +100,17 @@ func OneOf[T ~string](flags *pflag.FlagSet, p *T, name, usage string, words ...T
 	flags.VarP(flag, name, short, usage)
 }
 
+// Needs returns an error if one of the flags was given without the flag that it is about.
+func Needs(flags *pflag.FlagSet, needed string, dependent ...string) error {
+	f := flags.Lookup(needed)
+	for _, name := range dependent {
+		if flags.Changed(name) && (!f.Changed || f.Value.String() == "false") {
+			return Usagef("--%s has no effect without --%s: give both", name, needed)
+		}
+	}
+	return nil
+}
+
 // ParseCount parses a whole number of at least 1.
 func ParseCount(text string) (int, error) {
 	n, err := strconv.Atoi(text)

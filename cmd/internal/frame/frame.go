@@ -29,48 +29,34 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// New makes root the root command of subcommands. Without a subcommand it prints its help, unless
-// it is a [Group]. New adds what all programs have: --version, and the subcommands completion, help
-// and version.
+// New makes root a [Group] of subcommands, and adds what all programs have: --version, and the
+// subcommands completion, help and version.
 func New(root *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	// cobra adds the global flags to every command. Packages of Kubernetes register some.
 	pflag.CommandLine = pflag.NewFlagSet(root.Name(), pflag.ContinueOnError)
-	if root.RunE == nil {
-		root.Args = func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return UnknownCommand(cmd, args[0])
-			}
-			return nil
-		}
-		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	}
+	Group(root, subcommands...)
 	root.Version = VersionLine(root.Name())
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version")
 	root.SilenceUsage, root.SilenceErrors = true, true // Main prints errors
-	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usagef("%w", flagError(err)) })
 	root.SetHelpCommand(newHelp(root))
 	root.SetUsageFunc(printUsage)
-	root.AddCommand(subcommands...)
-	root.AddCommand(newVersion(root.Name()))
+	root.AddCommand(NewVersion(root.Name()))
 	return addCompletion(root)
 }
 
-// Group makes cmd a command that only has subcommands. An error lists them in the given order.
+// Group makes cmd a command that only has subcommands. By itself it prints its help.
 func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
-	var names []string
-	for _, sub := range subcommands {
-		names = append(names, sub.Name())
-	}
-	last := len(names) - 1
-	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.Use = cmd.Name() + " COMMAND [flags]"
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return UnknownCommand(cmd, args[0])
 		}
-		return Usagef("no command given: use %s or %s", strings.Join(names[:last], ", "), names[last])
+		return nil
 	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cmd.AddCommand(subcommands...)
 	return cmd
 }
@@ -107,11 +93,8 @@ func Interruptible(ctx context.Context) (interruptible context.Context, stop con
 func printUsage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.HasParent() {
-		fmt.Fprintf(&b, "  %s %s%s\n", cmd.Parent().CommandPath(), cmd.Use, flagsOf(cmd))
-	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "  %s COMMAND [flags]\n", cmd.CommandPath())
+	for line := range strings.Lines(cmd.Use) {
+		fmt.Fprintf(&b, "  %s%s\n", cmd.CommandPath(), strings.TrimPrefix(strings.TrimSuffix(line, "\n"), cmd.Name()))
 	}
 	if cmd.HasExample() {
 		root := cmd.Root()
@@ -135,21 +118,13 @@ func printUsage(cmd *cobra.Command) error {
 	return err
 }
 
-// flagsOf returns " [flags]" if cmd has flags that its Use does not show.
-func flagsOf(cmd *cobra.Command) (text string) {
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" && !strings.ContainsAny(cmd.Use, "[-") {
-			text = " [flags]"
-		}
-	})
-	return text
-}
-
 // newHelp returns cobra's help command, except that an unknown command is an error.
 func newHelp(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show the help of a command",
+		Use:     "help [COMMAND...]",
+		Short:   "Show the help of a command",
+		Long:    "Show what a command does, how it is called, and its flags, as --help does.",
+		Example: "  " + root.Name() + " help version",
 		ValidArgsFunction: CompleteFirst(func(context.Context) (names []string) {
 			for _, command := range root.Commands() {
 				names = append(names, command.Name())

@@ -24,7 +24,7 @@ func TestRun(t *testing.T) {
 		{"version", 0, "try "},
 		{"version -o json", 0, `"platform":`},
 		{"version -o xml", 2, "must be text or json"},
-		{"help do", 0, "try do [flags]"},
+		{"help do", 0, "  try do [flags]\n  try do --times N\n"},
 		{"help fly", 2, `unknown command "fly"`},
 		{"do --times 0", 2, "--times must be more than 0: EOF\nsee 'try do --help'"},
 		{"do --times 13", 1, "too often"},
@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		{"do --fly", 2, "unknown flag: --fly\nsee 'try do --help'"},
 		{"do it", 2, `"it" is one argument too many: try do takes flags only` + "\nsee 'try do --help'"},
 		{"fly", 2, "unknown command \"fly\"\nsee 'try --help'"},
-		{"group", 2, "no command given: use one, two or three"},
+		{"group", 0, "Usage:\n  try group COMMAND [flags]\n\nCommands:\n  one "},
 		{"group ont", 2, `unknown command "ont", did you mean "one"?`},
 		{"completion", 2, "name one shell"},
 	} {
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 
 func newRoot() *cobra.Command {
 	var times int
-	do := &cobra.Command{Use: "do", Args: NoArguments, RunE: func(command *cobra.Command, _ []string) error {
+	do := &cobra.Command{Use: "do [flags]\ndo --times N", Args: NoArguments, RunE: func(command *cobra.Command, _ []string) error {
 		switch {
 		case times < 1:
 			return fmt.Errorf("do: %w", Usagef("--times must be more than 0: %w", io.EOF))

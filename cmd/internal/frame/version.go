@@ -44,11 +44,14 @@ func VersionLine(program string) string {
 	return fmt.Sprintf("%s, %s, %s", text, b.Go, b.Platform)
 }
 
-func newVersion(program string) *cobra.Command {
+// NewVersion returns the subcommand "version" of a program.
+func NewVersion(program string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "version [-o text|json]",
-		Short: "Print the version",
-		Args:  NoArguments,
+		Use:     "version [flags]",
+		Short:   "Print the version",
+		Long:    "Print the version of this program, its Go toolchain and its platform.",
+		Example: fmt.Sprintf("  %[1]s version\n  %[1]s version -o json", program),
+		Args:    NoArguments,
 	}
 	output := OutputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

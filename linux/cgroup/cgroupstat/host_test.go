@@ -86,6 +86,12 @@ func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 		t.Log(err) // version 1, or a kernel that does not measure it
 	case err != nil || pressure.Total <= 0 || pressure.Total > time.Minute:
 		t.Errorf("pressure of a throttled process: %+v, %v", pressure, err)
+	default:
+		r, s := openStat(t, fs, container), Stat{}
+		r.ReadWaits()
+		if err := r.Read(&s); err != nil || s.Waited < pressure.Total {
+			t.Errorf("waited for %v, %v; want %v or more", s.Waited, err, pressure.Total)
+		}
 	}
 }
 

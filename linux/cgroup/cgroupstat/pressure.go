@@ -1,7 +1,9 @@
 package cgroupstat
 
 import (
+	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +29,17 @@ func ReadPressure(fs *cgroup.FS, group string) (Pressure, error) {
 		return Pressure{}, &feature.UnsupportedError{Feature: feature.Pressure, What: "version 1 of control groups has no cpu.pressure", Do: "use version 2"}
 	}
 	return cgroup.ReadAs(fs, group, cgroup.CPUPressure, parsePressure)
+}
+
+// parseWaited parses the total of cpu.pressure without allocation, except for errors.
+func parseWaited(text []byte) (time.Duration, error) {
+	_, rest, _ := bytes.Cut(text, []byte("total="))
+	value, _, _ := bytes.Cut(rest, []byte("\n"))
+	n, err := kernfile.Number(value)
+	if err != nil || n > uint64(math.MaxInt64/time.Microsecond) {
+		return 0, fmt.Errorf("%q is not a measure of pressure", text)
+	}
+	return time.Duration(n) * time.Microsecond, nil
 }
 
 // parsePressure parses the first line of cpu.pressure: "some avg10=0.25 avg60=0.10 avg300=0.02

@@ -20,6 +20,7 @@ type Reader struct {
 	group string
 	stat  *cgroup.HeldFile // nil on version 1 if the kernel has no limits
 	usage *cgroup.HeldFile // version 1
+	waits *cgroup.HeldFile // nil unless waits are read
 	// buffer is larger than the longest file so far.
 	buffer []byte
 	// limits are opened by the first call of Limits, because not all callers need them.
@@ -49,10 +50,17 @@ func Open(fs *cgroup.FS, group string) (*Reader, error) {
 
 // Close closes the files. Later reads fail.
 func (r *Reader) Close() {
-	for _, h := range append(r.limits, r.stat, r.usage) {
+	for _, h := range append(r.limits, r.stat, r.usage, r.waits) {
 		if h != nil {
 			h.Close()
 		}
+	}
+}
+
+// ReadWaits makes Read read cpu.pressure, too, where the kernel has it: one more file.
+func (r *Reader) ReadWaits() {
+	if _, err := ReadPressure(r.fs, r.group); err == nil {
+		r.waits, _ = r.fs.Hold(r.group, cgroup.CPUPressure) // without it, waits stay unknown
 	}
 }
 
@@ -66,6 +74,15 @@ func (r *Reader) Read(s *Stat) error {
 		}
 		if err := s.parse(r.fs.Layout().CPU, text); err != nil {
 			return r.stat.Invalid(err)
+		}
+	}
+	if r.waits != nil {
+		text, err := r.waits.Read(&r.buffer)
+		if err != nil {
+			return err
+		}
+		if s.Waited, err = parseWaited(text); err != nil {
+			return r.waits.Invalid(err)
 		}
 	}
 	if r.usage == nil {

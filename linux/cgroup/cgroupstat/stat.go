@@ -25,6 +25,8 @@ type Stat struct {
 	// bursts.
 	NoBursts bool
 	Usage    time.Duration // CPU time used
+	// Waited is the total of [Pressure]. It is read only after [Reader.ReadWaits].
+	Waited time.Duration
 }
 
 // Read reads a group's cpu.stat and, on version 1, cpuacct.usage. A kernel without limits

@@ -195,6 +195,14 @@ func TestPressure(t *testing.T) {
 		if got, err := ReadPressure(fs, "/kubepods.slice"); err != nil || got != want {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
+		if got, err := parseWaited([]byte(text)); err != nil || got != want.Total {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want.Total)
+		}
+	}
+	for _, text := range []string{"", "some avg10=1", "some total=-1", "some total=x", "some total=18446744073709551615"} {
+		if got, err := parseWaited([]byte(text)); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
 	}
 	for _, text := range []string{"", "full avg10=0.00 total=1", "some avg10=x total=1", "some avg10=101 total=1", "some avg10=NaN total=1", "some avg10=1", "some avg10=1 total=-1"} {
 		if got, err := parsePressure(text); err == nil {

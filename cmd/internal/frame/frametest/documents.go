@@ -3,6 +3,8 @@
 //	func TestMain(m *testing.M) { frametest.Main(m, "pinfold-agent", main) }
 //	func TestDocuments(t *testing.T) { frametest.Documents(t, newRoot) }
 //	func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
+//	func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
+//	func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
 //	func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion.txtar") }
 package frametest
 
@@ -129,7 +131,8 @@ func parse(root *cobra.Command, args []string, line string, isSyntax bool) error
 	if !isSyntax {
 		return command.ParseFlags(rest)
 	}
-	for _, match := range regexp.MustCompile(`(?:^|[ \[(])--([a-z][a-z0-9-]+)`).FindAllStringSubmatch(line, -1) {
+	own, _, _ := strings.Cut(line, " -- ")
+	for _, match := range regexp.MustCompile(`(?:^|[ \[(])--([a-z][a-z0-9-]+)`).FindAllStringSubmatch(own, -1) {
 		if command.Flag(match[1]) == nil {
 			return fmt.Errorf("there is no flag --%s", match[1])
 		}

@@ -17,6 +17,14 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
+// Extensions are the usual ones of recordings, whose format is detected from the content.
+func Extensions() []string { return []string{"parquet", "csv", "npy", "journal", "gz", "zst", "bz2"} }
+
+// Complete completes names of recordings, for arguments.
+func Complete(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return Extensions(), cobra.ShellCompDirectiveFilterFileExt
+}
+
 // IntervalFlag adds --interval, the length of samples of .npy files.
 func IntervalFlag(cmd *cobra.Command) *time.Duration {
 	return cmd.Flags().Duration("interval", 0, "the samples of an .npy file are `TIME` long")

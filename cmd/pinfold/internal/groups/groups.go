@@ -48,7 +48,7 @@ func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
 	case len(dirs) > 0:
 		return nil, fmt.Errorf("no control group that matches %q can be sampled", arg)
 	}
-	return nil, fmt.Errorf("no control group matches %q below %s: is it in quotes, and with a * for each level?", arg, fs.Dir(cgroup.CPU, "/"))
+	return nil, fmt.Errorf("no control group matches %q below %s: is it in quotes, and with a * for each level? %s", arg, fs.Dir(cgroup.CPU, "/"), Choice(fs, "/"))
 }
 
 func isPattern(arg string) bool { return strings.ContainsAny(arg, `*?[\`) }
@@ -64,34 +64,42 @@ func resolve(fs *cgroup.FS, root, arg string) (string, error) {
 		if isDir(arg) {
 			return "", notCgroup(fs, arg)
 		}
-		err = fmt.Errorf("%w: give its path below %s", err, fs.Dir(cgroup.CPU, "/"))
+		err = fmt.Errorf("%w: %s", err, Choice(fs, group))
 	}
 	return group, err
 }
 
 func pathOf(fs *cgroup.FS, root, arg string) (string, error) {
 	for _, dir := range []string{arg, filepath.Join(root, arg)} {
-		real, err := filepath.EvalSymlinks(dir)
-		if err != nil {
-			continue
-		}
-		if real, err = filepath.Abs(real); err != nil {
-			return "", err
-		}
-		for _, h := range fs.Hierarchies() {
-			mount, err := filepath.EvalSymlinks(h.Mount)
-			if err != nil {
-				continue
-			}
-			if rest, ok := strings.CutPrefix(real+"/", mount+"/"); ok {
-				return filepath.Clean("/" + rest), nil
-			}
+		if group, ok := at(fs, dir); ok {
+			return group, nil
 		}
 	}
 	if isDir(arg) && !filepath.IsAbs(arg) {
 		return "", notCgroup(fs, arg)
 	}
 	return fs.GroupAt(arg), nil
+}
+
+// at returns the group whose directory is dir.
+func at(fs *cgroup.FS, dir string) (group string, ok bool) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil || !isDir(real) {
+		return "", false
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return "", false
+	}
+	for _, h := range fs.Hierarchies() {
+		mount, err := filepath.EvalSymlinks(h.Mount)
+		if err != nil {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(real+"/", mount+"/"); ok {
+			return filepath.Clean("/" + rest), true
+		}
+	}
+	return "", false
 }
 
 func isDir(path string) bool {
@@ -103,8 +111,8 @@ func notCgroup(fs *cgroup.FS, dir string) error {
 	return fmt.Errorf("%s is a directory but not a control group: those of the CPU controller are below %s", dir, fs.Dir(cgroup.CPU, "/"))
 }
 
-// matching returns the directories that match pattern, first tried as a path in the hierarchy and
-// then as a directory below root.
+// matching returns the directories of groups that match pattern, first tried as a path in the
+// hierarchy and then as a directory below root.
 func matching(fs *cgroup.FS, root, pattern string) ([]string, error) {
 	var dirs []string
 	for _, full := range []string{fs.Dir(cgroup.CPU, "/") + "/" + pattern, filepath.Join(root, pattern)} {
@@ -113,7 +121,7 @@ func matching(fs *cgroup.FS, root, pattern string) ([]string, error) {
 			return nil, fmt.Errorf("%q: %w: write [] and \\ as shells do", pattern, err)
 		}
 		for _, name := range names {
-			if isDir(name) {
+			if _, ok := at(fs, name); ok {
 				dirs = append(dirs, name)
 			}
 		}

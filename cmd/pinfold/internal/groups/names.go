@@ -3,6 +3,7 @@
 package groups
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -136,8 +137,10 @@ type Options struct {
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
-func (s *Options) AddFlags(f *pflag.FlagSet, verb string) {
+func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
+	f := cmd.Flags()
 	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	frame.CompleteFlag(cmd, "pod", func(context.Context) []string { return podNames(s.Root) })
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	f.BoolVar(&s.Sandboxes, "all", false, "also "+verb+" the sandboxes of pods (pause) that a pattern or --pod selects")
@@ -231,6 +234,18 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 // podLogs contains a directory NAMESPACE_NAME_UID for the logs of each pod of the node
 // (pkg/kubelet/kuberuntime/helpers.go of Kubernetes 1.37).
 const podLogs = "var/log/pods"
+
+// podNames returns the pods that have logs here, as NAMESPACE/NAME.
+func podNames(root string) []string {
+	entries, _ := os.ReadDir(filepath.Join(root, podLogs)) // without the directory there are no pods
+	var names []string
+	for _, e := range entries {
+		if parts := strings.Split(e.Name(), "_"); len(parts) == 3 {
+			names = append(names, parts[0]+"/"+parts[1])
+		}
+	}
+	return slices.Compact(names)
+}
 
 // podUIDs returns the UIDs of all pods of a name that have logs here.
 func podUIDs(root, namespace, name string) ([]string, error) {

@@ -32,11 +32,8 @@ const outputPatch frame.Format = "patch"
 // NewAdvise returns the subcommand "advise".
 func NewAdvise() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `advise TRACE... [--group CGROUP]... [--throttled SHARE]
-                 [--burst PERCENT] [--node-cpus CPUS [--wcet1 P]]
-                 [--period TIME] [--interval TIME] [--seed S]
-                 [--html FILE [--force]] [-o text|json|patch]`,
-		Short: "Which limit and burst containers need, and why",
+		Use:   "advise FILE... [flags]",
+		Short: "Recommend the limit and burst of containers, and say why",
 		Long: `Recommend a CPU limit for each recorded container, without burst and with it; a
 burst, an enforcement period and a number of threads; and say whether binding to
 CPUs pays and more replicas are needed. Each comes with its reason and its
@@ -47,18 +44,15 @@ load, and without a limit if you can.`,
 		Example: `  pinfold advise web.parquet
   pinfold advise web.parquet --node-cpus 16 --html advice.html
   pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces, ValidArgsFunction: frame.CompleteFiles,
+		Args: someTraces, ValidArgsFunction: files.Complete,
 	}
 	cmd.RunE = newAdviseOptions(cmd).run
 	return cmd
 }
 
 func someTraces(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) == 0:
+	if len(args) == 0 {
 		return frame.Usagef("no recording given: make one with 'pinfold sample', and name it, as in '%s web.parquet'", cmd.CommandPath())
-	case slices.Contains(args, ""):
-		return frame.Usagef("a recording has no name: name a file, as in '%s web.parquet'", cmd.CommandPath())
 	}
 	return nil
 }
@@ -66,14 +60,15 @@ func someTraces(cmd *cobra.Command, args []string) error {
 // adviseOptions is what the flags request.
 type adviseOptions struct {
 	selectionOptions
-	goal   advice.Goal
-	burst  report.Burst
-	node   ledger.MilliCPU // 0: not given
-	period time.Duration
-	seed   uint64
-	html   string
-	force  bool
-	output frame.Format
+	goal    advice.Goal
+	burst   report.Burst
+	node    ledger.MilliCPU // 0: not given
+	period  time.Duration
+	seed    uint64
+	html    string
+	force   bool
+	verbose bool
+	output  frame.Format
 }
 
 func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
@@ -97,6 +92,7 @@ func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
 	flags.DurationVar(&o.period, "period", 0, "the enforcement period of groups that were recorded without a limit is `TIME` (default as recorded, or 100ms)")
 	flags.Uint64Var(&o.seed, "seed", 1, "the random numbers have the seed `S`")
 	flags.StringVar(&o.html, "html", "", "also write a page with charts to `FILE`")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print all advice, with its reasons")
 	flags.BoolVar(&o.force, "force", false, "replace the page if it exists")
 	frame.OneOf(flags, &o.output, "output", "how to print the result; patch is for kubectl", frame.Text, frame.JSON, outputPatch)
 	return o
@@ -116,6 +112,8 @@ func (o *adviseOptions) check(cmd *cobra.Command) error {
 		return frame.Usagef("--wcet1 is about a node: say how large it is with --node-cpus")
 	case flags.Changed("html") && o.html == "":
 		return frame.Usagef("--html is empty: name a file")
+	case o.verbose && o.output != frame.Text:
+		return frame.Usagef("--verbose is about text: -o json has everything")
 	case o.force && o.html == "":
 		return frame.Usagef("--force is for --html: name the page's file")
 	}
@@ -251,7 +249,7 @@ func (o *adviseOptions) print(cmd *cobra.Command, found *show.Report) error {
 	case outputPatch:
 		return printPatches(cmd.OutOrStdout(), cmd.ErrOrStderr(), found)
 	}
-	return found.Text(cmd.OutOrStdout(), terminal.Columns(cmd.OutOrStdout()))
+	return found.Text(cmd.OutOrStdout(), terminal.Columns(cmd.OutOrStdout()), o.verbose)
 }
 
 func printPatches(stdout, stderr io.Writer, found *show.Report) error {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,26 +32,41 @@ type recordingOptions struct {
 
 func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
 	r := &recordingOptions{selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
-	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`; further files may follow")
+	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`")
+	_ = r.flags.MarkHidden("trace") // replaced by arguments
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
 	frame.Var(r.flags, &r.limit, "limit", "CPUS", "the quota of each container in CPUs (default as recorded)", frame.ParseAmount)
 	return r
 }
 
+// take adds the arguments to the recordings.
+func (r *recordingOptions) take(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && args[0] != "" && len(cmd.SuggestionsFor(args[0])) > 0 {
+		if _, err := os.Stat(args[0]); err != nil {
+			return frame.UnknownCommand(cmd, args[0])
+		}
+	}
+	if len(r.files) > 0 {
+		frame.Notef(cmd.ErrOrStderr(), "--trace will be removed: name recordings as arguments, as in '%s %s'", cmd.CommandPath(), r.files[0])
+	}
+	r.files = append(r.files, args...)
+	return nil
+}
+
 // checkSource requires that the flags select either recordings or a distribution with a mean. more
 // are further flags about recordings.
 func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, more ...string) error {
-	aboutTraces := firstGiven(r.flags, append([]string{"trace", "group", "interval", "period", "limit"}, more...)...)
+	aboutTraces := firstGiven(r.flags, append([]string{"group", "interval", "period", "limit"}, more...)...)
 	switch {
 	case len(r.files) > 0 && d.given() != "":
-		return frame.Usagef("--trace and --%s both say what the demand is: use one of them", d.given())
+		return frame.Usagef("%s and --%s both say what the demand is: give one of them", r.files[0], d.given())
 	case len(r.files) > 0:
 		return nil
 	case aboutTraces != "":
-		return frame.Usagef("--%s is about recordings: name one with --trace", aboutTraces)
+		return frame.Usagef("--%s is about recordings: name one, such as web.parquet", aboutTraces)
 	case d.names == "":
-		return frame.Usagef("no demand given: use --trace FILE, or --distribution NAME, which is %s", familyText())
+		return frame.Usagef("no demand given: name a recording, or use --distribution NAME, which is %s", familyText())
 	case len(means) == 0:
 		return frame.Usagef("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
 	}
@@ -62,9 +77,6 @@ func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, 
 func (r *recordingOptions) choose(ctx context.Context, stderr io.Writer) ([]group, error) {
 	if r.flags.Changed("period") && (r.period < time.Millisecond || r.period > time.Second) {
 		return nil, frame.Usagef("--period %v: enforcement periods are 1ms to 1s", r.period)
-	}
-	if slices.Contains(r.files, "") {
-		return nil, frame.Usagef("--trace is empty: name a recording")
 	}
 	if err := r.check(); err != nil {
 		return nil, err

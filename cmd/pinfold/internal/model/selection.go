@@ -42,6 +42,9 @@ type group struct {
 // check rejects selections that are wrong for every recording.
 func (s *selectionOptions) check() error {
 	for i, file := range s.files {
+		if file == "" {
+			return frame.Usagef("a recording has no name: name a file, such as web.parquet")
+		}
 		if slices.Contains(s.files[:i], file) {
 			return frame.Usagef("%s is named twice", file)
 		}

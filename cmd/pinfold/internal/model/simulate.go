@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
@@ -17,23 +18,19 @@ import (
 // NewSimulate returns the subcommand "simulate".
 func NewSimulate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `simulate --distribution NAME --mean U[,U...] --cgroups M[,M...]
-                   [--burst B[,B...]] [--periods N] [--precision P]
-                   [--rule strict|published] [--seed S] [-o text|json]
-  pinfold simulate --trace FILE... [--cgroups M[,M...]] [--cpus CPUS]
-                   [--limit CPUS] [--order blocks|replay|independent] ...`,
+		Use:   "simulate --distribution NAME --mean U --cgroups M [flags]\nsimulate FILE... [flags]\nsimulate sweep -o DIR [flags]",
 		Short: "Show what burst does to the neighbours",
 		Long: `Simulate containers that share a machine. Each has a quota and may save unused
 quota for later (burst). With --distribution the demand of each period is
-random, and the quotas are equal parts of the machine. With --trace it is that
-of a recorded container, and the quotas are --limit, or equal parts of --cpus,
+random, and the quotas are equal parts of the machine. With recordings it is
+that of their containers, and the quotas are --limit, or equal parts of --cpus,
 or as recorded.
 
 The WCET of a period is the number of periods until all demand of that period is
 served: 1 when the machine serves it in the same period.`,
 		Example: `  pinfold simulate --distribution exponential --mean 0.5,70% --cgroups 10,20
   pinfold simulate --distribution pareto --mean 0.7 --cgroups 20 --burst 200%,inf
-  pinfold simulate --trace web.parquet --cgroups 10 --burst 200% --cpus 4`,
+  pinfold simulate web.parquet --cgroups 10 --burst 200% --cpus 4`,
 	}
 	o := &simulateOptions{
 		distribution: newDistributionOptions(cmd),
@@ -45,9 +42,9 @@ served: 1 when the machine serves it in the same period.`,
 		output:       frame.OutputFlag(cmd),
 	}
 	cmd.Flags().Var(o.means, "mean", "demand per period, on average, in multiples of the quota")
-	cmd.Flags().Var(o.cgroups, "cgroups", "how many containers share the machine (with --trace by default one of each recorded)")
+	cmd.Flags().Var(o.cgroups, "cgroups", "how many containers share the machine (by default one of each recorded)")
 	cmd.Flags().Var(o.bursts, "burst", "unused quota that each may save, as a percentage of its quota such as 200%; inf is unlimited")
-	cmd.Args = o.moreFiles
+	cmd.Args, cmd.ValidArgsFunction = o.replay.take, files.Complete
 	cmd.RunE = o.run
 	cmd.AddCommand(newSweep())
 	return cmd
@@ -62,15 +59,6 @@ type simulateOptions struct {
 	bursts       *frame.List[report.Burst]
 	effort       *effortOptions
 	output       *frame.Format
-}
-
-// moreFiles adds arguments to the files of --trace.
-func (o *simulateOptions) moreFiles(cmd *cobra.Command, args []string) error {
-	if len(o.replay.files) == 0 {
-		return frame.NoArguments(cmd, args)
-	}
-	o.replay.files = append(o.replay.files, args...)
-	return nil
 }
 
 func (o *simulateOptions) run(cmd *cobra.Command, _ []string) error {

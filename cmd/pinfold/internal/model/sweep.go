@@ -17,10 +17,7 @@ import (
 
 func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `sweep -o DIR [--force] [--distribution NAME[,NAME...]]
-                         [--mean U,U,...] [--cgroups M,M,...]
-                         [--burst B,B,...] [--periods N] [--precision P]
-                         [--rule strict|published] [--seed S]`,
+		Use:   "sweep -o DIR [flags]",
 		Short: "Draw what burst does over load, containers and burst",
 		Long: `Simulate every combination of distribution, mean, number of containers and
 burst, and draw E[WCET] (downwards, so that up is better) and P(WCET = 1) over

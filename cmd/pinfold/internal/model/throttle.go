@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/quantity"
@@ -19,17 +20,15 @@ import (
 // NewThrottle returns the subcommand "throttle".
 func NewThrottle() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `throttle --distribution NAME --mean U [--burst B[,B...]] [--steps N]
-                   [-o text|json]
-  pinfold throttle --trace FILE [--group CGROUP] [--limit CPUS] ...`,
+		Use:   "throttle --distribution NAME --mean U [flags]\nthrottle FILE... [flags]",
 		Short: "Compute how often a limit throttles, for each burst",
 		Long: `Compute how often one container is throttled under its limit, for each burst,
 with proven bounds. The demands of periods are assumed to be independent;
 'pinfold simulate' keeps the order of a recording, and simulates correlated
 demand.`,
 		Example: `  pinfold throttle --distribution exponential --mean 0.7 --burst 0,100%,200%
-  pinfold throttle --trace web.parquet --limit 2 -o json`,
-		Args: frame.NoArguments,
+  pinfold throttle web.parquet --limit 2 -o json`,
+		ValidArgsFunction: files.Complete,
 	}
 	o := &throttleOptions{
 		distribution: newDistributionOptions(cmd),
@@ -41,7 +40,7 @@ demand.`,
 	cmd.Flags().Var(o.mean, "mean", "demand per period, on average, in multiples of the quota")
 	cmd.Flags().Var(o.bursts, "burst", "unused quota that may be saved, as a percentage of the quota such as 100%; inf is unlimited")
 	cmd.Flags().IntVar(&o.steps, "steps", lindley.DefaultSteps, "points in one quota, an even number `N`: more make the bounds narrower, and take longer")
-	cmd.RunE = o.run
+	cmd.Args, cmd.RunE = o.recordings.take, o.run
 	return cmd
 }
 

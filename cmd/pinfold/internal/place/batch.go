@@ -27,7 +27,7 @@ var errTooLong = fmt.Errorf("the line is longer than %d MiB", maxLine>>20)
 
 // checkBatchFlags rejects flags that have no meaning for a batch.
 func checkBatchFlags(flags *pflag.FlagSet) error {
-	for _, name := range []string{"machine", "sysfs", "cpus", "free", "policy", "full-cores"} {
+	for _, name := range []string{"machine", "sysfs", "cpus", "free", "pid", "policy", "full-cores"} {
 		if flags.Changed(name) {
 			return frame.Usagef("--%s cannot be used with --batch: every request says it for itself", name)
 		}

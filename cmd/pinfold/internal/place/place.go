@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
 )
@@ -21,10 +22,7 @@ import (
 // NewPlace returns the subcommand "place".
 func NewPlace() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `place (--machine FILE | --sysfs PATH) --cpus N [--free CPULIST]
-                [--policy static|static-burst] [--full-cores preferred|required]
-                [-o text|json]
-  pinfold place --batch FILE [-o json]`,
+		Use:   "place --cpus N (--machine FILE | --sysfs PATH) [flags]\nplace --cpus N --pid PID [flags]\nplace --batch FILE [flags]",
 		Short: "Choose CPUs on a machine",
 		Long: `Choose CPUs on a machine.
 
@@ -34,14 +32,9 @@ as possible, leaving large free parts whole. With static-burst they are all free
 CPUs of the fewest NUMA nodes that have N of them, shared by the containers that
 are confined there.
 
+With --pid it chooses among the CPUs that a process of this machine may use now.
 --batch answers many requests, one JSON object a line, with one JSON object a
-line, in the same order. A request is
-  {"machineFile":"machine.json","free":"0-15","cpus":4,"policy":"static",
-   "fullCores":"required"}
-on one line, or has the machine itself as "machine":{...} instead of
-"machineFile". Machine files are relative to the batch file, with - to the
-current folder. Only "cpus" and a machine are required. A request that cannot be
-answered becomes {"error":"line 3: ..."}.`,
+line, in the same order: {"machineFile":"machine.json","free":"0-15","cpus":4}.`,
 		Example: `  pinfold place --sysfs /sys --cpus 4
   pinfold place --machine machine.json --free 0-15,52-67 --cpus 8 -o json
   pinfold place --batch requests.jsonl -o json`,
@@ -51,10 +44,12 @@ answered becomes {"error":"line 3: ..."}.`,
 	flags := cmd.Flags()
 	frame.Var(flags, &o.CPUs, "cpus", "N", "how many CPUs, 1 or more", frame.ParseCount)
 	flags.StringVar(&o.free, "free", "", "the free CPUs as a `CPULIST` such as 0-15,32-47 (default all online CPUs)")
+	frame.Var(flags, &o.pid, "pid", "PID", "choose among the CPUs of this machine that the process `PID` may use", frame.ParseCount)
 	frame.OneOf(flags, &o.Policy, "policy", "what the CPUs are for", placement.Static, placement.StaticBurst)
 	frame.OneOf(flags, &o.FullCores, "full-cores", "whether whole cores are preferred or required; for static only",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
 	batch := flags.String("batch", "", "answer the requests in `FILE`, - for standard input")
+	frame.CompleteExtensions(cmd, "batch", "jsonl", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !flags.Changed("batch") {
 			if err := o.check(flags); err != nil {
@@ -76,14 +71,26 @@ type placeOptions struct {
 	from      *sourceOptions
 	free      string
 	freeGiven bool // an empty --free means that no CPU is free
+	pid       int  // of the process whose CPUs are free; 0: not given
 	output    *frame.Format
 }
 
 // check rejects questions that are wrong on every machine.
 func (o *placeOptions) check(flags *pflag.FlagSet) error {
 	o.freeGiven = flags.Changed("free")
+	for _, name := range []string{"machine", "sysfs", "free"} {
+		if o.pid != 0 && flags.Changed(name) {
+			return frame.Usagef("--pid chooses among the CPUs that a process of this machine may use: leave out --%s", name)
+		}
+	}
+	if o.pid != 0 {
+		o.from.sysfs = sysfs.HostRoot
+	}
 	if err := o.from.check(flags); err != nil {
 		return err
+	}
+	if o.Policy == placement.StaticBurst && flags.Changed("full-cores") {
+		return frame.Usagef("--full-cores has no effect with --policy static-burst, which gives no CPUs to one container: leave it out")
 	}
 	if o.CPUs == 0 {
 		return frame.Usagef("--cpus is missing: say how many CPUs to place, 1 or more")
@@ -105,6 +112,13 @@ func (o *placeOptions) answer(stdin io.Reader, stdout, stderr io.Writer) error {
 			return fmt.Errorf("--free: %w", err)
 		}
 	}
+	if o.pid != 0 {
+		usable, err := sysfs.AffinityOf(o.pid)
+		if err != nil {
+			return fmt.Errorf("--pid: %w", err)
+		}
+		free = free.Intersection(usable)
+	}
 	result, err := placement.NewIndex(m).Place(free, o.Request)
 	if err != nil {
 		return fmt.Errorf("cannot place: %w", err)
@@ -112,7 +126,7 @@ func (o *placeOptions) answer(stdin io.Reader, stdout, stderr io.Writer) error {
 	if *o.output == frame.JSON {
 		return frame.PrintJSON(stdout, newAnswer(m, result))
 	}
-	return explain(stdout, m, free, o.Request, result)
+	return o.explain(stdout, m, free, result)
 }
 
 // freeCPUs parses a list of online CPUs of the machine.
@@ -147,7 +161,7 @@ func newAnswer(m *topology.Machine, r placement.Result) answer {
 }
 
 // explain prints a placement as text: its CPUs, its quality, and a map of the machine.
-func explain(w io.Writer, m *topology.Machine, free cpuset.Set, request placement.Request, r placement.Result) error {
+func (o *placeOptions) explain(w io.Writer, m *topology.Machine, free cpuset.Set, r placement.Result) error {
 	a := newAnswer(m, r)
 	var nodes []string
 	for _, id := range a.NUMANodes {
@@ -158,16 +172,19 @@ func explain(w io.Writer, m *topology.Machine, free cpuset.Set, request placemen
 		nodes = append(nodes, name)
 	}
 	purpose := "exclusive CPUs for a container with a limit of"
-	if request.Policy == placement.StaticBurst {
+	if o.Policy == placement.StaticBurst {
 		purpose = "shared CPUs for a container that is confined to them, with a limit of"
 	}
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "CPUs         %s\n", a.CPUs)
-	fmt.Fprintf(b, "policy       %s: %s %d\n", request.Policy, purpose, request.CPUs)
+	fmt.Fprintf(b, "policy       %s: %s %d\n", o.Policy, purpose, o.CPUs)
 	fmt.Fprintf(b, "NUMA nodes   %s\n", strings.Join(nodes, ", "))
 	fmt.Fprintf(b, "packages     %d\n", a.Packages)
 	fmt.Fprintf(b, "LLCs         %d\n", a.LLCs)
 	fmt.Fprintf(b, "split cores  %d\n", a.SplitCores)
+	if o.pid != 0 {
+		fmt.Fprintf(b, "bind with    taskset -acp %s %d\n", a.CPUs, o.pid)
+	}
 	if !r.Exact {
 		fmt.Fprintf(b, "note         too many NUMA nodes to prove that no other choice of nodes is nearer\n")
 	}

@@ -26,6 +26,7 @@ func newSourceOptions(cmd *cobra.Command, sysfsDefault string) *sourceOptions {
 	s := &sourceOptions{}
 	cmd.Flags().StringVar(&s.sysfs, "sysfs", sysfsDefault, "read the machine from `PATH`: /sys, a copy of one or a captured one")
 	cmd.Flags().StringVar(&s.machine, "machine", "", "read the machine from the JSON `FILE`, - for standard input")
+	frame.CompleteExtensions(cmd, "machine", "json")
 	return s
 }
 

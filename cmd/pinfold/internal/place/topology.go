@@ -24,7 +24,7 @@ import (
 // NewTopology returns the subcommand "topology".
 func NewTopology() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "topology [--sysfs PATH | --machine FILE] [-o text|json]",
+		Use:   "topology [flags]\ntopology capture [flags]",
 		Short: "Show a machine: packages, NUMA nodes, caches, cores, CPUs",
 		Long: `Show a machine: its packages, NUMA nodes, last-level caches (LLCs), cores, CPUs.
 
@@ -35,9 +35,7 @@ What is wrong with the files of a /sys, and what is assumed instead, is told on
 standard error.`,
 		Example: `  pinfold topology
   pinfold topology -o json > machine.json
-  pinfold topology --machine machine.json
-  pinfold topology --sysfs /tmp/copy-of-sys
-  pinfold topology capture -o machine.txtar`,
+  pinfold topology --machine machine.json`,
 		Args: frame.NoArguments,
 	}
 	from := newSourceOptions(cmd, sysfs.HostRoot)
@@ -61,7 +59,7 @@ standard error.`,
 
 func newCapture() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "capture [--sysfs DIR] [-o FILE]",
+		Use:   "capture [flags]",
 		Short: "Write a machine's /sys topology as a text archive",
 		Long: `Write what a machine's /sys says about its topology as a text archive, to look
 at, to keep, or to attach to a report about a machine that is shown wrongly.

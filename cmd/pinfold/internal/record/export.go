@@ -14,14 +14,14 @@ import (
 
 func newExport() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "export FILE --perfetto FILE [--force]",
+		Use:   "export FILE --perfetto FILE [flags]",
 		Short: "Write what the threads of an exact recording did, for a trace viewer",
 		Long: `Write what the threads of a recording did, for a trace viewer: when each ran,
 was throttled, or waited for a CPU and behind what, and the CPU time that each
 quota had left at the edges of its periods. The recording must be an exact one
 ('pinfold sample --exact').`,
 		Example: `  pinfold trace export web.parquet --perfetto web.pftrace`,
-		Args:    oneFile, ValidArgsFunction: frame.CompleteFiles,
+		Args:    oneFile, ValidArgsFunction: files.Complete,
 	}
 	var output tracefile.Output
 	cmd.Flags().StringVar(&output.Name, "perfetto", "", "write to `FILE`, for the trace viewer https://ui.perfetto.dev")

@@ -17,6 +17,8 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/feature"
@@ -57,7 +59,7 @@ func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []grou
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := sampler.New(fs, sampler.Options{Interval: o.interval})
+	s, err := sampler.New(fs, sampler.Options{Interval: o.interval, Waits: true})
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +246,24 @@ func (r *session) finish() error {
 		noteWritten(r.cmd.ErrOrStderr(), r.options.output.Name, c)
 	}
 	return err
+}
+
+// noteReach says which advice the file allows, by the group with the most periods.
+func (r *session) noteReach() {
+	name, most, period := r.options.output.Name, 0, time.Duration(0)
+	if name == "" || name == tracefile.Stdout || r.memory.shortened {
+		return
+	}
+	for i := range r.memory.rec.Series {
+		s := &r.memory.rec.Series[i]
+		p := trace.PeriodOf(s.Samples[len(s.Samples)-1].Limits)
+		if n := len(s.PerPeriod(r.options.interval, p)); n > most && r.options.interval <= p {
+			most, period = n, p
+		}
+	}
+	if most > 0 {
+		frame.Notef(r.cmd.ErrOrStderr(), "%s: %s of %v, %s", name, quantity.Count(most, "period"), period, advice.Reach(most, period, advice.DefaultGoal().ThrottleRatio))
+	}
 }
 
 // maxKept bounds the samples in memory: 128 bytes each, and up to twice that while slices grow.

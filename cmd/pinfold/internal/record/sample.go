@@ -5,6 +5,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -23,35 +26,27 @@ import (
 // NewSample returns the subcommand "sample".
 func NewSample() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `sample [CGROUP...] [--pod NAMESPACE/NAME] [--all] [--interval TIME]
-                 [--duration TIME | --samples N] [-o FILE [--force]]
-                 [--exact [--max-cost PERCENT]]`,
+		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]",
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
 at the end what limit they need at which timescale. It ends after --duration or
---samples, with ctrl-C, or when all groups are gone.
+--samples, with ctrl-C, or when all groups are gone. A group is a path in the
+hierarchy (/kubepods/burstable), a directory, or a pattern of one in quotes.
 
-A group is a path in the hierarchy (/kubepods/burstable), a directory
-(/sys/fs/cgroup/cpu/kubepods), or a pattern of one of them in quotes
-('/kubepods/*/pod*/*'; * does not match /), which is resolved once.
-
--o records to a file: .parquet, .csv or .npy (one group), - for CSV on standard
-output. Until the end, samples go to FILE.journal, so that ctrl-C, a full disk
-or kill -9 lose only the last second: see 'pinfold trace recover'.
+-o records to a file. Until the end, samples go to FILE.journal, so that ctrl-C,
+a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
 
 --exact also traces the scheduler, and writes when each thread ran, was
-throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet. Then
-advice knows what a throttled group wanted, instead of estimating it. It needs
-what 'pinfold why' needs.`,
+throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet.
+It needs what 'pinfold why' needs.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
-  pinfold sample --pod default/web --interval 10ms --duration 1m -o web.parquet
-  pinfold sample --pod default/web --duration 1m -o web.parquet --exact
+  pinfold sample --pod default/web --duration 10m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,
 	}
 	o := &sampleOptions{}
 	f := cmd.Flags()
-	o.AddFlags(f, "sample")
-	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: the groups' shortest enforcement period)")
+	o.AddFlags(cmd, "sample")
+	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period)")
 	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`")
 	frame.Var(f, &o.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
@@ -77,7 +72,7 @@ type sampleOptions struct {
 func (o *sampleOptions) check(flags *pflag.FlagSet, args []string) error {
 	switch {
 	case len(args)+len(o.Pods) == 0:
-		return frame.Usagef("no control group given: name some, such as /kubepods or '/kubepods/*/pod*', or use --pod NAMESPACE/NAME")
+		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, or %s", o.Missing())
 	case slices.Contains(args, ""):
 		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case flags.Changed("duration") && flags.Changed("samples"):
@@ -131,11 +126,14 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	if format, err := tracefile.FormatOf(o.output.Name); err == nil && format == tracefile.NPY && len(targets) > 1 {
 		return fmt.Errorf("-o %s: an .npy file holds one group, and there are %d: name one, or record to .parquet", o.output.Name, len(targets))
 	}
-	if o.interval == 0 {
-		if o.interval, err = shortestPeriod(fs, targets); err != nil {
-			return err
-		}
+	shortest, longest, err := periods(fs, targets)
+	if err != nil {
+		return err
 	}
+	if o.interval == 0 {
+		o.interval = defaultInterval(shortest, len(targets))
+	}
+	o.noteLength(cmd.ErrOrStderr(), longest)
 	rec, err := o.record(cmd, fs, targets, names)
 	if rec == nil {
 		return err
@@ -147,28 +145,65 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	if o.output.Name == tracefile.Stdout {
 		summaryTo = cmd.ErrOrStderr()
 	}
+	if err == nil {
+		rec.noteReach()
+	}
 	return errors.Join(err, rec.summary(summaryTo))
 }
 
-// shortestPeriod returns the interval at which no enforcement period is missed.
-func shortestPeriod(fs *cgroup.FS, targets []groups.Target) (time.Duration, error) {
-	shortest := time.Duration(0)
+// maxFine is the number of groups up to which samples are shorter than a period by default: 100
+// groups at 10 ms take 1.9% of a CPU (docs/figures.md).
+const maxFine = 100
+
+// defaultInterval returns the interval for a number of groups, of which one has the shortest period.
+func defaultInterval(shortest time.Duration, groups int) time.Duration {
+	if groups > maxFine {
+		return shortest
+	}
+	return advice.SampleInterval(shortest)
+}
+
+// noteLength says, before a recording to a file, which advice its length will allow.
+func (o *sampleOptions) noteLength(stderr io.Writer, period time.Duration) {
+	length, goal := o.duration, advice.DefaultGoal().ThrottleRatio
+	if o.samples > 0 {
+		length = time.Duration(o.samples) * o.interval
+	}
+	switch {
+	case o.output.Name == "" || o.output.Name == tracefile.Stdout:
+	case o.interval > period:
+		frame.Notef(stderr, "samples of %v do not show single periods of %v: there will be no advice on limits", o.interval, period)
+	case length > 0:
+		frame.Notef(stderr, "%v at %v: %s", length, period, advice.Reach(int(length/period), period, goal))
+	default:
+		need, _ := advice.RecordFor(period, goal)
+		frame.Notef(stderr, "for advice about %s throttled periods record %v or longer", quantity.Share(goal), need)
+	}
+}
+
+// periods returns the shortest and the longest enforcement period of groups.
+func periods(fs *cgroup.FS, targets []groups.Target) (shortest, longest time.Duration, err error) {
 	for _, t := range targets {
 		r, err := cgroupstat.Open(fs, t.Group)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		limits, err := r.Limits()
 		r.Close()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		if p := limits.Period; p >= sampler.MinInterval && (shortest == 0 || p < shortest) {
+		p := limits.Period
+		if p < sampler.MinInterval {
+			continue
+		}
+		if shortest == 0 || p < shortest {
 			shortest = p
 		}
+		longest = max(longest, p)
 	}
 	if shortest == 0 {
-		shortest = trace.DefaultPeriod
+		shortest, longest = trace.DefaultPeriod, trace.DefaultPeriod
 	}
-	return shortest, nil
+	return shortest, longest, nil
 }

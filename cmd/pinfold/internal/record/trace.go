@@ -26,20 +26,21 @@ func NewTrace() *cobra.Command {
 		Long: `Look at recordings of 'pinfold sample', convert them, and recover those that
 were cut short. Every command reads Parquet, CSV, .npy and journals, and detects
 the format from the content.`,
+		Example: `  pinfold trace info web.parquet`,
 	}, newInfo(), newConvert(), newRecover(), newExport())
 }
 
 func newInfo() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "info FILE [--interval TIME] [-o text|json]",
-		Short: "What limit a recording needs at which timescale",
+		Use:   "info FILE [flags]",
+		Short: "Show what limit a recording needs at which timescale",
 		Long: `Show what was recorded of each group: usage per period, throttling, and, for
 windows of every length from one sample to a minute, the largest usage and the
 99th percentile, in CPUs. A limit of the largest usage serves the group at that
 timescale.`,
 		Example: `  pinfold trace info web.parquet
   pinfold trace info demand.npy --interval 100ms`,
-		Args: oneFile, ValidArgsFunction: frame.CompleteFiles,
+		Args: oneFile, ValidArgsFunction: files.Complete,
 	}
 	interval := files.IntervalFlag(cmd)
 	output := frame.OutputFlag(cmd)
@@ -59,13 +60,13 @@ timescale.`,
 
 func newConvert() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "convert FILE -o FILE [--group CGROUP] [--interval TIME] [--force]",
+		Use:   "convert FILE -o FILE [flags]",
 		Short: "Convert a recording to Parquet, CSV or .npy",
 		Long: `Convert a recording. The extension of the output selects its format: .parquet,
 .csv, .npy (usage of one group in nanoseconds), or - for CSV on standard output.`,
 		Example: `  pinfold trace convert web.parquet -o web.csv
   pinfold trace convert web.parquet --group /kubepods/podX/Y -o web.npy`,
-		Args: oneFile, ValidArgsFunction: frame.CompleteFiles,
+		Args: oneFile, ValidArgsFunction: files.Complete,
 	}
 	c := conversionFlags(cmd)
 	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP`")
@@ -75,13 +76,13 @@ func newConvert() *cobra.Command {
 
 func newRecover() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "recover JOURNAL -o FILE [--force]",
+		Use:   "recover FILE -o FILE [flags]",
 		Short: "Make a file of a recording that was cut short",
 		Long: `Make a file of the journal of a recording that was cut short: by a full disk, a
 crash or kill -9. The journal is kept; remove it after you have checked the
 file.`,
 		Example: `  pinfold trace recover web.parquet.journal -o web.parquet`,
-		Args:    oneFile, ValidArgsFunction: frame.CompleteFiles,
+		Args:    oneFile, ValidArgsFunction: files.Complete,
 	}
 	conversionFlags(cmd).interval = new(time.Duration)
 	return cmd

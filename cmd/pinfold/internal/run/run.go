@@ -6,6 +6,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -28,10 +29,7 @@ import (
 // New returns the subcommand "run".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `run [--cpus N [--full-cores preferred|required] | --cpuset LIST]
-              [--limit CPUS [--burst PERCENT] [--period TIME]] [--idle]
-              [--name NAME] [--wait] [-o text|json] [--stats-file FILE]
-              -- COMMAND [ARG...]`,
+		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a command with CPUs, limit and burst of its own",
 		Long: `Run a command in a control group of its own, and show at the end what it used
 and how often it was throttled. The group is always removed. This requires root,
@@ -120,16 +118,13 @@ func (o *options) check(flags *pflag.FlagSet, args []string) error {
 		return frame.Usagef("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
 	case flags.Changed("cpus") && flags.Changed("cpuset"):
 		return frame.Usagef("--cpus chooses CPUs and --cpuset names them: give one of them")
-	case flags.Changed("full-cores") && !flags.Changed("cpus"):
-		return frame.Usagef("--full-cores is about how --cpus chooses: give that, too")
-	case flags.Changed("burst") && !flags.Changed("limit"):
-		return frame.Usagef("--burst is a part of the limit: give --limit, too")
 	case o.burst > 100:
 		return frame.Usagef("--burst %v: at most 100%%: the kernel refuses a burst above the quota", o.burst)
-	case flags.Changed("period") && !flags.Changed("limit"):
-		return frame.Usagef("--period is what the limit is enforced in: give --limit, too")
 	case flags.Changed("stats-file") && o.statsFile == "":
 		return frame.Usagef("--stats-file is empty: name a file")
+	}
+	if err := cmp.Or(frame.Needs(flags, "cpus", "full-cores"), frame.Needs(flags, "limit", "burst", "period")); err != nil {
+		return err
 	}
 	if flags.Changed("name") {
 		if err := confine.CheckName(o.name); err != nil {

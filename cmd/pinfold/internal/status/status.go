@@ -38,8 +38,7 @@ const wide frame.Format = "wide"
 func New() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use: `status [NODE] [--check] [-o text|wide|json] [--context NAME]
-                 [--kubeconfig FILE]`,
+		Use:   "status [NODE] [flags]",
 		Short: "Show agents, schedulers, CPUs and problems in a cluster",
 		Long: `Show the state of Pinfold in a cluster: which scheduler leads, whether the
 agents report, how many CPUs are exclusive, what is wrong and what to do about
@@ -50,7 +49,6 @@ It reads nodes, pods, NodeResourceTopologies and leases. What this user may not
 list is named, and the rest is shown. It changes nothing.`,
 		Example: `  pinfold status
   pinfold status worker-3           # one node, with a map of its CPUs
-  pinfold status -o wide            # all nodes, with versions and conditions
   pinfold status --check >/dev/null # exit status 1 if something is wrong`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {

@@ -31,28 +31,22 @@ import (
 // New returns the subcommand "top".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "top [GROUP...] [--interval TIME] [--sort ORDER] [--all] [--once]",
+		Use:   "top [CGROUP...] [flags]",
 		Short: "Watch containers use their limits, and being throttled",
-		Long: `Watch what control groups use against their limits: over 100 ms and 1 s, their last
-periods as bars (! or red: throttled), and over ten seconds the share of throttled
-periods and the CPU time used beyond quota.
+		Long: `Watch what control groups use against their limits: over 100 ms and 1 s, their
+last periods as bars (! or red: throttled), and over ten seconds the share of
+throttled periods (of the kernel's timer, and of all), the CPU time beyond the
+quota, and the time in which a thread waited for a CPU.
 
-THR/TIMER is the throttled share of the periods in which the kernel's timer ran,
-THR/WALL that of all periods. WAIT is the share of ten seconds in which a thread waited
-for a CPU, also while throttled. On kernels without PSI it is the wait of the thread
-that waited longest in each second. 100ms% and 1s% are shares of the limit. Columns
-that do not fit are omitted.
-
-Without a GROUP it shows what 'pinfold run' runs, and all containers of this node's
-kubelet. A GROUP is a path in the hierarchy, a directory, or a pattern of one of
-them in quotes ('/system.slice/*.service'), as for 'pinfold sample'.
+Without a CGROUP it shows what 'pinfold run' runs, and all containers of this
+node's kubelet. A CGROUP is a path in the hierarchy, a directory, or a pattern
+of one in quotes.
 
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.`,
 		Example: `  pinfold top
-  pinfold top --sort throttled
   pinfold top /user.slice '/system.slice/*.service'
-  pinfold top --once > table.txt`,
+  pinfold top --once --sort throttled > table.txt`,
 	}
 	o := options{}
 	cmd.Flags().DurationVar(&o.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
@@ -98,7 +92,7 @@ func (t *options) check(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if slices.Contains(args, "") {
-		return frame.Usagef("a GROUP is empty: name one such as /system.slice")
+		return frame.Usagef("a CGROUP is empty: name one such as /system.slice")
 	}
 	return nil
 }
@@ -157,7 +151,7 @@ func (t *watch) list() ([]string, error) {
 		t.listed = true
 		return runs, nil
 	case errors.Is(err, kubepods.ErrNotFound):
-		return nil, fmt.Errorf("%w; and no 'pinfold run' is under way; or name control groups to watch: pinfold top /system.slice", err)
+		return nil, fmt.Errorf("%w; and no 'pinfold run' is under way; or name control groups to watch (%s)", err, groups.Choice(t.fs, "/"))
 	case err != nil:
 		return nil, err
 	}

@@ -28,18 +28,14 @@ import (
 // New returns the subcommand "why".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: `why [CGROUP...] [--pod NAMESPACE/NAME] [--all] [--duration TIME]
-              [--histogram] [--requests FILE] [--perfetto FILE [--force]]
-              [--max-cost PERCENT] [-o text|json]`,
+		Use:   "why CGROUP... [flags]\nwhy --pod NAMESPACE/NAME [flags]",
 		Short: "Show why containers are slow: throttled, or waiting for CPUs, and behind what",
 		Long: `Trace the kernel's scheduler for a while, and show where the time of containers
 went, exactly: how long their threads ran, were throttled, and waited for a CPU,
 behind which other containers or behind each other; the longest delays; and a
 conclusion with advice. It ends after --duration, or with ctrl-C.
 
-A group is a path in the hierarchy (/kubepods/burstable), a directory
-(/sys/fs/cgroup/cpu/kubepods), or a pattern of one of them in quotes, as for
-'pinfold sample'. Groups below it count as part of it.
+A group is named as for 'pinfold sample'. Groups below it count as part of it.
 
 It needs root (or CAP_BPF and CAP_PERFMON) and Linux 5.14 or newer with type
 information (BTF). It changes nothing, and nothing stays in the kernel when it
@@ -51,7 +47,7 @@ time.`,
 	}
 	o := &options{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
-	o.AddFlags(f, "trace")
+	o.AddFlags(cmd, "trace")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "end after `TIME`")
 	f.StringVar(&o.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
 	f.BoolVar(&o.histogram, "histogram", false, "also show how long single waits were (-o json always does)")
@@ -77,7 +73,7 @@ type options struct {
 func (o *options) check(args []string) error {
 	switch {
 	case len(args)+len(o.Pods) == 0:
-		return frame.Usagef("no container given: use --pod NAMESPACE/NAME, or name control groups such as /system.slice/nginx.service")
+		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, or %s", o.Missing())
 	case slices.Contains(args, ""):
 		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case o.perfetto.Replace && o.perfetto.Name == "":

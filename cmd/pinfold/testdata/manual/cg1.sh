@@ -4,7 +4,7 @@
 # control group without a limit on a machine with two CPUs that others used too, and was
 # recorded with
 #
-#	pinfold sample /cg1 -o cg1.parquet --samples 1000
+#	pinfold sample /cg1 -o cg1.parquet --interval 100ms --samples 1000
 #	pinfold trace convert cg1.parquet -o - | cut -d, -f1,2,4,5,14,15 > cg1.csv
 client() {
 	awk -v seed=$1 'BEGIN { srand(seed); for (;;) print -0.9 * log(1 - rand()), -1000000 * log(1 - rand()) }' |

@@ -1,0 +1,52 @@
+//go:build linux
+
+package groups
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/confine"
+)
+
+// maxChoice bounds the groups that a message lists.
+const maxChoice = 10
+
+// Choice says which groups there are in place of a missing one: below the nearest group above it
+// that exists, those with processes, and for the root also those of 'pinfold run'.
+func Choice(fs *cgroup.FS, missing string) string {
+	above := path.Dir(missing)
+	for above != "/" && !isDir(fs.Dir(cgroup.CPU, above)) {
+		above = path.Dir(above)
+	}
+	var all []string
+	if above == "/" {
+		all, _ = confine.Runs(fs) // without them there are fewer to choose from
+	}
+	below, _ := fs.Children(cgroup.CPU, above)
+	var found []string
+	for _, group := range append(all, below...) {
+		processes, err := cgrouptree.ProcessesBelow(fs, group, cgroup.CPU)
+		if err == nil && len(processes) > 0 && len(found) < maxChoice && !slices.Contains(found, group) {
+			found = append(found, group)
+		}
+	}
+	how := fmt.Sprintf("'ls %s' lists all", fs.Dir(cgroup.CPU, above))
+	if len(found) == 0 {
+		return how
+	}
+	return fmt.Sprintf("choose one, such as %s; %s", strings.Join(found, ", "), how)
+}
+
+// Missing returns what a command says about groups if it needs one and none was given.
+func (s *Options) Missing() string {
+	fs, err := cgroup.OpenUsage(s.Root)
+	if err != nil {
+		return err.Error()
+	}
+	return Choice(fs, "/")
+}

@@ -1,0 +1,81 @@
+package advice
+
+import (
+	"fmt"
+	"time"
+
+	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/report"
+)
+
+// short returns what most users need, as names and values: what was recorded, the present and the
+// advised limits with what they do, and what to do next.
+func (c *Container) short(goal advice.Goal) [][2]string {
+	r, with, without := &c.Recorded, &c.LimitWithBurst, &c.LimitWithoutBurst
+	lines := [][2]string{{"recorded", c.recorded()}}
+	if r.LimitCPUs > 0 {
+		lines = append(lines, [2]string{"now", c.present() + late(r.Delay)})
+	}
+	if with.Enough {
+		lines = append(lines, [2]string{"limit", outcome(with)})
+	} else {
+		lines = append(lines, [2]string{"advice", report.Printable(with.Reason)})
+	}
+	if without.Enough && with.BurstPercent > 0 {
+		lines = append(lines, [2]string{"no burst", outcome(without)})
+	}
+	for _, row := range c.rows(goal) {
+		if row.Name == nodeName || row.Name == scaleOutName && row.Change {
+			lines = append(lines, [2]string{row.Name, row.sentence()})
+		}
+	}
+	for _, w := range c.warnings() {
+		lines = append(lines, [2]string{"note", w})
+	}
+	next := "-v shows all advice with its reasons"
+	if _, _, _, ok := podNames(c.Name); ok && with.Enough {
+		next = "-o patch prints the limit and burst for kubectl; " + next
+	}
+	return append(lines, [2]string{"next", next})
+}
+
+// outcome describes a limit: its confidence interval, and what it does to periods and to work.
+func outcome(l *advice.Limit) string {
+	return fmt.Sprintf("%s (%s to %s with %s confidence): throttles %s, and %s to %s of another such recording%s",
+		setting(l), quantity.CPUs(l.LowCPUs).Amount(), quantity.CPUs(l.HighCPUs).Amount(), quantity.Share(advice.Confidence),
+		quantity.Share(l.ThrottleRatio), quantity.Share(l.LowThrottleRatio).Digits(2), quantity.Share(l.HighThrottleRatio).Digits(2), late(&l.Delay))
+}
+
+// late describes the delay of work, "" if there is none.
+func late(d *advice.Delay) string {
+	if d == nil || d.Longest.Duration == 0 {
+		return ""
+	}
+	return "; work in those periods is late by " + delay(d)
+}
+
+func delay(d *advice.Delay) string {
+	text := rounded(d.Mean.Round(time.Millisecond)) + " on average"
+	if d.P99 != nil {
+		text += fmt.Sprintf(", %s at p99", rounded(d.P99.Round(time.Millisecond)))
+	}
+	return text + fmt.Sprintf(", %s at most", rounded(d.Longest.Round(time.Millisecond)))
+}
+
+// delayRow says how late work is in throttled periods.
+func (c *Container) delayRow() row {
+	l := &c.LimitWithBurst
+	value := "none"
+	if l.Delay.Longest.Duration > 0 {
+		value = delay(&l.Delay)
+	}
+	reason := fmt.Sprintf("how late work is at the end of a throttled period, with %s", setting(l))
+	if without := &c.LimitWithoutBurst; l.BurstPercent > 0 && without.Delay.Longest.Duration > 0 {
+		reason += fmt.Sprintf("; with %s %s", setting(without), delay(&without.Delay))
+	}
+	if d := c.Recorded.Delay; d != nil && d.Longest.Duration > 0 {
+		reason += fmt.Sprintf("; with the present limit %s", delay(d))
+	}
+	return newRow("delay", advice.Finding{Enough: l.Enough, Reason: reason}, value)
+}
