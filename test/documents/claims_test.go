@@ -67,6 +67,8 @@ var claims = map[string][]claim{
 		{`\nexit status  0`, "not: figures of one run; TestReadme repeats it"},
 		{`sql\n`, "not: a query for a program that cannot be had here"},
 		{`indented\n(pandas|duckdb)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
+		{`indented\nkubectl pinfold`, "test/node TestKubectl"},
+		{`\nkubectl --namespace`, "test/node TestKubectl"},
 		{`indented\ncurl`, "not: a query to the reader's Prometheus"},
 		{`indented\npinfold sample (--pod|/cg1)`, "not: about a container of the reader"},
 	},
