@@ -20,7 +20,7 @@ import (
 func newList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the experiments, and how long they take", Args: frame.NoArguments,
-		Long:    "List the experiments, the times of an undisturbed run and of a quick one, and the\nquestion that each answers.",
+		Long:    "List the experiments, the times of an undisturbed run and of a quick one, and\nthe question that each answers.",
 		Example: `  pinfold-lab list`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			for _, name := range measure.Names() {

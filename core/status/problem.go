@@ -21,11 +21,10 @@ type Severity string
 
 // The severities.
 const (
-	// Error: the administrators of the cluster and its nodes should look at it, or a pod waits for
-	// good.
+	// Error: the administrators of the cluster and its nodes should look at it.
 	Error Severity = "Error"
-	// Warning: a pod that runs does not get what it asks for, or pods use too much. Everybody who
-	// may write pods can cause that, so no check of the cluster fails because of it.
+	// Warning: a pod does not get what it asks for, or pods use too much. Everybody who may write pods
+	// can cause that, so no check of the cluster fails because of it.
 	Warning Severity = "Warning"
 )
 
@@ -57,7 +56,7 @@ const (
 // Severity returns the severity of problems of this kind.
 func (k Kind) Severity() Severity {
 	switch k {
-	case CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved:
+	case NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved:
 		return Warning
 	}
 	return Error

@@ -124,7 +124,7 @@ spec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}, limi
 	c.waits("huge", "more than the largest machine has")
 	report, exit := c.status(c.kubeconfig(), "--check")
 	never := problemsOf(report, status.NeverPlaced)
-	if exit != 1 || len(report.Problems) != 2 || len(never) != 2 || never[0].Pod != "default/huge" || never[1].Pod != "default/wrong" {
+	if exit != 3 || len(report.Problems) != 2 || len(never) != 2 || never[0].Pod != "default/huge" || never[1].Pod != "default/wrong" {
 		c.Errorf("exit status %d, problems %+v", exit, report.Problems)
 	}
 	for _, name := range []string{"wrong", "huge"} {

@@ -71,7 +71,7 @@ list is named, and the rest is shown. It changes nothing.`,
 	o.AddFlags(cmd)
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
 	flags.StringVar(&o.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
-	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read")
+	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read; otherwise with 3 if pods can never be placed")
 	frame.OneOf(flags, &o.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
 	cmd.ValidArgsFunction = frame.CompleteFirst(o.nodeNames)
 	return cmd
@@ -129,7 +129,11 @@ func (o *options) print(w io.Writer, report *status.Report) error {
 	return text.Write(w, report, options)
 }
 
-// checkProblems returns an error if a report has problems or is incomplete.
+// neverPlacedStatus is the exit status of --check if the only thing that is wrong is pods that wait
+// for good. It has a status of its own because everybody who may create pods can cause that.
+const neverPlacedStatus = 3
+
+// checkProblems returns an error if a report has problems or is incomplete, or pods wait for good.
 func checkProblems(report *status.Report) error {
 	var found []string
 	if n := len(report.Of(status.Error)); n > 0 {
@@ -138,10 +142,19 @@ func checkProblems(report *status.Report) error {
 	for _, u := range report.Unread {
 		found = append(found, u.Resource+" could not be read")
 	}
-	if len(found) == 0 {
-		return nil
+	if len(found) > 0 {
+		return errors.New(strings.Join(found, ", "))
 	}
-	return errors.New(strings.Join(found, ", "))
+	never := 0
+	for _, p := range report.Of(status.Warning) {
+		if p.Kind == status.NeverPlaced {
+			never++
+		}
+	}
+	if never > 0 {
+		return &frame.ExitError{Status: neverPlacedStatus, Err: fmt.Errorf("%s can never be placed", quantity.Count(never, "pod"))}
+	}
+	return nil
 }
 
 // completionTimeout limits how long a shell waits for the names of nodes.
