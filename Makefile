@@ -59,9 +59,9 @@ CHART_VERSION = $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 
 .PHONY: images
 images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; also TAG, PLATFORMS, IMAGES (directory)
-	@echo "building images: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each of PLATFORMS"
+	@echo "building images: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each of PLATFORMS" >&2
 	@GOGC=800 go run ./deploy/images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
-		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2>&1 | $(PROGRESS)
+		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2> >($(PROGRESS) >&2)
 
 # The plugin of kubectl, for krew: VERSION=v0.1.0 URL=https://example.com/releases/v0.1.0
 .PHONY: krew

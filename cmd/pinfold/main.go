@@ -23,7 +23,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -81,7 +80,6 @@ state of Pinfold in a cluster. Nothing else is changed.`,
 	if name == pluginName {
 		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "why" })
 		local = append(local, cluster.NewSample(), cluster.NewWhy())
-		root.Example = strings.Replace(root.Example, "/kubepods/burstable", "web-0", 1)
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),

@@ -45,7 +45,7 @@ func (l *Limit) cautions(sub *subject) []string {
 		w = append(w, fmt.Sprintf("average demand is %s of the advised limit of %s, which leaves little time to catch up: more load, or the same load at other moments of a period, may be throttled most of the time, so take a higher limit",
 			quantity.Share(used), quantity.CPUs(l.LimitCPUs)))
 	}
-	if len(sub.wanted) == 1 {
+	if len(sub.wanted) == 1 && SampleInterval(sub.period) < sub.nominal {
 		w = append(w, fmt.Sprintf("samples of %v hide when in a period demand comes: load in step with the periods may be throttled several times as often; record with --interval %v",
 			sub.nominal, SampleInterval(sub.period)))
 	}

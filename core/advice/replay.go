@@ -235,6 +235,23 @@ func bootstrap(ctx context.Context, blocks []*demand.Blocks, periods int, period
 	return intervals(found), nil
 }
 
+// blocksOf returns pieces of each phase. All phases are as long as the shortest, so that equal random
+// numbers draw pieces of equal times.
+func blocksOf(phases [][]float64, piece float64) (all []*demand.Blocks, err error) {
+	shortest := len(phases[0])
+	for _, cpus := range phases {
+		shortest = min(shortest, len(cpus))
+	}
+	for _, cpus := range phases {
+		blocks, err := demand.NewBlocks(cpus[:shortest], min(piece, float64(shortest)))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, blocks)
+	}
+	return all, nil
+}
+
 func draw(blocks *demand.Blocks, periods int, r *rand.Rand) []float64 {
 	cpus := make([]float64, periods)
 	source := blocks.Start(r)

@@ -52,13 +52,9 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 	}
 	sub.wanted = phasesOf(&sub.demand)
 	sub.piece, sub.enough = demand.BlockLength(sub.demand.CPUs)
-	for _, cpus := range sub.demand.Phases {
-		blocks, err := demand.NewBlocks(cpus, min(sub.piece, float64(len(cpus))))
-		if err != nil {
-			sub.blocks, sub.unknown = nil, "not enough data: no CPU time was used in the whole recording; record under load"
-			return sub
-		}
-		sub.blocks = append(sub.blocks, blocks)
+	if sub.blocks, err = blocksOf(sub.demand.Phases, sub.piece); err != nil {
+		sub.unknown = "not enough data: no CPU time was used in the whole recording; record under load"
+		return sub
 	}
 	sub.mean = sub.blocks[0].Mean()
 	sub.unknown = sub.whyUnknown()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/quantity"
 )
 
@@ -16,21 +15,28 @@ const MaxWaited = .05
 // wanted, so its peaks are flatter than on a machine with idle CPUs. Demand is between the two:
 // waiting threads wanted a CPU all the time, but a thread that always finds more to do may have got
 // some of it later. So the limit is between the ends of both intervals, and another recording
-// throttles at most what the advised limit throttles of either demand. Raising demand never throttles
-// fewer periods, so an upper bound of the demand of each period gives one of the limit.
+// throttles at most what the advised limit throttles of either demand. Without a trace it is not
+// known how many threads waited at a time, so nothing bounds the demand: there is only a warning.
 func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options Options) error {
-	if sub.demand.Unhindered == nil || sub.obstacle() != "" {
+	if sub.obstacle() != "" {
+		return nil
+	}
+	waited := ""
+	if sub.demand.Waited > MaxWaited {
+		waited = fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: ", quantity.Share(sub.demand.Waited))
+	}
+	if sub.demand.Unhindered == nil {
+		if waited != "" {
+			c.Warnings = append(c.Warnings, waited+"it wanted more than the recording shows; record on a less busy machine, or with --exact, which shows how much more")
+		}
 		return nil
 	}
 	free := *sub
 	free.demand.Phases = sub.demand.Unhindered
-	free.wanted, free.blocks = phasesOf(&free.demand), nil
-	for _, cpus := range sub.demand.Unhindered {
-		blocks, err := demand.NewBlocks(cpus, min(sub.piece, float64(len(cpus))))
-		if err != nil {
-			return err
-		}
-		free.blocks = append(free.blocks, blocks)
+	free.wanted = phasesOf(&free.demand)
+	var err error
+	if free.blocks, err = blocksOf(free.demand.Phases, sub.piece); err != nil {
+		return err
 	}
 	other := Container{LimitWithoutBurst: free.limitFor(0), LimitWithBurst: free.limitFor(sub.goal.Burst)}
 	if err := free.intervals(ctx, &other, at, options); err != nil {
@@ -42,9 +48,9 @@ func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options
 		quota := quotaOf(l.LimitCPUs, sub.period)
 		l.HighThrottleRatio = max(l.HighThrottleRatio, free.wanted.throttleRatio(quota, int64(l.BurstPercent/100*float64(quota))))
 	}
-	if waited := sub.demand.Waited; waited > MaxWaited {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: without that it needs up to %s with burst; record on a less busy machine",
-			quantity.Share(waited), quantity.CPUs(c.LimitWithBurst.HighCPUs)))
+	if waited != "" {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%swithout that it needs up to %s with burst; record on a less busy machine",
+			waited, quantity.CPUs(c.LimitWithBurst.HighCPUs)))
 	}
 	return nil
 }

@@ -153,6 +153,8 @@ func (a *Analysis) Report(to time.Duration) *Report {
 		sum.Threads = append(sum.Threads, ThreadSum{t.Thread, t.parts.clone()})
 		if t.delay != nil {
 			sum.Longest = insert(sum.Longest, Delay{t.Thread, t.delay.From, t.delay.clone()}, a.Longest)
+			sum.Waits.add(t.delay.Waiting())
+			sum.Throttlings.add(t.delay.Throttled)
 		}
 	}
 	for _, sum := range r.Groups {

@@ -61,7 +61,7 @@ func (v *Verdict) Has(c Cause) bool {
 
 // Verdict returns why a group's threads that were observed for a time were delayed. limit is the
 // group's limit in CPUs, 0 for none.
-func (s *Sum) Verdict(own Group, observed time.Duration, limit quantity.CPUs) Verdict {
+func (s *Sum) Verdict(observed time.Duration, limit quantity.CPUs) Verdict {
 	runnable := s.Runnable()
 	v := Verdict{Usage: quantity.CPUs(s.Running) / quantity.CPUs(max(1, observed)),
 		Parallel: float64(runnable) / float64(max(1, s.Active))}

@@ -25,12 +25,11 @@ type Demand struct {
 	// Phases are the CPUs of periods that begin at other samples: Phases[0] is CPUs, and the others
 	// begin later by equal parts of a period, as far as the samples show them.
 	Phases [][]float64
-	// Unhindered are the Phases of an upper bound of the demand, had no thread waited for a CPU; nil
-	// if that was not measured, or if none waited. If Exact, the work is the same, but earlier.
-	// Otherwise one thread is taken to have waited at a time, and its whole wait is added to what was
-	// used: that bounds the demand of each period, but counts work that was done later twice.
+	// Unhindered are the Phases of the demand had no thread waited for a CPU: the same work, but
+	// earlier. It is nil unless Exact, or if none waited.
 	Unhindered [][]float64
-	// Waited is the time for which threads waited for CPUs, as a part of the CPU time used.
+	// Waited is the time for which threads waited for CPUs, as a part of the CPU time used. Unless
+	// Exact, it is less than that if several waited at a time: PSI counts them as one.
 	Waited    float64
 	Averaged  float64 // share of the periods whose value is an average over several (late samples)
 	Throttled float64 // share of the time in throttled samples
@@ -86,7 +85,7 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if len(phases) == 0 {
 		return Demand{}, fmt.Errorf("demand per %v: %w; record for longer", period, ErrTooShort)
 	}
-	unhindered, waited := s.unhindered(demand.Samples, nominal, period)
+	unhindered, waited := s.unhindered(nominal, period)
 	var whole, throttled time.Duration
 	for i := range s.Samples {
 		whole += s.Samples[i].Interval
@@ -109,28 +108,30 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	}, nil
 }
 
-// unhindered returns Unhindered and Waited of a demand. Samples that were throttled are left out unless
-// threads were traced, because throttling counts as waiting there.
-func (s *Series) unhindered(served []Sample, nominal, period time.Duration) ([][]float64, float64) {
-	free := Series{Samples: slices.Clone(served)}
-	var waited, used time.Duration
+// unhindered returns Unhindered and Waited of a demand. Without a trace, waits of times in which the
+// group was throttled are left out, because PSI counts throttling, too.
+func (s *Series) unhindered(nominal, period time.Duration) ([][]float64, float64) {
 	if x := s.Exact; x != nil && x.enough() {
-		waited, used = x.Waiting, x.Running
-		free.Samples = slices.Clone(s.Samples)
+		if x.Waiting == 0 {
+			return nil, 0
+		}
+		free := Series{Samples: slices.Clone(s.Samples)}
 		x.unhindered.move(free.Samples)
-	} else {
-		for i := range free.Samples {
-			used += s.Samples[i].Usage
-			if !s.Samples[i].WasThrottled() {
-				waited += free.Samples[i].Waited
-				free.Samples[i].Usage += free.Samples[i].Waited
+		return phasesOf(free.Contiguous(nominal), period, nominal), ratio(float64(x.Waiting), float64(x.Running))
+	}
+	var waited, used time.Duration
+	throttled := false // since the last sample with waits, which covers those before
+	for i := range s.Samples {
+		used += s.Samples[i].Usage
+		throttled = throttled || s.Samples[i].WasThrottled()
+		if w := s.Samples[i].Waited; w > 0 {
+			if !throttled {
+				waited += w
 			}
+			throttled = false
 		}
 	}
-	if waited == 0 {
-		return nil, 0
-	}
-	return phasesOf(free.Contiguous(nominal), period, nominal), ratio(float64(waited), float64(used))
+	return nil, ratio(float64(waited), float64(used))
 }
 
 // maxPhases bounds the phases of a period.

@@ -83,8 +83,8 @@ func TestExactDemand(t *testing.T) {
 	}
 }
 
-// TestUnhindered: threads that waited wanted a CPU earlier. Without a trace, the time for which one
-// waited is added, except where it may have been throttled.
+// TestUnhindered: threads that waited wanted a CPU earlier. Without a trace it is only known that one
+// waited, except where it may have been throttled.
 func TestUnhindered(t *testing.T) {
 	s := limited(20, 20, 20)
 	for i := range s.Samples {
@@ -96,8 +96,8 @@ func TestUnhindered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([][]float64{{.5, .2, .5}}, d.Unhindered); diff != "" || d.Waited != 1 {
-		t.Errorf("waited %v, want all the time for which it ran; demand (-want +got):\n%s", d.Waited, diff)
+	if d.Unhindered != nil || d.Waited != 1 {
+		t.Errorf("waited %v, want all the time for which it ran; demand %v, want none", d.Waited, d.Unhindered)
 	}
 	s.Exact = trace.NewExact(s)
 	for _, span := range did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300) {

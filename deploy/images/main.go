@@ -5,8 +5,9 @@
 //	go run ./deploy/images -o bin/images
 //	go run ./deploy/images -o bin/images -push registry.example.com/pinfold
 //
-// An image contains a static program (the agent's also the command pinfold), the licences of everything that is linked into it, and a
-// list of that in CycloneDX JSON. The same source and Go toolchain give the same digests.
+// An image contains a static program (the agent's also the command pinfold), the licences of
+// everything that is linked into it, and a list of that in CycloneDX JSON. The same source and Go
+// toolchain give the same digests.
 //
 // The exit status is 0 on success, 1 on failure, and 2 on wrong usage.
 package main

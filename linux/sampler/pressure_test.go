@@ -8,17 +8,22 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
 
 // TestSampledWaits: samples have the waits that the kernel counted between them, if it has them for
-// groups and the caller wants them.
+// groups and the caller wants them. They are not read with each of many short samples.
 func TestSampledWaits(t *testing.T) {
 	for _, c := range []struct {
 		version  cgroup.Version
+		interval time.Duration
 		pressure bool
 		wanted   bool
 		want     time.Duration
-	}{{cgroup.V2, true, true, 7 * time.Millisecond}, {cgroup.V2, true, false, 0}, {cgroup.V2, false, true, 0}, {cgroup.V1, false, true, 0}} {
+	}{
+		{cgroup.V2, cgroupstat.WaitsEvery, true, true, 7 * time.Millisecond}, {cgroup.V2, time.Millisecond, true, true, 0},
+		{cgroup.V2, cgroupstat.WaitsEvery, true, false, 0}, {cgroup.V2, cgroupstat.WaitsEvery, false, true, 0}, {cgroup.V1, cgroupstat.WaitsEvery, false, true, 0},
+	} {
 		m := newMachine(t, c.version)
 		write := func(total int) {
 			if c.pressure {
@@ -27,7 +32,7 @@ func TestSampledWaits(t *testing.T) {
 		}
 		m.make("/a", nil)
 		write(1000)
-		s, err := New(m.open(), Options{Interval: time.Millisecond, Waits: c.wanted})
+		s, err := New(m.open(), Options{Interval: c.interval, Waits: c.wanted})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -27,7 +28,7 @@ type series struct {
 }
 
 // open opens the group's files.
-func (x *series) open(fs *cgroup.FS, waits bool) error {
+func (x *series) open(fs *cgroup.FS, o Options) error {
 	r, err := cgroupstat.Open(fs, x.path)
 	if err != nil {
 		return err
@@ -36,8 +37,9 @@ func (x *series) open(fs *cgroup.FS, waits bool) error {
 		r.Close()
 		return err
 	}
-	if waits {
-		r.ReadWaits()
+	if o.Waits {
+		interval := cmp.Or(o.Interval, x.interval())
+		r.ReadWaits(int((cgroupstat.WaitsEvery + interval - 1) / interval))
 	}
 	x.reader, x.based, x.reported = r, false, false
 	return nil

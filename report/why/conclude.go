@@ -87,6 +87,9 @@ func (r *Report) advise(c *Container, v *blame.Verdict, reason blame.Reason) str
 		}
 		return "CPU settings will not make it faster: look at its code, or at what it waits for."
 	case blame.ByQuota:
+		if c.limit() == 0 {
+			return "Raise the quota of that group."
+		}
 		return fmt.Sprintf("Raise the limit (%s); 'pinfold advise' computes by how much from a recording.", remedy.limit)
 	case blame.ByBursts:
 		return fmt.Sprintf("Let it use later what it did not use: %s.", remedy.burst)

@@ -103,7 +103,7 @@ func (r *Report) periods(c *Container) (throttled, all uint32) {
 }
 
 func (r *Report) verdict(c *Container) blame.Verdict {
-	return r.Groups[c.Group].Verdict(c.Group, r.observed(), c.limit())
+	return r.Groups[c.Group].Verdict(r.observed(), c.limit())
 }
 
 func (r *Report) observed() time.Duration { return r.To - r.From }

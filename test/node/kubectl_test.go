@@ -118,7 +118,7 @@ func (o *operator) testInterrupted(t *testing.T) {
 			_, _, err := tracefile.Read(journal, 0)
 			return err
 		})
-		if running := processesOf(t, "--until-input-ends"); len(running) != 1 {
+		if running := processesOf(t, "--remote"); len(running) != 1 {
 			t.Errorf("on the node run %q", running)
 		}
 		if err := command.Process.Signal(signal); err != nil {
@@ -133,7 +133,7 @@ func (o *operator) testInterrupted(t *testing.T) {
 			t.Errorf("%v: %v, %v\n%s", signal, err, readErr, out.String())
 		}
 		eventually(t, "the command on the node ends", func() error {
-			if running := processesOf(t, "--until-input-ends"); len(running) > 0 {
+			if running := processesOf(t, "--remote"); len(running) > 0 {
 				return fmt.Errorf("%q", running)
 			}
 			return nil

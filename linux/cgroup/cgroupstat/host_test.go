@@ -88,7 +88,7 @@ func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 		t.Errorf("pressure of a throttled process: %+v, %v", pressure, err)
 	default:
 		r, s := openStat(t, fs, container), Stat{}
-		r.ReadWaits()
+		r.ReadWaits(1)
 		if err := r.Read(&s); err != nil || s.Waited < pressure.Total {
 			t.Errorf("waited for %v, %v; want %v or more", s.Waited, err, pressure.Total)
 		}

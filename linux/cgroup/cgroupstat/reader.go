@@ -23,6 +23,9 @@ type Reader struct {
 	waits *cgroup.HeldFile // nil unless waits are read
 	// buffer is larger than the longest file so far.
 	buffer []byte
+	// waited is what waits had at the last read, untilWaits how many reads from now it is read again.
+	waited                 time.Duration
+	waitsEvery, untilWaits int
 	// limits are opened by the first call of Limits, because not all callers need them.
 	limits       []*cgroup.HeldFile
 	limitsOpened bool
@@ -57,11 +60,38 @@ func (r *Reader) Close() {
 	}
 }
 
-// ReadWaits makes Read read cpu.pressure, too, where the kernel has it: one more file.
-func (r *Reader) ReadWaits() {
+// WaitsEvery is the least time between reads of cpu.pressure. A read takes what the CPUs have counted
+// since the last one, weighted by whole jiffies of non-idle time, so frequent ones lose waits for all
+// readers (collect_percpu_times in kernel/sched/psi.c of Linux 7.2).
+const WaitsEvery = 100 * time.Millisecond
+
+// ReadWaits makes each nth Read read cpu.pressure, too, where the kernel has it; see [WaitsEvery].
+func (r *Reader) ReadWaits(n int) {
 	if _, err := ReadPressure(r.fs, r.group); err == nil {
 		r.waits, _ = r.fs.Hold(r.group, cgroup.CPUPressure) // without it, waits stay unknown
+		r.waitsEvery, r.untilWaits = n, 1
 	}
+}
+
+// readWaits reads cpu.pressure if it is time. A group's pressure may be switched off meanwhile
+// (cgroup.pressure): it then has no more waits.
+func (r *Reader) readWaits() time.Duration {
+	if r.untilWaits--; r.waits == nil || r.untilWaits > 0 {
+		return r.waited
+	}
+	r.untilWaits = r.waitsEvery
+	text, err := r.waits.Read(&r.buffer)
+	if err == nil {
+		var waited time.Duration
+		if waited, err = parseWaited(text); err == nil {
+			r.waited = waited
+		}
+	}
+	if err != nil {
+		r.waits.Close()
+		r.waits = nil
+	}
+	return r.waited
 }
 
 // Read reads the statistics, with usage last. The error is ErrGone if the group no longer exists.
@@ -76,15 +106,7 @@ func (r *Reader) Read(s *Stat) error {
 			return r.stat.Invalid(err)
 		}
 	}
-	if r.waits != nil {
-		text, err := r.waits.Read(&r.buffer)
-		if err != nil {
-			return err
-		}
-		if s.Waited, err = parseWaited(text); err != nil {
-			return r.waits.Invalid(err)
-		}
-	}
+	s.Waited = r.readWaits()
 	if r.usage == nil {
 		return nil
 	}

@@ -53,6 +53,7 @@ type session struct {
 	pods       rest.Interface
 	parameters runtime.ParameterCodec
 	pod, agent *corev1.Pod
+	container  *corev1.Container // of the agent
 }
 
 // open finds the pod and the agent on its node.
@@ -103,34 +104,25 @@ func (s *session) findAgent(ctx context.Context, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("look for the agent of node %s: %w", node, err)
 	}
-	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
+	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil })
 	if i < 0 {
 		return fmt.Errorf("no agent runs on node %s in namespace %s: 'kubectl pinfold status %s' says more; --agent-namespace names another namespace",
 			node, namespace, node)
 	}
 	s.agent = &list.Items[i]
+	i = slices.IndexFunc(s.agent.Spec.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
+	if i < 0 {
+		return fmt.Errorf("pod %s/%s has no container %q: it is not an agent of Pinfold's chart", namespace, s.agent.Name, agentContainer)
+	}
+	s.container = &s.agent.Spec.Containers[i]
 	return nil
 }
 
 // mayTrace reports whether the agent's container may trace the scheduler.
 func (s *session) mayTrace() bool {
-	for _, c := range s.agent.Spec.Containers {
-		if security := c.SecurityContext; c.Name == agentContainer && security != nil {
-			return security.Privileged != nil && *security.Privileged ||
-				security.Capabilities != nil && slices.Contains(security.Capabilities.Add, "BPF") && slices.Contains(security.Capabilities.Add, "PERFMON")
-		}
-	}
-	return false
-}
-
-// image returns the image of the agent.
-func (s *session) image() string {
-	for _, c := range s.agent.Spec.Containers {
-		if c.Name == agentContainer {
-			return c.Image
-		}
-	}
-	return "AGENTIMAGE"
+	security := s.container.SecurityContext
+	return security != nil && (security.Privileged != nil && *security.Privileged ||
+		security.Capabilities != nil && slices.Contains(security.Capabilities.Add, "BPF") && slices.Contains(security.Capabilities.Add, "PERFMON"))
 }
 
 // arguments returns a command line of pinfold on the pod's node.
@@ -144,7 +136,7 @@ func (s *session) arguments(command string, flags []string) []string {
 func (s *session) run(ctx context.Context, command string, flags []string, stdout, stderr io.Writer) error {
 	request := s.pods.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Stdin: true, Stdout: true, Stderr: true,
-			Command: append(s.arguments(command, flags), "--until-input-ends")}, s.parameters)
+			Command: append(s.arguments(command, flags), "--remote")}, s.parameters)
 	config := rest.CopyConfig(s.config)
 	config.Timeout = 0
 	executor, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
@@ -168,7 +160,11 @@ func (s *session) explain(err error) error {
 	case strings.Contains(err.Error(), "/pinfold") && strings.Contains(err.Error(), "no such file"):
 		return fmt.Errorf("the image of agent %s has no /pinfold: upgrade the agent", agent)
 	case errors.As(err, &exit):
-		return &frame.ExitError{Status: exit.Code}
+		failure := &frame.ExitError{Status: exit.Code}
+		if exit.Code > 2 { // it was killed
+			failure.Err = fmt.Errorf("pinfold in agent %s was ended with status %d: the result is incomplete", agent, exit.Code)
+		}
+		return failure
 	case apierrors.IsForbidden(err) || strings.Contains(strings.ToLower(err.Error()), "forbidden"):
 		return fmt.Errorf("you may not run a command in agent %s: it takes the verbs get and create of pods/exec in namespace %s (%w)", agent, s.agent.Namespace, err)
 	}

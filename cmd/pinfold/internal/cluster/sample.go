@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -37,7 +38,7 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()
-	f.Duration("interval", 0, "take a sample of each container every `TIME`, 1ms or more (default: the shortest enforcement period)")
+	f.Duration("interval", 0, "take a sample of each container every `TIME`, 1ms or more (default: a fifth of the shortest enforcement period)")
 	f.Duration("duration", 0, "end after `TIME`")
 	f.Int("samples", 0, "end after `N` samples of a container")
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, or - for CSV on standard output")
@@ -102,7 +103,7 @@ func (o *sampleOptions) record(in io.Reader, stderr io.Writer) error {
 	}
 	recorder, err := tracefile.Record(o.output, stream.Header())
 	if err != nil {
-		return err
+		return files.ExplainJournal(err, "kubectl pinfold")
 	}
 	for row, rowErr := range stream.Rows() {
 		if err = rowErr; err == nil {
@@ -113,12 +114,10 @@ func (o *sampleOptions) record(in io.Reader, stderr io.Writer) error {
 		}
 	}
 	c, finishErr := recorder.Finish()
-	if kept := (*tracefile.KeptError)(nil); errors.As(finishErr, &kept) {
-		finishErr = fmt.Errorf("%w: make a file of it with 'kubectl pinfold trace recover %s -o FILE'", finishErr, kept.Journal)
-	} else if c.Rows > 0 {
+	if finishErr == nil && c.Rows > 0 {
 		frame.Notef(stderr, "%s: %d samples", o.output.Name, c.Rows)
 	}
-	return errors.Join(err, finishErr)
+	return errors.Join(err, files.ExplainJournal(finishErr, "kubectl pinfold"))
 }
 
 // lines passes whole lines on. The rest of a broken connection would look like a row with another

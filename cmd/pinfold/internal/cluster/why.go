@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ prints the command line that traces from a pod of its own.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, stop := frame.Interruptible(cmd.Context())
 		defer stop()
+		context.AfterFunc(ctx, stop) // a second ctrl-C kills
 		s, err := o.open(ctx, args[0])
 		if err != nil {
 			return err
@@ -40,7 +42,7 @@ prints the command line that traces from a pod of its own.`,
 		flags := given(cmd, "duration", "max-cost", "output")
 		if !s.mayTrace() {
 			return fmt.Errorf("the agent of node %s may not trace (agent.tracePercent is 0). Trace from a pod of its own:\n  kubectl debug node/%[1]s --profile=sysadmin --image=%s --attach --quiet -- %s",
-				s.pod.Spec.NodeName, s.image(), strings.Join(s.arguments("why", flags), " "))
+				s.pod.Spec.NodeName, s.container.Image, strings.Join(s.arguments("why", flags), " "))
 		}
 		return s.run(ctx, "why", flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

@@ -133,8 +133,9 @@ type Options struct {
 	Pods             []string
 	Root, CgroupRoot string
 	// Sandboxes includes the sandboxes of pods.
-	Sandboxes      bool
-	untilInputEnds bool
+	Sandboxes bool
+	// Remote is set by "kubectl pinfold", which runs the command in the agent's container.
+	Remote bool
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
@@ -145,15 +146,15 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	f.BoolVar(&s.Sandboxes, "all", false, "also "+verb+" the sandboxes of pods (pause) that a pattern or --pod selects")
-	const until = "until-input-ends"
-	f.BoolVar(&s.untilInputEnds, until, false, "end when standard input does, as with ctrl-C")
-	_ = f.MarkHidden(until)
+	const remote = "remote"
+	f.BoolVar(&s.Remote, remote, false, "end when standard input does, as with ctrl-C, and use little memory")
+	_ = f.MarkHidden(remote)
 }
 
 // Context returns the context of a command. A command that "kubectl pinfold" runs on a node gets no
 // signals: it ends when its input does, which is also so when the connection breaks.
 func (s *Options) Context(cmd *cobra.Command) context.Context {
-	if !s.untilInputEnds {
+	if !s.Remote {
 		return cmd.Context()
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/quantity"
@@ -66,7 +67,7 @@ func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []grou
 	r := &session{
 		options: o, cmd: cmd, names: map[string]string{}, present: map[string]bool{}, counts: map[string]int{},
 		progress: frame.NewProgress(cmd.ErrOrStderr()),
-		memory:   newMemory(o.interval),
+		memory:   newMemory(o.interval, o.Remote),
 	}
 	var paths []string
 	for _, t := range targets {
@@ -224,13 +225,10 @@ func (r *session) begin(start time.Time) (err error) {
 	default:
 		r.recorder, err = tracefile.Record(r.options.output, h)
 	}
-	if exists := (*tracefile.JournalExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%w: make a file of it with 'pinfold trace recover %s -o FILE', and remove it", err, exists.Journal)
-	}
 	if err == nil && r.exact != nil {
 		r.exact.begin(r.recorder, start)
 	}
-	return err
+	return files.ExplainJournal(err, "pinfold")
 }
 
 // finish closes the output.
@@ -239,13 +237,10 @@ func (r *session) finish() error {
 		return nil
 	}
 	c, err := r.recorder.Finish()
-	if kept := (*tracefile.KeptError)(nil); errors.As(err, &kept) {
-		return fmt.Errorf("%w: make a file of it where there is room: pinfold trace recover %s -o FILE", err, kept.Journal)
-	}
-	if r.options.output.Name != tracefile.Stdout && c.Rows > 0 {
+	if err == nil && r.options.output.Name != tracefile.Stdout && c.Rows > 0 {
 		noteWritten(r.cmd.ErrOrStderr(), r.options.output.Name, c)
 	}
-	return err
+	return files.ExplainJournal(err, "pinfold")
 }
 
 // noteReach says which advice the file allows, by the group with the most periods.
@@ -266,8 +261,12 @@ func (r *session) noteReach() {
 	}
 }
 
-// maxKept bounds the samples in memory: 128 bytes each, and up to twice that while slices grow.
-const maxKept = 1 << 20
+// maxKept and maxKeptRemote bound the samples in memory: 128 bytes each, and up to twice that while
+// slices grow. A remote command uses the memory of the agent's container.
+const (
+	maxKept       = 1 << 20
+	maxKeptRemote = 1 << 16
+)
 
 // memory keeps the newest samples of a recording for its summary.
 type memory struct {
@@ -280,8 +279,12 @@ type memory struct {
 	shortened     bool // older samples were dropped
 }
 
-func newMemory(interval time.Duration) *memory {
-	return &memory{rec: trace.Recording{Interval: interval}, index: map[string]int{}, maxKept: maxKept}
+func newMemory(interval time.Duration, remote bool) *memory {
+	m := &memory{rec: trace.Recording{Interval: interval}, index: map[string]int{}, maxKept: maxKept}
+	if remote {
+		m.maxKept = maxKeptRemote
+	}
+	return m
 }
 
 func (m *memory) add(r *tracefile.Row) {

@@ -16,7 +16,7 @@ import (
 
 // TestMemory adds too many samples: the newest are kept.
 func TestMemory(t *testing.T) {
-	m := newMemory(time.Second)
+	m := newMemory(time.Second, false)
 	m.maxKept = 100
 	for i := range 1000 {
 		for _, g := range []string{"/a", "/b"} {
@@ -35,7 +35,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("group %s: %d samples, want the newest, without gaps", s.Group, n)
 		}
 	}
-	if !strings.Contains(m.note(), "of 2000 samples") || newMemory(time.Second).note() != "" {
+	if !strings.Contains(m.note(), "of 2000 samples") || newMemory(time.Second, false).note() != "" {
 		t.Errorf("note %q", m.note())
 	}
 }

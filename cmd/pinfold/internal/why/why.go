@@ -50,7 +50,7 @@ time.`,
 	o.AddFlags(cmd, "trace")
 	f.DurationVar(&o.duration, "duration", 10*time.Second, "end after `TIME`")
 	f.StringVar(&o.requests, "requests", "", "when it ends, read `FILE`, a log of the container's requests, and show where the time of the slowest went (CSV with columns start and end, as 'pinfold-lab workload requests' prints it)")
-	f.BoolVar(&o.histogram, "histogram", false, "also show how long single waits were (-o json always does)")
+	f.BoolVar(&o.histogram, "histogram", false, "also show how long threads waited in each delay (-o json always does)")
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
