@@ -19,7 +19,7 @@ func (r *Report) conclude(c *Container, v *blame.Verdict) (conclusion, advice st
 		}
 		said = append(said, r.explain(c, v, reason, also, of))
 		if reason.Cause != blame.ByOwnThreads || !v.Has(blame.ByParallelism) { // whose advice is more exact
-			do = append(do, r.advise(c, v, reason))
+			do = append(do, r.advise(c, reason))
 		}
 	}
 	return strings.Join(said, " "), strings.Join(do, " ")
@@ -76,7 +76,7 @@ func (r *Report) explainWaiting(c *Container, v *blame.Verdict, reason blame.Rea
 const nearlyAlways = 0.95
 
 // advise says what to do about a reason.
-func (r *Report) advise(c *Container, v *blame.Verdict, reason blame.Reason) string {
+func (r *Report) advise(c *Container, reason blame.Reason) string {
 	remedy := r.Kind(c.Group).remedies()
 	switch reason.Cause {
 	case blame.NotRunnable:
