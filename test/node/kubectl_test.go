@@ -35,6 +35,7 @@ func TestKubectl(t *testing.T) {
 	}
 	c := startWith(t, "--stock", "--images", images)
 	o := newOperator(t, c, "NODE="+localnode.Name)
+	o.do(`mkdir -p ~/.local/bin; ln -s "$(command -v pinfold)" ~/.local/bin/kubectl-pinfold`)
 	site := o.siteValues()
 	maps.Copy(site["scheduler"].(map[string]any), map[string]any{"enabled": false})
 	o.write("values.yaml", merged(t, "image: {registry: pinfold.dev}", site))
