@@ -36,8 +36,8 @@ type runOptions struct {
 func newRun() *cobra.Command {
 	o := &runOptions{}
 	cmd := &cobra.Command{Use: "run [flags]", Short: "Run the agent", Args: frame.NoArguments,
-		Long: `Run the agent until SIGTERM or ctrl-C. It needs root, and access to the API
-server as its service account has. "pinfold-agent doctor" says whether this node
+		Long: `Run the agent until SIGTERM or ctrl-C. It needs root, and the rights of its
+service account at the API server. "pinfold-agent doctor" says whether this node
 meets its requirements.`,
 		Example: `  pinfold-agent run --node-name worker-1 --kubeconfig agent.conf
   pinfold-agent run --burst-policy auto --batch-percent 65 -v`,

@@ -16,6 +16,7 @@ import (
 )
 
 func pinfold() *cobra.Command { return newRoot("pinfold") }
+func plugin() *cobra.Command  { return newRoot(pluginName) }
 
 func TestDocuments(t *testing.T) { frametest.Documents(t, pinfold) }
 
@@ -45,6 +46,12 @@ func TestWrongFiles(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, pinfold) }
 
-func TestHelp(t *testing.T) { frametest.Help(t, pinfold) }
+func TestHelp(t *testing.T) {
+	frametest.Help(t, pinfold)
+	frametest.Help(t, plugin)
+}
 
-func TestFlags(t *testing.T) { frametest.Flags(t, pinfold) }
+func TestFlags(t *testing.T) {
+	frametest.Flags(t, pinfold)
+	frametest.Flags(t, plugin)
+}

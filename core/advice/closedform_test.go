@@ -35,8 +35,8 @@ func rightLimit(mean, burst, ratio float64) float64 {
 }
 
 // TestLimitOfExponentialDemand compares with the closed form: over many recordings the limits are
-// right on average, and the confidence intervals contain the right limit, and what the advised limit
-// throttles in another recording, about as often as they claim.
+// right on average, and the confidence intervals contain the right limit, and what the advised
+// limit throttles in another recording, about as often as they claim.
 func TestLimitOfExponentialDemand(t *testing.T) {
 	race.SkipLong(t)
 	const (

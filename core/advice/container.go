@@ -53,7 +53,8 @@ type Recorded struct {
 	ThrottleRatioOfTimer float64 `json:"throttleRatioOfTimer"`
 	// Delay is that of the replay at LimitCPUs; nil without a limit, or with too little data.
 	Delay *Delay `json:"delay,omitempty"`
-	// Waited, Moved, Averaged and OpenShare are those of trace.Demand.
+	// Waited is that of trace.Series.Unhindered; Moved, Averaged and OpenShare are those of
+	// trace.Demand.
 	Waited    float64 `json:"waitedRatio"`
 	Moved     float64 `json:"movedShare"`
 	Averaged  float64 `json:"averagedShare"`

@@ -69,8 +69,8 @@ func (p *Period) explain(sub *subject, at limitAt, peak float64, longest time.Du
 	}
 }
 
-// periodsToTry returns the periods to try: the present one, and longer ones that are multiples of the
-// sampling interval.
+// periodsToTry returns the periods to try: the present one, and longer ones that are multiples of
+// the sampling interval.
 func (sub *subject) periodsToTry() []time.Duration {
 	all := []time.Duration{sub.period}
 	for p := periodStep; p <= bandwidth.MaxPeriod; p += periodStep {

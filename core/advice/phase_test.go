@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// inStep returns a recording of work of an exponential amount, 30 ms on average, at the beginning of
-// each 100 ms, on two CPUs. The kernel's periods and the recording begin at different phases.
+// inStep returns a recording of work of an exponential amount, 30 ms on average, at the beginning
+// of each 100 ms, on two CPUs. The kernel's periods and the recording begin at different phases.
 func inStep(t *testing.T, seed uint64, periods int, interval, kernelPhase, samplePhase time.Duration, l bandwidth.Limits) *trace.Series {
 	t.Helper()
 	m := bandwidthtest.Kernel(2)

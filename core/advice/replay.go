@@ -65,8 +65,8 @@ func (a amounts) longestRun(quota, burst int64) (all, longest int) {
 	return all, longest
 }
 
-// phases are the same demand in periods that begin at different times. The kernel draws the phase of
-// a group's periods at random when it makes the group, and keeps it.
+// phases are the same demand in periods that begin at different times. The kernel draws the phase
+// of a group's periods at random when it makes the group, and keeps it.
 type phases []amounts
 
 func phasesOf(d *trace.Demand) phases {
@@ -235,8 +235,8 @@ func bootstrap(ctx context.Context, blocks []*demand.Blocks, periods int, period
 	return intervals(found), nil
 }
 
-// blocksOf returns pieces of each phase. All phases are as long as the shortest, so that equal random
-// numbers draw pieces of equal times.
+// blocksOf returns pieces of each phase. All phases are as long as the shortest, so that equal
+// random numbers draw pieces of equal times.
 func blocksOf(phases [][]float64, piece float64) (all []*demand.Blocks, err error) {
 	shortest := len(phases[0])
 	for _, cpus := range phases {

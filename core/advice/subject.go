@@ -31,11 +31,14 @@ type subject struct {
 	summary trace.Summary
 	period  time.Duration
 	demand  trace.Demand
-	wanted  phases
-	mean    float64
-	piece   float64          // length of a bootstrap piece in periods
-	enough  bool             // the recording is long enough for pieces of that length
-	blocks  []*demand.Blocks // of each phase; nil if the demand is unknown
+	// unhindered and waited are those of [trace.Series.Unhindered].
+	unhindered [][]float64
+	waited     float64
+	wanted     phases
+	mean       float64
+	piece      float64          // length of a bootstrap piece in periods
+	enough     bool             // the recording is long enough for pieces of that length
+	blocks     []*demand.Blocks // of each phase; nil if the demand is unknown
 
 	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
 	// does not suffice for shares of periods. Both are "" if the demand suffices.
@@ -50,6 +53,7 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 		sub.unknown = fmt.Sprintf("not enough data: %v", err)
 		return sub
 	}
+	sub.unhindered, sub.waited = s.Unhindered(nominal, sub.period)
 	sub.wanted = phasesOf(&sub.demand)
 	sub.piece, sub.enough = demand.BlockLength(sub.demand.CPUs)
 	if sub.blocks, err = blocksOf(sub.demand.Phases, sub.piece); err != nil {
@@ -118,7 +122,7 @@ func (sub *subject) recorded() Recorded {
 	r := Recorded{
 		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: sub.periods(),
 		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(), ThrottleRatioOfTimer: sub.summary.ThrottledOfTimer(),
-		Waited: sub.demand.Waited, Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
+		Waited: sub.waited, Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
 	}
 	if cpus, limited := sub.limit(); limited {
 		r.LimitCPUs = cpus

@@ -11,7 +11,7 @@ import (
 const MaxWaited = .05
 
 // widen extends the intervals of limits to the demand had no thread waited for a CPU while it was
-// recorded ([trace.Demand].Unhindered). Work that waited behind others was done later than it was
+// recorded ([trace.Series.Unhindered]). Work that waited behind others was done later than it was
 // wanted, so its peaks are flatter than on a machine with idle CPUs. Demand is between the two:
 // waiting threads wanted a CPU all the time, but a thread that always finds more to do may have got
 // some of it later. So the limit is between the ends of both intervals, and another recording
@@ -22,17 +22,17 @@ func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options
 		return nil
 	}
 	waited := ""
-	if sub.demand.Waited > MaxWaited {
-		waited = fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: ", quantity.Share(sub.demand.Waited))
+	if sub.waited > MaxWaited {
+		waited = fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: ", quantity.Share(sub.waited))
 	}
-	if sub.demand.Unhindered == nil {
+	if sub.unhindered == nil {
 		if waited != "" {
 			c.Warnings = append(c.Warnings, waited+"it wanted more than the recording shows; record on a less busy machine, or with --exact, which shows how much more")
 		}
 		return nil
 	}
 	free := *sub
-	free.demand.Phases = sub.demand.Unhindered
+	free.demand.Phases = sub.unhindered
 	free.wanted = phasesOf(&free.demand)
 	var err error
 	if free.blocks, err = blocksOf(free.demand.Phases, sub.piece); err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // contended returns an exact recording of a thread that wants a CPU for a random time at the
-// beginning of each second, and gets it in turns with others: after each 10 ms it waits. Without exact,
-// only the kernel's sum of its waits is known.
+// beginning of each second, and gets it in turns with others: after each 10 ms it waits. Without
+// exact, only the kernel's sum of its waits is known.
 func contended(seconds int, wait time.Duration, exact bool) *trace.Series {
 	const interval = 20 * time.Millisecond
 	r := rand.New(rand.NewPCG(4, 4))
@@ -62,8 +62,8 @@ func contended(seconds int, wait time.Duration, exact bool) *trace.Series {
 	return s
 }
 
-// TestContention: beside others, usage alone asks for less than half of the limit that the same load
-// needs alone. A warning says so, and with a trace the interval contains that one.
+// TestContention: beside others, usage alone asks for less than half of the limit that the same
+// load needs alone. A warning says so, and with a trace the interval contains that one.
 func TestContention(t *testing.T) {
 	advise := func(wait time.Duration, exact bool) []*Limit {
 		c, err := ForContainer(t.Context(), contended(300, wait, exact), 20*time.Millisecond, DefaultGoal(), seeded(1))

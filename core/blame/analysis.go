@@ -152,8 +152,8 @@ func (a *Analysis) lostTime() time.Duration {
 	return a.lost + max(0, a.now-max(a.lostAt, a.Start))
 }
 
-// watches reports whether a thread is in a watched group. The idle threads of all CPUs have the ID 0
-// and are in the root group; they are not threads of that.
+// watches reports whether a thread is in a watched group. The idle threads of all CPUs have the ID
+// 0 and are in the root group; they are not threads of that.
 func (a *Analysis) watches(t Thread) bool { return t.ID != 0 && a.Watched[t.Group] != 0 }
 
 func (a *Analysis) cpu(n int) *cpu {

@@ -36,8 +36,8 @@ type Sum struct {
 	Threads []ThreadSum
 	// Longest are the longest delays of a thread, longest first.
 	Longest []Delay
-	// Waits and Throttlings count how long a thread waited for a CPU, and was throttled, in each delay
-	// that has ended.
+	// Waits and Throttlings count how long a thread waited for a CPU, and was throttled, in each
+	// delay.
 	Waits, Throttlings Histogram
 	// First and Last are the state of the quota at the first and the last edge, nil if there was none.
 	First, Last *Quota

@@ -45,8 +45,8 @@ func median(values byRound) Value {
 }
 
 // mean returns the mean, with an interval by Student's t distribution, or the median of fewer than
-// [MinRounds] values. Nothing is above most. If they are shares of a number of periods, and none of these
-// had what is counted, the share is at most 3/periods (rule of three).
+// [MinRounds] values. Nothing is above most. If they are shares of a number of periods, and none of
+// these had what is counted, the share is at most 3/periods (rule of three).
 func mean(values byRound, most, periods float64) Value {
 	if len(values) < MinRounds {
 		return median(values)

@@ -24,7 +24,7 @@ const (
 	// Error: the administrators of the cluster and its nodes should look at it.
 	Error Severity = "Error"
 	// Warning: a pod does not get what it asks for, or pods use too much. Everybody who may write pods
-	// can cause that, so no check of the cluster finds a failure because of it.
+	// can cause that, so it is not a failure of the cluster.
 	Warning Severity = "Warning"
 )
 

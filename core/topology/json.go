@@ -40,8 +40,8 @@ type jsonNUMA struct {
 // Ids of cores, LLCs and dies are unique in the machine. Distances are in the order of numaNodes.
 // CPUs and nodes may be in any order. Optional fields are "kinds" (kinds of core, fastest first; by
 // default ordered by name), "offline" and "isolated" (CPU lists), "llcBytes" (sizes of LLCs by id,
-// such as {"0":16777216}), and "localCPUs" per node. Without "numaNodes", the nodes are those that the CPUs name, with distances of 10 and 20. Unknown fields
-// are rejected.
+// such as {"0":16777216}), and "localCPUs" per node. Without "numaNodes", the nodes are those that
+// the CPUs name, with distances of 10 and 20. Unknown fields are rejected.
 func Decode(r io.Reader) (*Machine, error) {
 	var m Machine
 	decoder := json.NewDecoder(r)

@@ -212,8 +212,8 @@ func (k Kind) rank() int {
 	}
 }
 
-// SameCPUs reports whether two machines are equal except for the sizes of memory and caches. Every CPU decision is
-// then the same on both.
+// SameCPUs reports whether two machines are equal except for the sizes of memory and caches. Every
+// CPU decision is then the same on both.
 func (m *Machine) SameCPUs(other *Machine) bool {
 	return slices.Equal(m.CPUs, other.CPUs) &&
 		slices.EqualFunc(m.NUMANodes, other.NUMANodes, sameNode) &&

@@ -24,13 +24,7 @@ type Demand struct {
 	CPUs   []float64 // demand in each period, in the order of time; at least one
 	// Phases are the CPUs of periods that begin at other samples: Phases[0] is CPUs, and the others
 	// begin later by equal parts of a period, as far as the samples show them.
-	Phases [][]float64
-	// Unhindered are the Phases of the demand had no thread waited for a CPU: the same work, but
-	// earlier. It is nil unless Exact, or if none waited.
-	Unhindered [][]float64
-	// Waited is the time for which threads waited for CPUs, as a part of the CPU time used. Unless
-	// Exact, it is less than that if several waited at a time: PSI counts them as one.
-	Waited    float64
+	Phases    [][]float64
 	Averaged  float64 // share of the periods whose value is an average over several (late samples)
 	Throttled float64 // share of the time in throttled samples
 	Moved     float64 // share of the usage that was moved to an earlier period
@@ -85,7 +79,6 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if len(phases) == 0 {
 		return Demand{}, fmt.Errorf("demand per %v: %w; record for longer", period, ErrTooShort)
 	}
-	unhindered, waited := s.unhindered(nominal, period)
 	var whole, throttled time.Duration
 	for i := range s.Samples {
 		whole += s.Samples[i].Interval
@@ -94,23 +87,24 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 		}
 	}
 	return Demand{
-		Period:     period,
-		CPUs:       phases[0],
-		Phases:     phases,
-		Unhindered: unhindered,
-		Waited:     waited,
-		Averaged:   float64(averaged) / float64(len(phases[0])),
-		Throttled:  ratio(float64(throttled), float64(whole)),
-		Moved:      moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
-		Exact:      exact,
-		Open:       openRuns,
-		OpenShare:  ratio(float64(open), float64(whole)),
+		Period:    period,
+		CPUs:      phases[0],
+		Phases:    phases,
+		Averaged:  float64(averaged) / float64(len(phases[0])),
+		Throttled: ratio(float64(throttled), float64(whole)),
+		Moved:     moved(binsOf(s.Contiguous(nominal), period, nominal), bins),
+		Exact:     exact,
+		Open:      openRuns,
+		OpenShare: ratio(float64(open), float64(whole)),
 	}, nil
 }
 
-// unhindered returns Unhindered and Waited of a demand. Without a trace, waits of times in which the
-// group was throttled are left out, because PSI counts throttling, too.
-func (s *Series) unhindered(nominal, period time.Duration) ([][]float64, float64) {
+// Unhindered returns the Phases of the demand had no thread waited for a CPU: the same work, but
+// earlier. They are nil unless the demand is exact, or if none waited. waited is the time for which
+// threads waited for CPUs, as a part of the CPU time used. Without a trace it is less than that if
+// several waited at a time, because PSI counts them as one, and waits of times in which the group
+// was throttled are left out, because PSI counts throttling, too.
+func (s *Series) Unhindered(nominal, period time.Duration) (phases [][]float64, waited float64) {
 	if x := s.Exact; x != nil && x.enough() {
 		if x.Waiting == 0 {
 			return nil, 0
@@ -119,25 +113,26 @@ func (s *Series) unhindered(nominal, period time.Duration) ([][]float64, float64
 		x.unhindered.move(free.Samples)
 		return phasesOf(free.Contiguous(nominal), period, nominal), ratio(float64(x.Waiting), float64(x.Running))
 	}
-	var waited, used time.Duration
+	var waiting, used time.Duration
 	throttled := false // since the last sample with waits, which covers those before
 	for i := range s.Samples {
 		used += s.Samples[i].Usage
 		throttled = throttled || s.Samples[i].WasThrottled()
 		if w := s.Samples[i].Waited; w > 0 {
 			if !throttled {
-				waited += w
+				waiting += w
 			}
 			throttled = false
 		}
 	}
-	return nil, ratio(float64(waited), float64(used))
+	return nil, ratio(float64(waiting), float64(used))
 }
 
 // maxPhases bounds the phases of a period.
 const maxPhases = 10
 
-// phasesOf returns the CPUs per period for periods that begin at the first sample and at later ones.
+// phasesOf returns the CPUs per period for periods that begin at the first sample and at later
+// ones.
 func phasesOf(sequences [][]Sample, period, nominal time.Duration) (phases [][]float64) {
 	samples := int(max(1, period/max(1, nominal)))
 	n := min(samples, maxPhases)

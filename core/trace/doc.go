@@ -83,8 +83,9 @@
 // If the threads were traced ([Exact]), nothing is estimated. A thread that was throttled is late
 // until it sleeps for a millisecond: what it runs then moves to earlier, by the time for which it
 // was throttled since it was last on time. So a thread wants one CPU at most, and no time is lost.
-// Time for which threads waited for a CPU is not removed, but [Demand].Unhindered is. A thread that takes one request after the other from a queue,
-// without sleeping, seems to want all of them at once.
+// Time for which threads waited for a CPU is not removed, but [Series.Unhindered] does that. A
+// thread that takes one request after the other from a queue, without sleeping, seems to want all
+// of them at once.
 //
 // Demand that never arrived because of throttling cannot be recovered. Clients that wait for an
 // answer send less while they wait, infinite loops do not make up for lost time, and programs adapt

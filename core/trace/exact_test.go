@@ -83,8 +83,8 @@ func TestExactDemand(t *testing.T) {
 	}
 }
 
-// TestUnhindered: threads that waited wanted a CPU earlier. Without a trace it is only known that one
-// waited, except where it may have been throttled.
+// TestUnhindered: threads that waited wanted a CPU earlier. Without a trace it is only known that
+// one waited, except where it may have been throttled.
 func TestUnhindered(t *testing.T) {
 	s := limited(20, 20, 20)
 	for i := range s.Samples {
@@ -92,26 +92,20 @@ func TestUnhindered(t *testing.T) {
 	}
 	s.Samples[0].Throttled = 0
 	s.Samples[2].Throttled = 0
-	d, err := s.Demand(100*ms, 100*ms)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Unhindered != nil || d.Waited != 1 {
-		t.Errorf("waited %v, want all the time for which it ran; demand %v, want none", d.Waited, d.Unhindered)
+	if phases, waited := s.Unhindered(100*ms, 100*ms); phases != nil || waited != 1 {
+		t.Errorf("waited %v, want all the time for which it ran; demand %v, want none", waited, phases)
 	}
 	s.Exact = trace.NewExact(s)
 	for _, span := range did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300) {
 		s.Exact.Add(&span)
 	}
 	s.Exact.End(0, 300*ms)
-	if d, err = s.Demand(100*ms, 100*ms); err != nil {
-		t.Fatal(err)
+	phases, waited := s.Unhindered(100*ms, 100*ms)
+	if diff := cmp.Diff([][]float64{{.4, 0, .2}}, phases); diff != "" || waited != 110./60 {
+		t.Errorf("waited %v, want 110 ms in 60 ms; demand (-want +got):\n%s", waited, diff)
 	}
-	if diff := cmp.Diff([][]float64{{.4, 0, .2}}, d.Unhindered); diff != "" || d.Waited != 110./60 {
-		t.Errorf("waited %v, want 110 ms in 60 ms; demand (-want +got):\n%s", d.Waited, diff)
-	}
-	if d, err := limited(20).Demand(100*ms, 100*ms); err != nil || d.Unhindered != nil {
-		t.Errorf("nothing waited: %+v, %v", d, err)
+	if phases, waited := limited(20).Unhindered(100*ms, 100*ms); phases != nil || waited != 0 {
+		t.Errorf("nothing waited: %v, %v", phases, waited)
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// testLimit checks that a command uses at most a fifth of wall time, and what the bucket holds at its
-// start and beyond a late tick at its end. Throttling is visible only if the machine was idle enough
-// for that fifth.
+// testLimit checks that a command uses at most a fifth of wall time, and what the bucket holds at
+// its start and beyond a late tick at its end. Throttling is visible only if the machine was idle
+// enough for that fifth.
 func testLimit(t *testing.T) {
 	const quota, period = 20 * time.Millisecond, 100 * time.Millisecond
 	r, _ := run(t, order{Do: []string{"spin", "1s"}, Quota: quota, Period: period})

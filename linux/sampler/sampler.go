@@ -36,8 +36,8 @@ type Options struct {
 	Spacing time.Duration
 	// LimitsEvery is the time between reads of a group's limits. 0 means one second.
 	LimitsEvery time.Duration
-	// Waits reads how long threads waited for CPUs, too, where the kernel measures it for groups, at most
-	// every [cgroupstat.WaitsEvery]: a sample has the waits since the last read.
+	// Waits reads how long threads waited for CPUs, too, where the kernel measures it for groups, at
+	// most every [cgroupstat.WaitsEvery]: a sample has the waits since the last read.
 	Waits bool
 	Clock Clock // nil means SystemClock
 }

@@ -116,8 +116,8 @@ func (s service) String() string {
 		s.begun, s.overtaken, perSecond(s.waiting), perSecond(s.behind), s.joined, perSecond(s.beside))
 }
 
-// TestSideBySide runs the same online and batch work with each mechanism. Batch work runs only where
-// a mechanism lets it: none is overdue, and the kernel keeps no time for it.
+// TestSideBySide runs the same online and batch work with each mechanism. Batch work runs only
+// where a mechanism lets it: none is overdue, and the kernel keeps no time for it.
 func TestSideBySide(t *testing.T) {
 	b := newBench(t)
 	scxtest.KeepNothing(t)

@@ -2,8 +2,8 @@
 // patches for Kubernetes.
 //
 // The text is a verdict and a few lines ([Container.short]). The verbose text and the page show all
-// rows ([Container.rows]): the recommendation, its value, its confidence interval, and a sentence with
-// the reason. Where there was not enough data, only the sentence is shown.
+// rows ([Container.rows]): the recommendation, its value, its confidence interval, and a sentence
+// with the reason. Where there was not enough data, only the sentence is shown.
 //
 // The page has two charts per container. The first shows the CPU time used in windows of every
 // length, together with the limits: where the largest usage is below a limit, that limit serves the
@@ -104,7 +104,7 @@ func (c *Container) verdict(goal advice.Goal) string {
 		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(r.ThrottleRatio))
 	}
 	if r.Waited > advice.MaxWaited {
-		text += fmt.Sprintf("; but it waited for CPUs while it was recorded, and may need up to %s", quantity.CPUs(l.HighCPUs))
+		text += "; but it waited for CPUs while it was recorded, and may need more"
 	}
 	return text + "."
 }

@@ -47,7 +47,7 @@ func outcome(l *advice.Limit) string {
 		quantity.Share(l.ThrottleRatio), quantity.Share(l.LowThrottleRatio).Digits(2), quantity.Share(l.HighThrottleRatio).Digits(2), late(&l.Delay))
 }
 
-// late describes the delay of work, "" if there is none.
+// late says how late work is. The result is "" if none is late.
 func late(d *advice.Delay) string {
 	if d == nil || d.Longest.Duration == 0 {
 		return ""

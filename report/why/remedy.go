@@ -11,8 +11,8 @@ const (
 	Pod                  // a pod, or a container of one
 )
 
-// remedies are what to do about a group, in the words of what made it. batch makes a neighbour batch
-// work, "" if that is not possible.
+// remedies are what to do about a group, in the words of what made it. batch makes a neighbour
+// batch work, "" if that is not possible.
 type remedies struct{ burst, limit, bind, batch string }
 
 func (k Kind) remedies() remedies {

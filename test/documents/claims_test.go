@@ -102,7 +102,7 @@ func TestClaims(t *testing.T) {
 			text := block.Info + "\n" + block.Text
 			i := slices.IndexFunc(claims[document], func(c claim) bool { return regexp.MustCompile("^" + c.blocks).MatchString(text) })
 			if i < 0 {
-				t.Errorf("%s: nobody executes this block: let a test do that, and name it in claims\n```%s```", document, text)
+				t.Errorf("%s: no test executes this block: add one, and name it in claims\n```%s```", document, text)
 				continue
 			}
 			c := claims[document][i]

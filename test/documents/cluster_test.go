@@ -39,9 +39,9 @@ func TestLocal(t *testing.T) {
 	s.run("pinfold-local up --detach --nodes host --scheduler-config config.yaml")
 }
 
-// TestChart executes the commands of the chart's README.md on a cluster of simulated nodes, on which
-// pods run at once. What the chart installs is removed from it before. The chart takes the values of
-// docs/monitoring.md, too.
+// TestChart executes the commands of the chart's README.md on a cluster of simulated nodes, on
+// which pods run at once. What the chart installs is removed from it before. The chart takes the
+// values of docs/monitoring.md, too.
 func TestChart(t *testing.T) {
 	const document = "deploy/chart/README.md"
 	s := newShell(t, "pinfold-local", "helm4")

@@ -47,7 +47,8 @@ func TestWhy(t *testing.T) {
 	for _, name := range []string{"throttled", "neighbour", "threads"} {
 		script += "echo CASE\n" + s.blocks(document, "sh "+name)[0]
 	}
-	// kill fails if one of the programs has ended. Behind what threads wait depends on the machine's load.
+	// kill fails if one of the programs has ended. Behind what threads wait depends on the machine's
+	// load.
 	cases := strings.Split(s.run(script), "CASE\n")
 	contains(t, cases[1], "pinfold-run-web: observed for 2", "limit 1 CPU in periods", "was throttled", "slowest 1% of the 1")
 	contains(t, cases[2], "pinfold-run-web: observed for 2", "no CPU limit", "slowest 1% of the 1")

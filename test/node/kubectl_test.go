@@ -18,9 +18,9 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// TestKubectl installs the agent on a stock cluster and asks it about a pod under load: status while
-// the agent starts, "kubectl exec" of the command in the agent's image, and the plugin's subcommands
-// sample and why.
+// TestKubectl installs the agent on a stock cluster and asks it about a pod under load: status
+// while the agent starts, "kubectl exec" of the command in the agent's image, and the plugin's
+// subcommands sample and why.
 func TestKubectl(t *testing.T) {
 	requireNode(t)
 	helm := filepath.Join(repositoryDir, "bin", "helm4")

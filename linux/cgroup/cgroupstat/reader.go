@@ -60,9 +60,9 @@ func (r *Reader) Close() {
 	}
 }
 
-// WaitsEvery is the least time between reads of cpu.pressure. A read takes what the CPUs have counted
-// since the last one, weighted by whole jiffies of non-idle time, so frequent ones lose waits for all
-// readers (collect_percpu_times in kernel/sched/psi.c of Linux 7.2).
+// WaitsEvery is the least time between reads of cpu.pressure. A read takes what the CPUs have
+// counted since the last one, weighted by whole jiffies of non-idle time, so frequent ones lose
+// waits for all readers (collect_percpu_times in kernel/sched/psi.c of Linux 7.2).
 const WaitsEvery = 100 * time.Millisecond
 
 // ReadWaits makes each nth Read read cpu.pressure, too, where the kernel has it; see [WaitsEvery].

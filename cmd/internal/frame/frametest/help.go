@@ -29,7 +29,8 @@ func Help(t *testing.T, newRoot func() *cobra.Command) {
 			return
 		}
 		var stdout, stderr strings.Builder
-		err := frame.Run(t.Context(), newRoot(), strings.Fields(command.CommandPath())[1:], nil, &stdout, &stderr)
+		args := strings.Fields(strings.TrimPrefix(command.CommandPath(), command.Root().CommandPath()))
+		err := frame.Run(t.Context(), newRoot(), args, nil, &stdout, &stderr)
 		if err != nil || stderr.Len() > 0 || !strings.Contains(stdout.String(), "\nUsage:\n") {
 			t.Errorf("%s: %v, %q, want the help on standard output", command.CommandPath(), err, stderr.String())
 		}

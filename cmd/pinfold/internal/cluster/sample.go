@@ -21,12 +21,11 @@ import (
 func NewSample() *cobra.Command {
 	o := &sampleOptions{}
 	cmd := &cobra.Command{
-		Use: `sample POD [-n NAMESPACE] [--interval TIME]
-                 [--duration TIME | --samples N] [-o FILE [--force]]`,
+		Use:   "sample POD [flags]",
 		Short: "Record what a pod's containers use, period by period",
 		Long: `Record CPU usage and throttling of a pod's containers, on the pod's node, and
-show at the end what limit they need at which timescale. It ends after --duration
-or --samples, with ctrl-C, or when the containers are gone.
+show at the end what limit they need at which timescale. It ends after
+--duration or --samples, with ctrl-C, or when the containers are gone.
 
 -o records to a file here: .parquet or .csv, - for CSV on standard output.
 'kubectl pinfold advise FILE' continues from there.

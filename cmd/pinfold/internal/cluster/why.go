@@ -15,14 +15,14 @@ import (
 func NewWhy() *cobra.Command {
 	o := &podOptions{}
 	cmd := &cobra.Command{
-		Use:   `why POD [-n NAMESPACE] [--duration TIME] [-o text|json]`,
+		Use:   "why POD [flags]",
 		Short: "Show why a pod's containers are slow: throttled, or waiting for CPUs, and behind what",
-		Long: `Trace the scheduler on the pod's node for a while, and show where the time of the
-pod's containers went. 'pinfold why --help' on a node says more.
+		Long: `Trace the scheduler on the pod's node for a while, and show where the time of
+the pod's containers went. 'pinfold why --help' on a node says more.
 
-It runs pinfold in the agent's pod, which takes pods/exec in its namespace, and an
-agent that may trace: the chart's agent.tracePercent is more than 0. Otherwise it
-prints the command line that traces from a pod of its own.`,
+It runs pinfold in the agent's pod, which takes pods/exec in its namespace, and
+an agent that may trace: the chart's agent.tracePercent is more than 0.
+Otherwise it prints the command line that traces from a pod of its own.`,
 		Example: `  pinfold why web-0
   pinfold why web-0 -n shop --duration 30s -o json`,
 	}

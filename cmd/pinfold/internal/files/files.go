@@ -70,8 +70,8 @@ func WriteTo(o tracefile.Output, write func(*os.File) error) error {
 	return frame.SuggestForce(atomicfile.WriteFunc(o.Name, atomicfile.Options{Perm: 0o644, KeepOld: !o.Replace}, write))
 }
 
-// ExplainJournal says how to make a file of the journal that an error of a recorder is about. program
-// is how the user calls it.
+// ExplainJournal says how to make a file of the journal that an error of a recorder is about.
+// program is how the user calls it.
 func ExplainJournal(err error, program string) error {
 	if exists := (*tracefile.JournalExistsError)(nil); errors.As(err, &exists) {
 		return fmt.Errorf("%w: make a file of it with '%s trace recover %s -o FILE', and remove it", err, program, exists.Journal)

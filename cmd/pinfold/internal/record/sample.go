@@ -155,7 +155,8 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 // groups at 10 ms take 1.9% of a CPU (docs/figures.md).
 const maxFine = 100
 
-// defaultInterval returns the interval for a number of groups, of which one has the shortest period.
+// defaultInterval returns the interval for a number of groups, of which one has the shortest
+// period.
 func defaultInterval(shortest time.Duration, groups int) time.Duration {
 	if groups > maxFine {
 		return shortest
