@@ -48,10 +48,9 @@ var claims = map[string][]claim{
 		{`\n cpu.stat`, "not: a drawing"},
 	},
 	"docs/lab.md": {
-		{`(sh|console)\n`, "test/documents TestLab"},
+		{`(sh|sh own|console)\n`, "test/documents TestLab"},
 		{`sh packages\n`, "not: it installs packages"},
 		{`sh cluster\n`, "test/node TestLab"},
-		{`yaml file=mine.yaml\n`, "test/documents TestLab"},
 	},
 	"docs/local.md": {
 		{`sh (up|get|two)\n`, "test/documents TestLocal"},
@@ -63,7 +62,6 @@ var claims = map[string][]claim{
 		{`(console|\w+ file=)`, "cmd/pinfold TestManual"},
 		{`indented\n3 groups`, "not: a picture"},
 		{`\nexit status  0`, "not: figures of one run; TestReadme repeats it"},
-		{`sql\n`, "not: a query for a program that cannot be had here"},
 		{`indented\n(pandas|duckdb)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
 		{`indented\nkubectl pinfold`, "test/node TestKubectl"},
 		{`\nkubectl --namespace`, "test/node TestKubectl"},

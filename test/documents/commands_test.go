@@ -74,8 +74,7 @@ func TestLab(t *testing.T) {
 	golden.Compare(t, filepath.Join(root, document), golden.Console(string(before), "console", s.run))
 	requireRoot(t)
 	contains(t, s.run(s.blocks(document, "sh")[0]), "pi: 18 windows, 21s;", "Report: lab-results/pi-")
-	s.write("mine.yaml", s.blocks(document, "yaml file=mine.yaml")[0])
-	contains(t, s.run("bin/pinfold-lab run --config mine.yaml --quick --repetitions 1"), "mine: 2 windows, 12s;", "Does burst help this server?", "Report: lab-results/mine-")
+	contains(t, s.run(s.blocks(document, "sh own")[0]), "parallelism: 3 windows, ", "Report: lab-results/parallelism-")
 }
 
 // TestFragments reads what users copy into manifests of their own.

@@ -24,7 +24,7 @@ type shell struct {
 func newShell(t *testing.T, programs ...string) shell {
 	t.Helper()
 	s := shell{T: t, dir: t.TempDir()}
-	for _, name := range []string{"bin", "cmd", "deploy"} {
+	for _, name := range []string{"bin", "cmd", "deploy", "lab"} {
 		target, err := filepath.Abs(filepath.Join(root, name))
 		if err == nil {
 			err = os.Symlink(target, filepath.Join(s.dir, name))
