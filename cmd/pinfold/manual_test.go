@@ -18,8 +18,7 @@ import (
 
 // TestManual executes the examples of docs/pinfold.md. "json file=NAME" and "csv file=NAME" blocks
 // are files, besides docs/prometheus.jq and the recordings of testdata. "console" blocks are
-// commands with their output; those that make control groups are "console cgroups" blocks, and
-// those that need jq "console jq".
+// commands with their output; those that need jq are "console jq" blocks.
 func TestManual(t *testing.T) {
 	race.SkipLong(t)
 	archive, commands := scriptOf(golden.ReadCode(t, "../../docs/pinfold.md"))
@@ -53,8 +52,6 @@ func scriptOf(blocks []golden.Code) (*txtar.Archive, int) {
 		guard := ""
 		switch block.Info {
 		case "console":
-		case "console cgroups":
-			guard = "[cgroups] "
 		case "console jq":
 			guard = "[exec:jq] "
 		default:
