@@ -66,7 +66,7 @@ var claims = map[string][]claim{
 		{`indented\nkubectl pinfold`, "test/node TestKubectl"},
 		{`\nkubectl --namespace`, "test/node TestKubectl"},
 		{`indented\ncurl`, "not: a query to the reader's Prometheus"},
-		{`indented\npinfold sample (--pod|/cg1)`, "not: about a container of the reader"},
+		{`indented\npinfold sample --pod`, "not: about a container of the reader"},
 	},
 	"docs/scheduler.md": {
 		{`yaml\n`, "test/documents TestFragments"},
