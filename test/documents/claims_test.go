@@ -75,7 +75,6 @@ var claims = map[string][]claim{
 		{`yaml\n`, "test/documents TestFragments"},
 		{`yaml file=config.yaml\n`, "test/documents TestLocal"},
 	},
-	"docs/security.md": {{`\n tenant`, "not: a drawing"}},
 	"docs/status.md": {
 		{`console\n`, "test/cluster TestStatusManual"},
 		{`console plugin\n`, "test/cluster TestPlugin"},
