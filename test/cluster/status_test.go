@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -205,17 +204,17 @@ func (c *test) statusOfNode() {
 func (c *test) statusOfAgents() {
 	c.Helper()
 	for _, node := range []string{small0, small1} {
-		c.changeTopology(node, func(obj *v1alpha2.NodeResourceTopology) {
+		c.changeTopology(node, func(obj *nodetopology.NodeTopology) {
 			machine, state, err := nodetopology.ToMachine(obj)
 			c.must(err)
 			state.AgentLease = nodetopology.LeaseNamespace + "/" + node
 			changed, err := nodetopology.FromMachine(node, machine, state)
 			c.must(err)
-			obj.Zones, obj.Attributes = changed.Zones, changed.Attributes
+			obj.Machine, obj.Status, obj.Digest = changed.Machine, changed.Status, changed.Digest
 		})
 	}
 	anew := c.topology(small1)
-	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(c.Context(), small1, metav1.DeleteOptions{}))
+	c.must(c.topologies.Delete(c.Context(), small1, metav1.DeleteOptions{}))
 	c.restoreTopology(anew)
 	leases := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
 	renewed := metav1.NewMicroTime(time.Now().Add(-5*time.Minute - 30*time.Second))
@@ -295,7 +294,7 @@ func TestStatusRights(t *testing.T) {
 	}
 }
 
-// TestStatusNotInstalled reads a cluster without the kind NodeResourceTopology.
+// TestStatusNotInstalled reads a cluster without the kind NodeTopology.
 func TestStatusNotInstalled(t *testing.T) {
 	c := begin(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -315,7 +314,7 @@ func TestStatusNotInstalled(t *testing.T) {
 	objects, err := dynamic.NewForConfig(config)
 	c.must(err)
 	kinds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	c.must(kinds.Delete(t.Context(), "noderesourcetopologies.topology.node.k8s.io", metav1.DeleteOptions{}))
+	c.must(kinds.Delete(t.Context(), "nodetopologies.pinfold.dev", metav1.DeleteOptions{}))
 	c.eventually(func() string {
 		_, messages, exit := c.pinfold(state.Kubeconfig, "status")
 		if want := "so Pinfold is not installed in it: docs/scheduler.md says how to install it"; exit != 1 || !strings.Contains(messages, want) {
