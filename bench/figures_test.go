@@ -51,7 +51,7 @@ func TestFigures(t *testing.T) {
 		"trim":   func(suffix, text string) string { return strings.TrimSuffix(text, suffix) },
 		"cell":   cell,
 		"peers": func(column int, keys ...string) (string, error) {
-			return cell("docs/comparison.md", "**256 CPUs, 8 NUMA nodes, 16 LLCs", column, keys...)
+			return cell("bench/peers/results.md", "**256 CPUs, 8 NUMA nodes, 16 LLCs", column, keys...)
 		},
 		"lab": func(heading string, column int, keys ...string) (string, error) {
 			return cell("docs/results/report.md", "## "+heading, column, keys...)

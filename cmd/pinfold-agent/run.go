@@ -58,7 +58,7 @@ meets its requirements.`,
 	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")
 	flags.StringVar(&o.certificate.KeyFile, "tls-private-key-file", "", "`FILE` with the key of --tls-cert-file")
 	flags.StringVar(&o.agent.Socket, "nri-socket", "", "the container runtime's NRI socket, a `PATH`; empty disables NRI (default: run/nri/nri.sock below --host-root)")
-	flags.StringVar(&o.keys, "allocation-keys", "", "`FILE` of public keys (PEM): only allocations signed by one of them are accepted (default: all are)")
+	flags.StringVar(&o.keys, "allocation-keys", "", "`FILE` of public keys (PEM): only allocations signed by one of them are accepted; read once, at the start (default: all are)")
 	flags.IntVar(&o.agent.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "`N` CPUs always stay shared, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&o.agent.Period, "period", agent.DefaultPeriod, "check everything every `TIME` when nothing seems to change")
 	flags.DurationVar(&o.agent.SampleEvery, "sample", agent.DefaultSampleEvery, "read the load of the CPUs every `TIME`, while core sets follow it")
@@ -79,7 +79,7 @@ func (o *runOptions) addBurst(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "quota may be raised to `PERCENT` of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
 		"it may stay raised to that for `SECONDS`, unless the pod says otherwise; -1 for as long as savings last")
-	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose quota applies when another program writes it, too", control.OwnerPinfold, control.OwnerOther)
+	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose values apply when another program changes quota, period or burst: pinfold restores the agent's, other leaves the changed ones", control.OwnerPinfold, control.OwnerOther)
 }
 
 // addBatch adds the flags about batch pods.

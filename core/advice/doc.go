@@ -20,7 +20,7 @@
 // step with the periods, such as with a timer of 100 ms, the share of throttled periods depends on
 // it: work in the middle of one period counts there as a whole, and work across the border of two
 // is halved. Measured with such a load, one limit throttled 0.5% to 2.1%, as the replay at the same
-// phase predicts (docs/figures.md). So demand is replayed at every phase that the samples show
+// phase predicts (test/kernel/results.md). So demand is replayed at every phase that the samples show
 // ([SampleInterval]), and limits are right on average over them. Slices and ticks of the kernel
 // matter less: the model with both throttles 0.1 percentage points less (package bandwidthtest).
 //

@@ -41,7 +41,6 @@ var claims = map[string][]claim{
 		{`yaml file=ceilings.yaml\n`, "test/documents TestFragments"},
 	},
 	"docs/charts/README.md": {{`sh\n`, "not: it replaces the charts, which report/sweep draws again in its tests"}},
-	"docs/colocation.md":    {{`\n2 CPUs`, "not: a result"}},
 	"docs/comparison.md":    {{`sh\ngo run ./bench/peers`, "not: it takes ten minutes; bench/peers compares the tables in its tests"}},
 	"docs/design.md": {
 		{`\n machine \+ pods`, "not: a drawing"},
@@ -76,7 +75,6 @@ var claims = map[string][]claim{
 		{`yaml\n`, "test/documents TestFragments"},
 		{`yaml file=config.yaml\n`, "test/documents TestLocal"},
 	},
-	"docs/security.md": {{`\n tenant`, "not: a drawing"}},
 	"docs/status.md": {
 		{`console\n`, "test/cluster TestStatusManual"},
 		{`console plugin\n`, "test/cluster TestPlugin"},

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -99,7 +100,7 @@ func TestFragments(t *testing.T) {
 					}
 				}
 			case block.Info == "yaml":
-				err = yaml.UnmarshalStrict(text, &corev1.ResourceQuota{})
+				err = errors.New("this test reads only metadata of pods, and ceilings")
 			}
 			if err != nil {
 				t.Errorf("%s: %v\n%s", document, err, text)

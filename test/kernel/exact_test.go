@@ -31,7 +31,7 @@ func requests() []program {
 // threads wanted to run according to the script: exact demand is where it was wanted, which
 // estimates are not. It also compares the limits that throttle 2% of the periods with those of
 // recordings without a limit. PINFOLD_TEST_LONG=5m makes it run for about that long, and then also
-// with threads that have always more to do; docs/figures.md has the result.
+// with threads that have always more to do; results.md has the result.
 func TestExactDemand(t *testing.T) {
 	x := experiment{T: t, group: newGroup(t, min(runtime.NumCPU(), 2)), length: testLength(t, 32*period, 15)}
 	const tries = 4

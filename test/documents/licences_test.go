@@ -1,0 +1,21 @@
+package documents
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestLicences checks that docs/licences.md names each direct dependency.
+func TestLicences(t *testing.T) {
+	document := read(t, "docs/licences.md")
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read(t, "go.mod"), -1)
+	if len(direct) == 0 {
+		t.Fatal("go.mod has no direct dependency")
+	}
+	for _, module := range direct {
+		if !strings.Contains(document, "`"+module[1]+"`") {
+			t.Errorf("docs/licences.md does not have %s", module[1])
+		}
+	}
+}
