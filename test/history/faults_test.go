@@ -33,7 +33,7 @@ func TestTopologyReturns(t *testing.T) {
 		}
 		client, topologies := fake.NewClientset(), nodetopologytest.NewFake()
 		client.PrependReactor("create", "nodes", newUID)
-		topologies.PrependReactor("create", "noderesourcetopologies", newUID)
+		topologies.PrependReactor("create", nodetopology.Resource, newUID)
 		d := &Driver{Client: client, Topologies: topologies, Random: rand.New(rand.NewPCG(seed, 0)), Victims: []string{name},
 			Log: func(string, ...any) {}}
 		d.nodes = newDamage(d)
