@@ -14,8 +14,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/placement"
@@ -294,11 +292,12 @@ func TestStatusRights(t *testing.T) {
 	}
 }
 
-// TestStatusNotInstalled reads a cluster without the kind NodeTopology.
-func TestStatusNotInstalled(t *testing.T) {
+// TestNoDefinition: in a cluster without the kind NodeTopology, a scheduler that starts schedules the
+// pods that do not ask. Status says that Pinfold is not installed.
+func TestNoDefinition(t *testing.T) {
 	c := begin(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	out, messages, exit := c.execute(exec.CommandContext(t.Context(), c.binary, "up", "--detach", "--data-dir", dir))
+	out, messages, exit := c.execute(exec.CommandContext(t.Context(), c.binary, "up", "--detach", "--nodes", "intel-104=1", "--data-dir", dir))
 	if exit != 0 {
 		t.Fatalf("%s%s", out, messages)
 	}
@@ -309,11 +308,9 @@ func TestStatusNotInstalled(t *testing.T) {
 	}()
 	state, err := localcluster.ReadState(dir)
 	c.must(err)
-	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	r, err := connect(c.binary, dir, state.Kubeconfig)
 	c.must(err)
-	objects, err := dynamic.NewForConfig(config)
-	c.must(err)
-	kinds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	kinds := r.objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	c.must(kinds.Delete(t.Context(), "nodetopologies.pinfold.dev", metav1.DeleteOptions{}))
 	c.eventually(func() string {
 		_, messages, exit := c.pinfold(state.Kubeconfig, "status")
@@ -322,4 +319,10 @@ func TestStatusNotInstalled(t *testing.T) {
 		}
 		return ""
 	})
+	bare := &test{t, r}
+	bare.killScheduler()
+	bare.create("metadata: {name: plain}\nspec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}}}]}\n")
+	bare.create("metadata: {name: asks, annotations: {cpuset-scheduler: 'true'}}\nspec: {containers: [{name: app, image: app, resources: {limits: {cpu: 2}}}]}\n")
+	bare.bound("plain")
+	bare.waits("asks", nodetopology.ErrNoDefinition.Error())
 }
