@@ -17,7 +17,7 @@ import (
 
 // health checks that the published health of the agent contains a text.
 func (w *world) health(want string) error {
-	have, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(context.Background(), nodeName, metav1.GetOptions{})
+	have, err := w.topologies.Get(context.Background(), nodeName, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func TestLeaseIsRenewedWhileRoundsEnd(t *testing.T) {
 	w.enforced(k, bound, beside)
 	w.renewed()
 	w.eventually(func() error {
-		object, err := w.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), nodeName, metav1.GetOptions{})
+		object, err := w.topologies.Get(t.Context(), nodeName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

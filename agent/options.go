@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/scx"
 )
@@ -26,7 +27,9 @@ type Options struct {
 	// RunDir is a directory whose contents last until the machine is shut down.
 	RunDir     string
 	Client     kubernetes.Interface
-	Topologies topologyclient.Interface
+	Topologies nodetopology.Client
+	// LegacyTopologies deletes what an agent of the first version has left; nil leaves it.
+	LegacyTopologies topologyclient.Interface
 	// Kubelet returns the kubelet's configuration.
 	Kubelet func(context.Context) (control.Kubelet, error)
 	// StaticPods returns the static pods that the kubelet runs, by the kubelet's ids.
@@ -61,7 +64,7 @@ type Options struct {
 	// lease. LeaseEvery is the interval at which the lease is renewed.
 	LeaseNamespace string
 	LeaseEvery     time.Duration
-	// Version is the version of the program, which the lease carries.
+	// Version is the version of the program, which the lease and the topology carry.
 	Version string
 	Log     *slog.Logger
 	Now     func() time.Time

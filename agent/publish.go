@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -40,6 +39,8 @@ type publisher struct {
 
 	node *corev1.Node              // as last read, nil before
 	uid  atomic.Pointer[types.UID] // of node
+
+	noLegacy bool // no topology of the first version is left
 }
 
 // setCondition sets the condition to publish. It does not wait.
@@ -142,40 +143,35 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	return nil
 }
 
-// publishTopology creates the node's object, or updates it if it differs. It leaves the object of
-// another writer alone.
+// publishTopology creates the node's object, or updates it if it differs. Then it deletes that of an
+// agent of the first version.
 func (p *publisher) publishTopology(ctx context.Context) error {
 	want, err := p.topology()
 	if want == nil || err != nil {
 		return err
 	}
-	objects := p.Topologies.TopologyV1alpha2().NodeResourceTopologies()
-	have, err := objects.Get(ctx, p.NodeName, metav1.GetOptions{})
+	have, err := p.Topologies.Get(ctx, p.NodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = objects.Create(ctx, want, metav1.CreateOptions{})
+		_, err = p.Topologies.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
-			return errors.New("the cluster does not know NodeResourceTopology: apply deploy/chart/crds/noderesourcetopology.yaml")
+			return nodetopology.ErrNoDefinition
 		}
-		return p.published("created", err)
+		return p.published(ctx, "created", err)
 	}
 	if err != nil {
 		return fmt.Errorf("get topology %s: %w", p.NodeName, err)
 	}
-	if writer, ours := nodetopology.Owner(have); !ours {
-		return fmt.Errorf("%w: stop that writer for this node (node-feature-discovery: its topology updater), then delete the object",
-			&nodetopology.ForeignError{Node: p.NodeName, Writer: writer})
-	}
 	if nodetopology.Equal(have, want) {
-		return nil
+		return p.deleteLegacy(ctx)
 	}
 	want.ResourceVersion = have.ResourceVersion
-	_, err = objects.Update(ctx, want, metav1.UpdateOptions{})
-	return p.published("updated", err)
+	_, err = p.Topologies.Update(ctx, want, metav1.UpdateOptions{})
+	return p.published(ctx, "updated", err)
 }
 
 // topology returns the node's object, or nil while too little is known.
-func (p *publisher) topology() (*v1alpha2.NodeResourceTopology, error) {
-	state := nodetopology.State{AgentHealth: *p.engine.node.health.Load()}
+func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
+	state := nodetopology.State{Writer: "pinfold-agent " + p.Version, AgentHealth: *p.engine.node.health.Load()}
 	machine := p.engine.node.machine.Load()
 	p.engine.with(func(c *control.Control) {
 		if k := c.Kubelet(); k != nil {
@@ -196,12 +192,22 @@ func (p *publisher) topology() (*v1alpha2.NodeResourceTopology, error) {
 	return object, nil
 }
 
-func (p *publisher) published(how string, err error) error {
+func (p *publisher) published(ctx context.Context, how string, err error) error {
 	if err != nil {
 		return fmt.Errorf("write topology %s: %w", p.NodeName, err)
 	}
 	p.Log.Info("published the CPU topology of this node: " + how)
-	return nil
+	return p.deleteLegacy(ctx)
+}
+
+// deleteLegacy deletes the object of an agent of the first version, until that has succeeded.
+func (p *publisher) deleteLegacy(ctx context.Context) error {
+	if p.noLegacy {
+		return nil
+	}
+	err := deleteLegacyTopology(ctx, p.Options)
+	p.noLegacy = err == nil
+	return err
 }
 
 // publishCondition writes the condition about CPUs if it differs from that in the Node object.

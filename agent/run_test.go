@@ -8,10 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
+	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -203,20 +209,28 @@ func TestMissingSocket(t *testing.T) {
 
 func TestPublishTopology(t *testing.T) {
 	w, _, _, _ := bothPods(t)
-	objects := w.topologies.TopologyV1alpha2().NodeResourceTopologies()
-	foreign := &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: nodeName, ManagedFields: []metav1.ManagedFieldsEntry{
-		{Manager: "nfd-topology-updater", Time: &metav1.Time{Time: time.Unix(1, 0)}}}}}
-	if _, err := objects.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+	w.legacy = topologyfake.NewSimpleClientset()
+	old := w.legacy.TopologyV1alpha2().NodeResourceTopologies()
+	object := &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"pinfold.dev/writer": "agent"}}}
+	if _, err := old.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	objects := w.topologies
+	missing := true
+	var mu sync.Mutex
+	w.topologies.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return missing, nil, apierrors.NewNotFound(schema.GroupResource{}, "")
+	})
 	stop := w.start()
-	w.eventually(func() error { return w.log.Says("nfd-topology-updater") })
-	if have, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil || len(have.Zones) != 0 {
-		t.Errorf("the foreign object is %+v, %v", have, err)
+	w.eventually(func() error { return w.log.Says("the cluster does not know NodeTopology") })
+	if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil {
+		t.Errorf("the object of the first version: %v, before there is another", err)
 	}
-	if err := objects.Delete(t.Context(), nodeName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	mu.Lock()
+	missing = false
+	mu.Unlock()
 	w.eventually(func() error {
 		have, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{})
 		if err != nil {
@@ -225,6 +239,12 @@ func TestPublishTopology(t *testing.T) {
 		machine, state, err := nodetopology.ToMachine(have)
 		if err != nil || machine.Online().String() != "0-7" || state.KubeletPolicy != "none" || state.AgentHealth != nodetopology.AgentHealthy {
 			return errors.Join(err, fmt.Errorf("published %+v", state))
+		}
+		return nil
+	})
+	w.eventually(func() error {
+		if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the object of the first version is left (%w)", err)
 		}
 		return nil
 	})

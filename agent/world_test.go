@@ -12,6 +12,7 @@ import (
 	"time"
 
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/test/logtext"
 )
@@ -33,7 +35,8 @@ import (
 type world struct {
 	t                      *testing.T
 	client                 *fake.Clientset
-	topologies             *topologyfake.Clientset
+	topologies             *nodetopologytest.Fake
+	legacy                 *topologyfake.Clientset // nil for none
 	kubelet                control.Kubelet
 	config                 control.Config
 	period, sampleInterval time.Duration
@@ -69,7 +72,7 @@ func makeWorld(pods ...*corev1.Pod) *world {
 	for _, p := range pods {
 		objects = append(objects, p)
 	}
-	w := &world{client: fake.NewClientset(objects...), topologies: topologyfake.NewSimpleClientset(),
+	w := &world{client: fake.NewClientset(objects...), topologies: nodetopologytest.NewFake(),
 		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, config: control.Config{NodeName: nodeName},
 		period: 50 * time.Millisecond, log: &logtext.Log{}}
 	gone := func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -88,7 +91,7 @@ func (w *world) options() Options {
 	if w.runtime != nil {
 		socket = "given"
 	}
-	return Options{
+	options := Options{
 		Socket: socket, Config: w.config, Root: w.root, RunDir: w.runDir,
 		Client: w.client, Topologies: w.topologies, Runtime: w.runtime,
 		Kubelet: func(context.Context) (control.Kubelet, error) {
@@ -106,6 +109,10 @@ func (w *world) options() Options {
 		LeaseNamespace: w.leases, LeaseEvery: 30 * time.Millisecond, Version: testVersion,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	if w.legacy != nil {
+		options.LegacyTopologies = w.legacy
+	}
+	return options
 }
 
 // start runs an agent until stop is called or the test ends.

@@ -65,9 +65,9 @@ func Defaults() Options {
 type Cluster interface {
 	// CPUManagerPolicy returns the policy in the kubelet's present configuration.
 	CPUManagerPolicy(ctx context.Context) (string, error)
-	// TopologyWriter returns the writer of the node's NodeResourceTopology, "" if there is none,
-	// and whether it is Pinfold.
-	TopologyWriter(ctx context.Context) (writer string, ours bool, err error)
+	// TopologyWriter returns the writer of the node's NodeTopology, "" if there is none. The error is
+	// nodetopology.ErrNoDefinition if the cluster does not know the kind.
+	TopologyWriter(ctx context.Context) (writer string, err error)
 }
 
 // Report is the results of all checks, in their order.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -80,14 +81,11 @@ func listenAt(t *testing.T, name string) {
 type answers struct {
 	policy, writer         string
 	policyError, topoError error
-	ours                   bool
 }
 
 func (a answers) CPUManagerPolicy(context.Context) (string, error) { return a.policy, a.policyError }
 
-func (a answers) TopologyWriter(context.Context) (string, bool, error) {
-	return a.writer, a.ours, a.topoError
-}
+func (a answers) TopologyWriter(context.Context) (string, error) { return a.writer, a.topoError }
 
 func answersOf(t *testing.T, text string) answers {
 	t.Helper()
@@ -99,10 +97,12 @@ func answersOf(t *testing.T, text string) answers {
 			a.policyError = errors.New(strings.TrimPrefix(value, "error "))
 		case what == "policy":
 			a.policy = value
+		case value == "undefined":
+			a.topoError = nodetopology.ErrNoDefinition
 		case fields[1] == "error":
 			a.topoError = errors.New(strings.TrimPrefix(value, "error "))
-		case fields[1] != "none":
-			a.writer, a.ours = fields[1], fields[2] == "ours"
+		case value != "none":
+			a.writer = value
 		}
 	}
 	return a

@@ -2,12 +2,15 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // runtime checks NRI, and other plugins that set the same fields.
@@ -89,20 +92,20 @@ func (x *examination) others(ctx context.Context) {
 		x.add("other agents", OK, "none is running", "")
 	}
 	if x.Cluster == nil {
-		x.add("writer of the topology", Skipped, "the API server was not asked", "use --node-name, and --kubeconfig outside of the cluster")
+		x.add("report of the CPUs", Skipped, "the API server was not asked", "use --node-name, and --kubeconfig outside of the cluster")
 		return
 	}
-	writer, ours, err := x.Cluster.TopologyWriter(ctx)
+	writer, err := x.Cluster.TopologyWriter(ctx)
 	switch {
+	case errors.Is(err, nodetopology.ErrNoDefinition):
+		x.add("report of the CPUs", Problem, "the cluster does not know NodeTopology, so the agent cannot report the CPUs to the scheduler",
+			"apply deploy/chart/crds/nodetopology.yaml of Pinfold")
 	case err != nil:
-		x.add("writer of the topology", Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
+		x.add("report of the CPUs", Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
 	case writer == "":
-		x.add("writer of the topology", OK, "the node has no NodeResourceTopology yet", "")
-	case ours:
-		x.add("writer of the topology", OK, writer, "")
+		x.add("report of the CPUs", OK, "the node has no NodeTopology yet", "")
 	default:
-		x.add("writer of the topology", Problem, writer+" writes the node's NodeResourceTopology: the agent does not report the machine",
-			"stop it on this node (NFD: nfd-topology-updater), then delete the object")
+		x.add("report of the CPUs", OK, "the node's NodeTopology is by "+writer, "")
 	}
 }
 

@@ -27,7 +27,7 @@ func objectsOf(t *testing.T, pods ...*corev1.Pod) *survey.Objects {
 		t.Fatal(err)
 	}
 	return &survey.Objects{Nodes: []*corev1.Node{node.Object()}, Pods: pods,
-		Topologies: []survey.Topology{{Name: "n1", Decoded: nodetopology.Decode(object, placement.NewIndexes())}}}
+		Topologies: []survey.Topology{{Name: "n1", Decoded: nodetopology.NewDecoder().Decode(object)}}}
 }
 
 // boundPod returns a bound pod with a limit of two CPUs and, unless it is "", this allocation.

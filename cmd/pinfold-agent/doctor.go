@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,7 +71,7 @@ func examine(cmd *cobra.Command, options doctor.Options, output frame.Format) er
 type cluster struct {
 	node       string
 	kubelet    kubelet.Client
-	topologies topologyclient.Interface
+	topologies nodetopology.Client
 }
 
 // clusterOf returns nil if doctor is to check only this machine.
@@ -89,7 +88,7 @@ func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	case node.nodeName == "":
 		return nil, frame.Usagef("--kubeconfig needs the name of the node: give --node-name")
 	}
-	client, topologies, err := newClients(config, config)
+	client, topologies, err := newClients(config)
 	if err != nil {
 		return nil, err
 	}
@@ -104,16 +103,17 @@ func (c cluster) CPUManagerPolicy(ctx context.Context) (string, error) {
 	return k.CPUManagerPolicy, err
 }
 
-func (c cluster) TopologyWriter(ctx context.Context) (writer string, ours bool, err error) {
+func (c cluster) TopologyWriter(ctx context.Context) (writer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	obj, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(ctx, c.node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", false, nil
+	obj, err := c.topologies.Get(ctx, c.node, metav1.GetOptions{})
+	switch {
+	case nodetopology.IsUndefined(err):
+		return "", nodetopology.ErrNoDefinition
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("get the NodeTopology of %s: %w", c.node, err)
 	}
-	if err != nil {
-		return "", false, fmt.Errorf("get the NodeResourceTopology of %s: %w", c.node, err)
-	}
-	writer, ours = nodetopology.Owner(obj)
-	return writer, ours, nil
+	return obj.Status.Writer, nil
 }

@@ -57,8 +57,11 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	compact := rest.CopyConfig(config)
 	compact.ContentType = runtime.ContentTypeProtobuf
 	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	if o.Client, o.Topologies, err = newClients(compact, config); err != nil {
+	if o.Client, o.Topologies, err = newClients(compact); err != nil {
 		return err
+	}
+	if o.LegacyTopologies, err = topologyclient.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a client: %w", err)
 	}
 	client := kubelet.Client{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = client.Configuration, client.StaticPods
@@ -72,14 +75,13 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	return nil
 }
 
-// newClients returns clients for the built-in resources and for topology objects, which do not
-// support protobuf.
-func newClients(config, topologyConfig *rest.Config) (kubernetes.Interface, topologyclient.Interface, error) {
+// newClients returns clients for the built-in resources and for topologies.
+func newClients(config *rest.Config) (kubernetes.Interface, nodetopology.Client, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client: %w", err)
 	}
-	topologies, err := topologyclient.NewForConfig(topologyConfig)
+	topologies, err := nodetopology.NewClient(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client: %w", err)
 	}

@@ -40,7 +40,6 @@ const (
 	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
 	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist, and it had time to make one
 	TopologyIsNone    Kind = "TopologyMissing"      // the agent has not published the topology
-	TopologyIsForeign Kind = "TopologyForeign"      // another program has
 	TopologyIsInvalid Kind = "TopologyInvalid"      // it is damaged
 	TopologyIsStale   Kind = "TopologyStale"        // it is about an earlier node
 	TopologyOrphaned  Kind = "TopologyOrphaned"     // its node does not exist
@@ -65,7 +64,7 @@ func (k Kind) Severity() Severity {
 // rank orders kinds: what affects most comes first.
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
-		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsForeign, TopologyIsInvalid,
+		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsInvalid,
 		TopologyIsStale, TopologyOrphaned, NotEnforced, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)
 }

@@ -161,14 +161,13 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
-// Topology is the state of a node's NodeResourceTopology.
+// Topology is the state of a node's NodeTopology.
 type Topology string
 
 // The states of a topology.
 const (
 	TopologyUsable  Topology = "Usable"
 	TopologyNone    Topology = "None"
-	TopologyForeign Topology = "Foreign" // written by another program
 	TopologyInvalid Topology = "Invalid" // damaged or edited
 	TopologyStale   Topology = "Stale"   // about an earlier node of the same name
 	TopologyUnknown Topology = "Unknown" // topologies could not be read

@@ -1,11 +1,10 @@
 // Package chart contains the Helm chart of the scheduler and the agent. Go programs can use only
-// the file that is embedded, [NodeResourceTopology]. The chart's README.md is its manual.
+// the file that is embedded, [NodeTopology]. The chart's README.md is its manual.
 package chart
 
 import _ "embed"
 
-// NodeResourceTopology is the CustomResourceDefinition of the kind NodeResourceTopology, version
-// v1alpha2, in YAML, with the schema that its upstream project publishes.
+// NodeTopology is the CustomResourceDefinition of the kind NodeTopology, in YAML.
 //
-//go:embed crds/noderesourcetopology.yaml
-var NodeResourceTopology []byte
+//go:embed crds/nodetopology.yaml
+var NodeTopology []byte

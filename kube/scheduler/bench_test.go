@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/topology"
@@ -115,7 +114,7 @@ func BenchmarkReadTopology(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				var obj v1alpha2.NodeResourceTopology
+				var obj nodetopology.NodeTopology
 				if err := json.Unmarshal(text, &obj); err != nil {
 					b.Fatal(err)
 				}

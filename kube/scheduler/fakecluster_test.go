@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +33,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 	"pinfold.dev/pinfold/test/logtext"
 )
 
@@ -40,9 +42,12 @@ import (
 type fakeCluster struct {
 	t          testing.TB
 	client     *fake.Clientset
-	topologies *topologyfake.Clientset
-	scheduler  *kubescheduler.Scheduler
-	plugin     *Plugin
+	topologies *nodetopologytest.Fake
+	legacy     *topologyfake.Clientset
+	// syncTimeout bounds the wait for the first list of topologies.
+	syncTimeout time.Duration
+	scheduler   *kubescheduler.Scheduler
+	plugin      *Plugin
 
 	log     logtext.Log // of the scheduler
 	events  *eventLog
@@ -57,15 +62,26 @@ type eventLog struct {
 	lines []string
 }
 
-var topologyResource = schema.GroupVersionResource{Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"}
+var topologyResource = nodetopology.GroupVersion.WithResource(nodetopology.Resource)
 
 func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	t.Helper()
-	c := &fakeCluster{
-		t: t, events: &eventLog{}, client: fake.NewSimpleClientset(), topologies: topologyfake.NewSimpleClientset(),
+	c := &fakeCluster{t: t, syncTimeout: time.Minute}
+	c.start(configuration)
+	return c
+}
+
+// start starts the scheduler.
+func (c *fakeCluster) start(configuration string) {
+	t := c.t
+	t.Helper()
+	c.events, c.client, c.legacy = &eventLog{}, fake.NewSimpleClientset(), topologyfake.NewSimpleClientset()
+	if c.topologies == nil {
+		c.topologies = nodetopologytest.NewFake()
 	}
 	c.client.PrependReactor("create", "pods", c.bind)
 	c.topologies.PrependWatchReactor("*", refuseWatchList)
+	c.legacy.PrependWatchReactor("*", refuseWatchList)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&c.log)))))
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
 	if err != nil {
@@ -74,8 +90,9 @@ func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	informers := kubescheduler.NewInformerFactory(c.client, 0, nil)
 	newHere := func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		p, err := newPlugin(ctx, args, handle, environment{
-			topologies: func(*rest.Config) (versioned.Interface, error) { return c.topologies, nil },
-			now:        func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+			topologies: func(*rest.Config) (nodetopology.Client, error) { return c.topologies, nil },
+			legacy:     func(*rest.Config) (versioned.Interface, error) { return c.legacy, nil }, syncTimeout: c.syncTimeout,
+			now: func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		})
 		c.plugin = p
 		return p, err
@@ -95,7 +112,6 @@ func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 	}
 	done := runIn(ctx, c.scheduler.Run)
 	t.Cleanup(func() { cancel(); <-done })
-	return c
 }
 
 // refuseWatchList makes reflectors list before they watch. Fake API servers without support for
@@ -225,13 +241,13 @@ func (c *fakeCluster) eventually(otherwise string, holds func() bool) {
 }
 
 // publish creates or replaces a node's topology object, and waits until the plugin has seen it.
-func (c *fakeCluster) publish(obj *v1alpha2.NodeResourceTopology) {
+func (c *fakeCluster) publish(obj *nodetopology.NodeTopology) {
 	c.t.Helper()
 	obj = obj.DeepCopy()
 	obj.ResourceVersion = c.nextVersion()
-	err := c.topologies.Tracker().Create(topologyResource, obj, "")
+	err := c.topologies.Tracker.Create(topologyResource, obj, "")
 	if err != nil {
-		err = c.topologies.Tracker().Update(topologyResource, obj, "")
+		err = c.topologies.Tracker.Update(topologyResource, obj, "")
 	}
 	if err != nil {
 		c.t.Fatal(err)

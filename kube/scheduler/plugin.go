@@ -12,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/informer"
 	"pinfold.dev/pinfold/kube/scheduler/leader"
@@ -48,7 +49,7 @@ var (
 // profile of the scheduler. The plugins send Bindings only while leadership allows it.
 func NewFactory(leadership *leader.Leadership) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		p, err := newPlugin(ctx, args, handle, environment{newTopologyClient, waiting.Delay, audit.Delay, time.Now})
+		p, err := newPlugin(ctx, args, handle, environment{nodetopology.NewClient, newLegacyClient, waiting.Delay, audit.Delay, syncTimeout, time.Now})
 		if err != nil {
 			return nil, err
 		}

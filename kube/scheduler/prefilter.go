@@ -6,21 +6,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// syncTimeout bounds the wait for the first list of topologies. The scheduler waits for the
-// informer before it starts, so only the event handlers may still have to run.
-const syncTimeout = 10 * time.Second
+// syncTimeout bounds the scheduler's wait for the first list of topologies at its start.
+const syncTimeout = 30 * time.Second
 
 // PreFilter parses the pod's annotations and rejects pods that no node can serve. It never returns
 // Skip, because Filter must also keep pods that ask for no CPUs off the exclusive CPUs of others.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.shared.waiting.Decide(pod)
-	if err := p.waitForTopologies(ctx); err != nil {
-		return nil, fwk.AsStatus(err)
-	}
 	if err := p.leadership.CatchUp(ctx, p.handle); err != nil {
 		return nil, fwk.AsStatus(err)
 	}
@@ -33,7 +30,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
 	}
 	if q.asks {
-		for _, message := range []string{p.misconfigured(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
+		for _, message := range []string{p.misconfigured(), p.unread(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
 				p.shared.waiting.Add(pod)
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
@@ -45,16 +42,15 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	return nil, nil
 }
 
-func (p *Plugin) waitForTopologies(ctx context.Context) error {
-	if p.shared.synced() {
-		return nil
+// unread returns why no topologies have been read yet, "" if they have.
+func (p *Plugin) unread() string {
+	switch {
+	case p.shared.synced() || p.shared.reports.Changes() > 0:
+		return ""
+	case p.shared.missing.Load():
+		return nodetopology.ErrNoDefinition.Error()
 	}
-	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
-	defer cancel()
-	if !cache.WaitForCacheSync(ctx.Done(), p.shared.synced) {
-		return fmt.Errorf("NodeResourceTopologies could not be listed within %v: see the scheduler's log", syncTimeout)
-	}
-	return nil
+	return "the NodeTopologies could not be listed yet: see the scheduler's log"
 }
 
 // largerThanAll returns an error message if the pod needs more CPUs than the largest machine has.

@@ -142,7 +142,7 @@ func (s *scenario) run(words []string) {
 	case "silence":
 		s.silence(73 * time.Second)
 	case "withdraw":
-		s.must(s.topologies.Tracker().Delete(topologyResource, "", name))
+		s.must(s.topologies.Tracker.Delete(topologyResource, "", name))
 	case "replace":
 		s.must(s.client.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}))
 		s.addNode(name, rest)
@@ -231,12 +231,8 @@ func (s *scenario) report(name string, words []string) {
 	if owner := f["owner"]; owner != "" {
 		nodetopology.OwnedByNode(obj, types.UID(owner))
 	}
-	if _, foreign := f["foreign"]; foreign {
-		obj.Labels = nil
-		obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "nfd-topology-updater", Time: &metav1.Time{Time: metav1.Unix(1, 0).Time}}}
-	}
 	if _, broken := f["broken"]; broken {
-		obj.Zones = obj.Zones[1:]
+		obj.Machine.Packages = ""
 	}
 	s.publish(obj)
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/informers/externalversions"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
@@ -31,7 +32,7 @@ import (
 //
 // The framework creates one plugin per profile, and the plugins can share only its informers. So
 // the state is attached to an informer, that of the topologies, which the informer factory creates
-// once, starts and waits for.
+// once and starts.
 type shared struct {
 	reports      *agents.Reports
 	reservations *reservations
@@ -39,25 +40,47 @@ type shared struct {
 	waiting      *waiting.Pods
 	auditor      *audit.Auditor
 	evicts       bool // batch pods
-	// synced reports whether the first list of topologies has been handled.
-	synced cache.InformerSynced
+	// synced reports whether the first list of topologies has been handled, and missing that the
+	// cluster does not know their kind.
+	synced  cache.InformerSynced
+	missing atomic.Bool
 }
 
-// sharingInformer is the informer to which the shared state is attached.
+// sharingInformer is the informer to which the shared state is attached. The scheduler waits for
+// the informers of its factory before it schedules anything. For this one it waits as long as the
+// API server may need to answer, and no longer: pods that do not ask can do without topologies, and
+// the definition of their kind can be missing.
 type sharingInformer struct {
 	cache.SharedIndexInformer
 	shared
+	waited chan struct{} // closed when the scheduler need not wait any more
 }
+
+// HasSynced implements [cache.SharedInformer].
+func (s *sharingInformer) HasSynced() bool { return cache.IsDone(s.HasSyncedChecker()) }
+
+// HasSyncedChecker implements [cache.SharedInformer].
+func (s *sharingInformer) HasSyncedChecker() cache.DoneChecker { return waitedFor{s.waited} }
+
+type waitedFor struct{ done <-chan struct{} }
+
+// Name implements [cache.DoneChecker].
+func (waitedFor) Name() string { return "SharedIndexInformer " + nodetopology.Kind }
+
+// Done implements [cache.DoneChecker].
+func (w waitedFor) Done() <-chan struct{} { return w.done }
 
 // environment is what the plugin takes from outside of the framework.
 type environment struct {
-	topologies   func(*rest.Config) (versioned.Interface, error) // creates a client
+	topologies   func(*rest.Config) (nodetopology.Client, error) // creates a client
+	legacy       func(*rest.Config) (versioned.Interface, error) // for the objects of the first version
 	releaseDelay time.Duration                                   // of waiting pods
 	auditDelay   time.Duration                                   // of audits of nodes
+	syncTimeout  time.Duration                                   // of the first list of topologies
 	now          func() time.Time
 }
 
-func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
+func newLegacyClient(config *rest.Config) (versioned.Interface, error) {
 	config = rest.CopyConfig(config)
 	// The scheduler's configuration asks for protobuf, which custom resources do not support.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
@@ -68,25 +91,24 @@ func newTopologyClient(config *rest.Config) (versioned.Interface, error) {
 func sharedOf(ctx context.Context, args Args, handle fwk.Handle, env environment) (*shared, error) {
 	topologies, err := env.topologies(handle.KubeConfig())
 	if err != nil {
-		return nil, fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
+		return nil, fmt.Errorf("create a client for NodeTopologies: %w", err)
 	}
 	first := false
-	informer := handle.SharedInformerFactory().InformerFor(&v1alpha2.NodeResourceTopology{},
+	informer := handle.SharedInformerFactory().InformerFor(&nodetopology.NodeTopology{},
 		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			first = true
-			return &sharingInformer{SharedIndexInformer: externalversions.NewSharedInformerFactory(topologies, 0).
-				Topology().V1alpha2().NodeResourceTopologies().Informer()}
+			return &sharingInformer{SharedIndexInformer: nodetopology.NewInformer(topologies), waited: make(chan struct{})}
 		})
 	s, ok := informer.(*sharingInformer)
 	if !ok {
-		return nil, errors.New("another plugin of this scheduler has its own informer of NodeResourceTopologies; disable that plugin")
+		return nil, errors.New("another plugin of this scheduler has its own informer of NodeTopologies; disable that plugin")
 	}
 	if first { // not in the function above: the factory is locked there
 		if s.signer, err = signing.New(ctx, args.keyFiles()); err != nil {
 			return nil, err
 		}
 		if err := s.start(ctx, args, handle, env); err != nil {
-			return nil, fmt.Errorf("watch NodeResourceTopologies: %w", err)
+			return nil, fmt.Errorf("watch NodeTopologies: %w", err)
 		}
 	}
 	if err := s.signer.Agrees(args.keyFiles()); err != nil {
@@ -131,13 +153,25 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	}); err != nil {
 		return err
 	}
-	if err := s.SetWatchErrorHandlerWithContext(explainWatchError); err != nil {
+	if s.synced, err = s.follow(s.SharedIndexInformer, func(ctx context.Context, r *cache.Reflector, err error) {
+		s.missing.Store(apierrors.IsNotFound(err))
+		explainWatchError(ctx, r, err)
+	}); err != nil {
 		return err
 	}
-	if err := s.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
-		return err
+	go s.stopWaiting(ctx, env.syncTimeout)
+	return s.followLegacy(ctx, handle, env)
+}
+
+// follow keeps the reports as an informer says. It returns whether its first list has been handled.
+func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.WatchErrorHandlerWithContext) (cache.InformerSynced, error) {
+	if err := topologies.SetWatchErrorHandlerWithContext(failed); err != nil {
+		return nil, err
 	}
-	registration, err := s.AddEventHandler(informer.Handlers(
+	if err := topologies.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
+		return nil, err
+	}
+	registration, err := topologies.AddEventHandler(informer.Handlers(
 		func(_, report *agents.Report) {
 			if s.reports.Set(report) {
 				s.auditor.NodeChanged(report.Name)
@@ -145,13 +179,37 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 			}
 		},
 		func(report *agents.Report) {
-			s.reports.Remove(report.Name)
-			s.waiting.Release() // pods that do not ask may run on nodes without a topology
+			if s.reports.Remove(report) {
+				s.waiting.Release() // pods that do not ask may run on nodes without a topology
+			}
 		}))
 	if err != nil {
+		return nil, err
+	}
+	return registration.HasSynced, nil
+}
+
+// stopWaiting lets the scheduler start when the topologies are read, at the latest after a time.
+func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	cache.WaitForCacheSync(ctx.Done(), func() bool { return s.synced() || s.missing.Load() })
+	close(s.waited)
+}
+
+// followLegacy reads the objects of agents of the first version, if the cluster knows their kind.
+func (s *shared) followLegacy(ctx context.Context, handle fwk.Handle, env environment) error {
+	client, err := env.legacy(handle.KubeConfig())
+	if err != nil {
+		return fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
+	}
+	objects := externalversions.NewSharedInformerFactory(client, 0).Topology().V1alpha2().NodeResourceTopologies().Informer()
+	if _, err := s.follow(objects, func(ctx context.Context, _ *cache.Reflector, err error) {
+		klog.FromContext(ctx).V(4).Info("Cannot watch NodeResourceTopologies of agents of the first version", "err", err)
+	}); err != nil {
 		return err
 	}
-	s.synced = registration.HasSynced
+	go objects.RunWithContext(ctx)
 	return nil
 }
 
@@ -168,8 +226,7 @@ func (s *shared) batchStarves(node *corev1.Node) bool {
 // explainWatchError logs what to do about a missing CustomResourceDefinition.
 func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	if apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Error(err, "The cluster has no NodeResourceTopology resource, so nothing is scheduled; "+
-			"install its CustomResourceDefinition (deploy/chart/crds/noderesourcetopology.yaml of Pinfold)")
+		klog.FromContext(ctx).Error(nodetopology.ErrNoDefinition, "No pod that asks for CPUs is scheduled")
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)

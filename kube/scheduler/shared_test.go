@@ -1,18 +1,29 @@
 package scheduler
 
 import (
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 )
 
 // handleOf is a framework handle for newPlugin.
@@ -27,7 +38,8 @@ func (h handleOf) ClientSet() kubernetes.Interface                        { retu
 func (h handleOf) KubeConfig() *rest.Config                               { return &rest.Config{} }
 
 var withFakeTopologies = environment{now: time.Now,
-	topologies: func(*rest.Config) (versioned.Interface, error) { return topologyfake.NewSimpleClientset(), nil }}
+	topologies: func(*rest.Config) (nodetopology.Client, error) { return nodetopologytest.NewFake(), nil },
+	legacy:     func(*rest.Config) (versioned.Interface, error) { return topologyfake.NewSimpleClientset(), nil }}
 
 // The plugins of two profiles share their reservations, because they decide about the same nodes.
 // Plugins of two schedulers in one process share nothing.
@@ -61,5 +73,41 @@ func TestNewPluginRejectsBadArguments(t *testing.T) {
 	_, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte("minSharedCPUs: -1")}, handle, withFakeTopologies)
 	if err == nil || !strings.Contains(err.Error(), "minSharedCPUs is -1") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestNoDefinition: a scheduler that starts in a cluster without the definition of NodeTopology, or
+// with an API server that does not answer about it, schedules the pods that do not ask. The others
+// wait until there are topologies.
+func TestNoDefinition(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err     error
+		message string
+	}{
+		"no definition":  {apierrors.NewNotFound(schema.GroupResource{}, ""), "apply deploy/chart/crds/nodetopology.yaml"},
+		"another answer": {apierrors.NewInternalError(errors.New("out of order")), "could not be listed yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			topologies := nodetopologytest.NewFake()
+			var works atomic.Bool
+			topologies.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return !works.Load(), nil, tt.err })
+			c := &fakeCluster{t: t, topologies: topologies, syncTimeout: time.Second}
+			c.start(DefaultConfiguration)
+			s := &scenario{fakeCluster: c}
+			s.addNode("n1", strings.Fields("packages=1 cores=4"))
+			for _, pod := range []*corev1.Pod{s.podOf("plain", []string{"request=1"}), s.podOf("asks", []string{"cpus=2"})} {
+				s.must(c.client.Tracker().Add(pod))
+			}
+			state := func(name string) string {
+				pod, err := c.client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+				s.must(err)
+				return pod.Spec.NodeName + condition(*pod)
+			}
+			c.eventually("the pod that does not ask is not bound", func() bool { return state("plain") == "n1" })
+			c.eventually("the pod that asks does not say why it waits", func() bool { return strings.Contains(state("asks"), tt.message) })
+			works.Store(true)
+			s.report("n1", strings.Fields("packages=1 cores=4"))
+			c.eventually("the pod that asks still waits", func() bool { return state("asks") == "n1" })
+		})
 	}
 }

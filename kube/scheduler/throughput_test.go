@@ -59,7 +59,7 @@ type simulatedCluster struct {
 	log      klog.Logger
 	profile  framework.Framework
 	snapshot *internalcache.Snapshot
-	indexes  *placement.Indexes
+	indexes  map[*topology.Machine]*placement.Index
 	rng      *rand.Rand
 	created  int
 	assumed  []*corev1.Pod // oldest first
@@ -71,7 +71,7 @@ const podsInFlight = 16
 
 func newSimulatedCluster(b *testing.B, nodes int) *simulatedCluster {
 	c := &simulatedCluster{fakeCluster: newFakeCluster(b, DefaultConfiguration), ctx: b.Context(), log: klog.Background(),
-		indexes: placement.NewIndexes(), rng: rand.New(rand.NewPCG(1, 2))}
+		indexes: map[*topology.Machine]*placement.Index{}, rng: rand.New(rand.NewPCG(1, 2))}
 	c.profile = c.scheduler.Profiles[corev1.DefaultSchedulerName]
 	c.snapshot = c.profile.SnapshotSharedLister().(*internalcache.Snapshot)
 	machines := []*topology.Machine{topology.Intel104().MustBuild(), topology.AMD256().MustBuild(),
@@ -91,7 +91,10 @@ func (c *simulatedCluster) must(err error) {
 
 // addNode adds a node with a few bound pods.
 func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
-	index := c.indexes.Of(machine)
+	if c.indexes[machine] == nil {
+		c.indexes[machine] = placement.NewIndex(machine)
+	}
+	index := c.indexes[machine]
 	c.plugin.shared.reports.Set(&agents.Report{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Decoded: nodetopology.Decoded{Index: index, State: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}}})
 	node := nodeInfoOf(name, len(machine.CPUs)).Node()

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
+
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // Client reads a cluster.
@@ -29,7 +31,7 @@ type Client struct {
 // agents renew their leases.
 func NewClient(config *rest.Config, leaseNamespace string) (*Client, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, v1alpha2.AddToScheme, metav1.AddMetaToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, nodetopology.AddToScheme, v1alpha2.AddToScheme, metav1.AddMetaToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -39,14 +41,14 @@ func NewClient(config *rest.Config, leaseNamespace string) (*Client, error) {
 	config.QPS = -1 // a large cluster takes many pages; the server has its own limits
 	config.Wrap(clock.wrap)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // NodeResourceTopologies have JSON only
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON // NodeTopologies have JSON only
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{clients: map[Kind]rest.Interface{}, parameters: runtime.NewParameterCodec(scheme), leaseNamespace: leaseNamespace, clock: clock}
 	for kind, version := range map[Kind]schema.GroupVersion{Nodes: corev1.SchemeGroupVersion, Pods: corev1.SchemeGroupVersion,
-		Leases: coordinationv1.SchemeGroupVersion, Topologies: v1alpha2.SchemeGroupVersion} {
+		Leases: coordinationv1.SchemeGroupVersion, Topologies: nodetopology.GroupVersion, legacyTopologies: v1alpha2.SchemeGroupVersion} {
 		config.GroupVersion, config.APIPath = &version, "/apis"
 		if version.Group == "" {
 			config.APIPath = "/api"
@@ -71,7 +73,7 @@ func (c *Client) list(ctx context.Context, kind Kind, namespace, fields string, 
 		return list, request.Do(ctx).Into(list)
 	}
 	pages := pager.New(page)
-	pages.PageBufferSize = 1 // a page of topologies of large machines takes some 10 MB
+	pages.PageBufferSize = 1 // a page of topologies of large machines takes megabytes
 	return pages.EachListItem(ctx, metav1.ListOptions{FieldSelector: fields}, func(obj runtime.Object) error {
 		each(obj)
 		return nil

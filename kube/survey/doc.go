@@ -5,7 +5,7 @@
 //	objects, err := client.Read(ctx, "") // or the name of a node
 //	report := objects.Report(keys)
 //
-// [Client.Read] does the I/O. It lists nodes, pods, NodeResourceTopologies and leases in pages,
+// [Client.Read] does the I/O. It lists nodes, pods, NodeTopologies and leases in pages,
 // keeps what the report needs of each object, and continues when a kind may not be listed.
 // [Objects.Report] is a pure function. It derives the books of each node with package ledger, as
 // the scheduler does, from the objects alone: nothing that a scheduler or an agent keeps in memory,

@@ -2,7 +2,6 @@ package survey
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
@@ -74,8 +73,6 @@ func (a *assembly) topology(name string, node *corev1.Node) (status.Topology, *T
 		return status.TopologyNone, nil
 	case node != nil && !t.IsOf(node.UID):
 		return status.TopologyStale, nil
-	case errors.Is(t.Err, nodetopology.ErrForeign):
-		return status.TopologyForeign, nil
 	case t.Err != nil:
 		return status.TopologyInvalid, nil
 	}
@@ -159,11 +156,6 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	const republish = "delete the object, and the agent publishes it again"
 	t, p := a.topologies[n.Name], status.Problem{Node: n.Name, Command: deleteTopology(n.Name)}
 	switch n.Topology {
-	case status.TopologyForeign:
-		if n.Agent.State == status.AgentNone {
-			return // the node has nothing to do with Pinfold
-		}
-		p.Kind, p.Message, p.Action = status.TopologyIsForeign, t.Err.Error(), "when that writer has stopped, "+republish
 	case status.TopologyInvalid:
 		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
 		p.Action = "upgrade scheduler and agent to the same version, or " + republish
@@ -182,7 +174,7 @@ func (a *assembly) topologyProblems(n *status.Node) {
 }
 
 func deleteTopology(node string) string {
-	return "kubectl delete noderesourcetopologies.topology.node.k8s.io " + node
+	return "kubectl delete nodetopologies.pinfold.dev " + node
 }
 
 // orphans adds topologies whose node does not exist.
@@ -191,7 +183,7 @@ func (a *assembly) orphans() {
 		return
 	}
 	for i := range a.Topologies {
-		if t := &a.Topologies[i]; a.nodes[t.Name] == nil && !errors.Is(t.Err, nodetopology.ErrForeign) {
+		if t := &a.Topologies[i]; a.nodes[t.Name] == nil {
 			a.add(status.Problem{Kind: status.TopologyOrphaned, Node: t.Name, Message: "a topology is left of a node that does not exist",
 				Action: "delete it", Command: deleteTopology(t.Name)})
 		}

@@ -34,11 +34,13 @@ type Kind string
 const (
 	Nodes      Kind = "nodes"
 	Pods       Kind = "pods"
-	Topologies Kind = "noderesourcetopologies"
+	Topologies Kind = nodetopology.Resource
 	Leases     Kind = "leases"
+
+	legacyTopologies Kind = "noderesourcetopologies" // of agents of the first version
 )
 
-// Topology is the NodeResourceTopology of the node of this name.
+// Topology is the NodeTopology of the node of this name.
 type Topology struct {
 	Name    string
 	Created time.Time

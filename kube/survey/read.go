@@ -19,12 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// ErrNotInstalled is wrapped by the error about a cluster without the kind NodeResourceTopology.
-var ErrNotInstalled = errors.New("the cluster has no kind NodeResourceTopology (topology.node.k8s.io/v1alpha2), so Pinfold is not installed in it")
+// ErrNotInstalled is wrapped by the error about a cluster without the kind NodeTopology.
+var ErrNotInstalled = errors.New("the cluster has no kind NodeTopology (pinfold.dev/v1alpha1), so Pinfold is not installed in it")
 
 // ErrNoNode is wrapped by the error about a node that does not exist.
 var ErrNoNode = errors.New("no such node")
@@ -37,7 +36,8 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	if node != "" {
 		named, onNode = "metadata.name="+fields.EscapeValue(node), ",spec.nodeName="+fields.EscapeValue(node)
 	}
-	indexes := placement.NewIndexes()
+	decoder := nodetopology.NewDecoder()
+	var legacy []Topology
 	r := &reading{Client: c, Objects: o}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -46,9 +46,16 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 		})
 	})
 	group.Go(func() error {
-		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
-			topology := obj.(*v1alpha2.NodeResourceTopology)
-			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, nodetopology.Decode(topology, indexes)})
+		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &nodetopology.List{} }, func(obj runtime.Object) {
+			topology := obj.(*nodetopology.NodeTopology)
+			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, decoder.Decode(topology)})
+		})
+	})
+	group.Go(func() error {
+		return r.read(groupCtx, legacyTopologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
+			if topology := obj.(*v1alpha2.NodeResourceTopology); nodetopology.Legacy(topology) {
+				legacy = append(legacy, Topology{topology.Name, topology.CreationTimestamp.Time, decoder.Decode(nodetopology.FromLegacy(topology))})
+			}
 		})
 	})
 	group.Go(func() error {
@@ -62,6 +69,10 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
+	if len(r.missing) == 2 {
+		return nil, ErrNotInstalled
+	}
+	o.addLegacy(legacy)
 	if node != "" && len(o.Nodes) == 0 && o.Unread[Nodes] == nil {
 		return nil, fmt.Errorf("node %q: %w", node, ErrNoNode)
 	}
@@ -83,27 +94,44 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 type reading struct {
 	*Client
 	*Objects
-	mu sync.Mutex // protects Unread
+	mu      sync.Mutex // protects Unread and missing
+	missing []Kind     // kinds of topologies that the cluster does not know
 }
 
 // read is list for the objects of a report.
 func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string, newList func() runtime.Object, each func(runtime.Object)) error {
 	err := r.list(ctx, kind, namespace, fields, newList, each)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
 	case err == nil:
 		return nil
+	case kind == legacyTopologies && apierrors.IsForbidden(err):
+		return nil // a user of this version needs no right to read them
 	case apierrors.IsForbidden(err):
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		if namespace != "" {
 			err = fmt.Errorf("in namespace %s: %w", namespace, err)
 		}
 		r.Unread[kind] = errors.Join(r.Unread[kind], err)
 		return nil
-	case kind == Topologies && apierrors.IsNotFound(err):
-		return ErrNotInstalled
+	case (kind == Topologies || kind == legacyTopologies) && apierrors.IsNotFound(err):
+		r.missing = append(r.missing, kind)
+		return nil
 	}
 	return fmt.Errorf("list %s: %w", kind, err)
+}
+
+// addLegacy adds what agents of the first version report of nodes without a report of this one.
+func (o *Objects) addLegacy(legacy []Topology) {
+	known := map[string]bool{}
+	for i := range o.Topologies {
+		known[o.Topologies[i].Name] = true
+	}
+	for _, t := range legacy {
+		if !known[t.Name] {
+			o.Topologies = append(o.Topologies, t)
+		}
+	}
 }
 
 // schedulerNamespace is the namespace of the lease of a cluster's default scheduler.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -18,13 +17,14 @@ import (
 
 	"pinfold.dev/pinfold/deploy/chart"
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
 // parallelCreates keeps the API server busy. More requests would only wait for each other.
 const parallelCreates = 32
 
-// InstallCRD installs the definition of NodeResourceTopology and waits until the API serves it.
+// InstallCRD installs the definition of NodeTopology and waits until the API serves it.
 func InstallCRD(ctx context.Context, config *rest.Config) error {
 	client, err := apiextensionsclient.NewForConfig(config)
 	if err != nil {
@@ -32,8 +32,8 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	}
 	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(chart.NodeResourceTopology, &crd); err != nil {
-		return fmt.Errorf("read the definition of NodeResourceTopology: %w", err)
+	if err := yaml.UnmarshalStrict(chart.NodeTopology, &crd); err != nil {
+		return fmt.Errorf("read the definition of NodeTopology: %w", err)
 	}
 	if _, err := localnode.Create(ctx, definitions, &crd); err != nil {
 		return fmt.Errorf("create definition %s: %w", crd.Name, err)
@@ -57,9 +57,9 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 }
 
 // Create creates the nodes and their topologies, which are deleted with their nodes. The definition
-// of NodeResourceTopology must be installed.
+// of NodeTopology must be installed.
 func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
-	topologies, err := topologyclient.NewForConfig(config)
+	topologies, err := nodetopology.NewClient(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
@@ -79,7 +79,7 @@ func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
 			if err != nil {
 				return err
 			}
-			if _, err := localnode.Create(ctx, topologies.TopologyV1alpha2().NodeResourceTopologies(), object); err != nil {
+			if _, err := localnode.Create(ctx, topologies, object); err != nil {
 				return fmt.Errorf("create topology of node %s: %w", node.Name, err)
 			}
 			return nil

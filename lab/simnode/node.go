@@ -1,14 +1,13 @@
 // Package simnode creates simulated nodes: objects in a real API server that describe machines that
 // do not exist. [Nodes] builds them from groups of equal machines and [Create] creates them. KWOK
 // simulates the kubelet of each, so in the API the node becomes ready and its pods run. Each node
-// has the NodeResourceTopology that Pinfold's agent would publish for such a machine.
+// has the NodeTopology that Pinfold's agent would publish for such a machine.
 package simnode
 
 import (
 	"fmt"
 	"maps"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +89,7 @@ func (n Node) Object() *corev1.Node {
 }
 
 // Topology returns the object that the agent would publish for the node with this UID.
-func (n Node) Topology(uid types.UID) (*v1alpha2.NodeResourceTopology, error) {
+func (n Node) Topology(uid types.UID) (*nodetopology.NodeTopology, error) {
 	object, err := nodetopology.FromMachine(n.Name, n.Machine, nodetopology.State{
 		ReservedCPUs:  n.ReservedCPUs,
 		KubeletPolicy: nodetopology.KubeletPolicyNone,

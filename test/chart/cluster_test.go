@@ -115,7 +115,7 @@ func TestServerAcceptsObjects(t *testing.T) { begin(t).acceptsObjects(t) }
 
 func (c controlPlane) acceptsObjects(t *testing.T) {
 	definition := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict(chart.NodeResourceTopology, &definition.Object); err != nil {
+	if err := yaml.UnmarshalStrict(chart.NodeTopology, &definition.Object); err != nil {
 		t.Fatal(err)
 	}
 	for name, values := range allValues(t) {
@@ -214,7 +214,7 @@ func notes(text string) string {
 }
 
 // uninstall removes the release, and checks that nothing of it remains but the policy that Helm
-// keeps and the definition of NodeResourceTopology. It runs after the test's own context has ended.
+// keeps and the definition of NodeTopology. It runs after the test's own context has ended.
 // No kubelet could run the Job that cleans up the nodes; TestOperations of test/node has one.
 func (c controlPlane) uninstall(t *testing.T, version string) {
 	t.Helper()
@@ -252,7 +252,7 @@ func (c controlPlane) uninstall(t *testing.T, version string) {
 		}
 	}
 	var definition unstructured.Unstructured
-	if err := yaml.Unmarshal(chart.NodeResourceTopology, &definition.Object); err != nil {
+	if err := yaml.Unmarshal(chart.NodeTopology, &definition.Object); err != nil {
 		t.Fatal(err)
 	}
 	api, err := c.of(&definition)
@@ -260,6 +260,6 @@ func (c controlPlane) uninstall(t *testing.T, version string) {
 		_, err = api.Get(context.Background(), definition.GetName(), metav1.GetOptions{})
 	}
 	if err != nil {
-		t.Errorf("the definition of NodeResourceTopology, which other tools use: %v", err)
+		t.Errorf("the definition of NodeTopology: %v", err)
 	}
 }

@@ -135,7 +135,7 @@ func TestAgentRights(t *testing.T) {
 	if _, err := agent.Cleanup(t.Context(), options); err == nil || apierrors.IsForbidden(err) {
 		t.Errorf("cleanup: %v", err)
 	}
-	if _, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), agentNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := c.topologies.Get(t.Context(), agentNode, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the cleanup: %v", err)
 	}
 	c.agentMayNot(own.client)
@@ -156,7 +156,7 @@ func TestAgentRights(t *testing.T) {
 // agentKeepsToItsNode tries to write with a token of another node, and with one of no node.
 func (c *test) agentKeepsToItsNode(other *running) {
 	c.Helper()
-	objects := other.topologies.TopologyV1alpha2().NodeResourceTopologies()
+	objects := other.topologies
 	leases := other.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
 	theirs := c.topology(small0)
 	lie := []byte(`{"status":{"conditions":[{"type":"PinfoldCPUBinding","status":"True","reason":"Lie"}]}}`)
@@ -211,7 +211,7 @@ func (c *test) runAgent(options agent.Options) (stop func()) {
 func (c *test) agentReports() {
 	c.Helper()
 	c.eventually(func() string {
-		object, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(c.Context(), agentNode, metav1.GetOptions{})
+		object, err := c.topologies.Get(c.Context(), agentNode, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -261,7 +261,8 @@ func (c *test) agentMayNot(client kubernetes.Interface) {
 		{"patch", "", "pods", "", false},
 		{"delete", "", "pods", "", false},
 		{"get", "", "secrets", "", false},
-		{"list", "topology.node.k8s.io", "noderesourcetopologies", "", false},
+		{"list", nodetopology.GroupVersion.Group, nodetopology.Resource, "", false},
+		{"update", "topology.node.k8s.io", "noderesourcetopologies", "", false},
 	} {
 		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(c.Context(), &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{

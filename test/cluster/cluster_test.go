@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -196,9 +195,9 @@ func (c *test) event(name, reason, text string) {
 }
 
 // topology returns the topology that a node has reported.
-func (c *test) topology(node string) *v1alpha2.NodeResourceTopology {
+func (c *test) topology(node string) *nodetopology.NodeTopology {
 	c.Helper()
-	obj, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(c.Context(), node, metav1.GetOptions{})
+	obj, err := c.topologies.Get(c.Context(), node, metav1.GetOptions{})
 	c.must(err)
 	return obj
 }

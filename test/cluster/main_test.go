@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
@@ -144,7 +144,7 @@ type running struct {
 	config     *rest.Config
 	client     kubernetes.Interface
 	objects    dynamic.Interface
-	topologies topologyclient.Interface
+	topologies nodetopology.Client
 }
 
 func connect(binary, dir, kubeconfig string) (*running, error) {
@@ -165,7 +165,7 @@ func connectAs(binary, dir string, config *rest.Config) (r *running, err error) 
 	if r.objects, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)
 	}
-	if r.topologies, err = topologyclient.NewForConfig(config); err != nil {
+	if r.topologies, err = nodetopology.NewClient(config); err != nil {
 		return nil, fmt.Errorf("create a client: %w", err)
 	}
 	return r, nil

@@ -76,7 +76,7 @@ func newSoak(c *test, random *rand.Rand) *soak {
 		Period:  200 * time.Millisecond, SampleInterval: 10 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	c.eventually(func() string {
-		_, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(c.Context(), soakNode, metav1.GetOptions{})
+		_, err := c.topologies.Get(c.Context(), soakNode, metav1.GetOptions{})
 		return text(err)
 	})
 	return s

@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/placement"
@@ -205,17 +202,17 @@ func (c *test) statusOfNode() {
 func (c *test) statusOfAgents() {
 	c.Helper()
 	for _, node := range []string{small0, small1} {
-		c.changeTopology(node, func(obj *v1alpha2.NodeResourceTopology) {
+		c.changeTopology(node, func(obj *nodetopology.NodeTopology) {
 			machine, state, err := nodetopology.ToMachine(obj)
 			c.must(err)
 			state.AgentLease = nodetopology.LeaseNamespace + "/" + node
 			changed, err := nodetopology.FromMachine(node, machine, state)
 			c.must(err)
-			obj.Zones, obj.Attributes = changed.Zones, changed.Attributes
+			obj.Machine, obj.Status, obj.Digest = changed.Machine, changed.Status, changed.Digest
 		})
 	}
 	anew := c.topology(small1)
-	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(c.Context(), small1, metav1.DeleteOptions{}))
+	c.must(c.topologies.Delete(c.Context(), small1, metav1.DeleteOptions{}))
 	c.restoreTopology(anew)
 	leases := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
 	renewed := metav1.NewMicroTime(time.Now().Add(-5*time.Minute - 30*time.Second))
@@ -295,11 +292,12 @@ func TestStatusRights(t *testing.T) {
 	}
 }
 
-// TestStatusNotInstalled reads a cluster without the kind NodeResourceTopology.
-func TestStatusNotInstalled(t *testing.T) {
+// TestNoDefinition: in a cluster without the kind NodeTopology, a scheduler that starts schedules the
+// pods that do not ask. Status says that Pinfold is not installed.
+func TestNoDefinition(t *testing.T) {
 	c := begin(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	out, messages, exit := c.execute(exec.CommandContext(t.Context(), c.binary, "up", "--detach", "--data-dir", dir))
+	out, messages, exit := c.execute(exec.CommandContext(t.Context(), c.binary, "up", "--detach", "--nodes", "intel-104=1", "--data-dir", dir))
 	if exit != 0 {
 		t.Fatalf("%s%s", out, messages)
 	}
@@ -310,12 +308,10 @@ func TestStatusNotInstalled(t *testing.T) {
 	}()
 	state, err := localcluster.ReadState(dir)
 	c.must(err)
-	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	r, err := connect(c.binary, dir, state.Kubeconfig)
 	c.must(err)
-	objects, err := dynamic.NewForConfig(config)
-	c.must(err)
-	kinds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	c.must(kinds.Delete(t.Context(), "noderesourcetopologies.topology.node.k8s.io", metav1.DeleteOptions{}))
+	kinds := r.objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	c.must(kinds.Delete(t.Context(), "nodetopologies.pinfold.dev", metav1.DeleteOptions{}))
 	c.eventually(func() string {
 		_, messages, exit := c.pinfold(state.Kubeconfig, "status")
 		if want := "so Pinfold is not installed in it: docs/scheduler.md says how to install it"; exit != 1 || !strings.Contains(messages, want) {
@@ -323,4 +319,10 @@ func TestStatusNotInstalled(t *testing.T) {
 		}
 		return ""
 	})
+	bare := &test{t, r}
+	bare.killScheduler()
+	bare.create("metadata: {name: plain}\nspec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}}}]}\n")
+	bare.create("metadata: {name: asks, annotations: {cpuset-scheduler: 'true'}}\nspec: {containers: [{name: app, image: app, resources: {limits: {cpu: 2}}}]}\n")
+	bare.bound("plain")
+	bare.waits("asks", nodetopology.ErrNoDefinition.Error())
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,12 +15,12 @@ import (
 )
 
 // change changes the topology of a node and restores it after the test.
-func (c *test) changeTopology(node string, change func(*v1alpha2.NodeResourceTopology)) {
+func (c *test) changeTopology(node string, change func(*nodetopology.NodeTopology)) {
 	c.Helper()
 	before := c.topology(node)
 	changed := before.DeepCopy()
 	change(changed)
-	nodes := c.topologies.TopologyV1alpha2().NodeResourceTopologies()
+	nodes := c.topologies
 	_, err := nodes.Update(c.Context(), changed, metav1.UpdateOptions{})
 	c.must(err)
 	c.Cleanup(func() { c.restoreTopology(before) })
@@ -54,7 +53,7 @@ func (c *test) createWaiting(manifest, text string) {
 func TestTopologyMissing(t *testing.T) {
 	c := begin(t)
 	before := c.topology(small0)
-	c.must(c.topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(t.Context(), small0, metav1.DeleteOptions{}))
+	c.must(c.topologies.Delete(t.Context(), small0, metav1.DeleteOptions{}))
 	c.createWaiting(asking("asks", 2, ""), "1 has not reported its CPU topology")
 	c.create(`
 metadata: {name: plain}
@@ -69,14 +68,8 @@ spec:
 
 func TestTopologyMalformed(t *testing.T) {
 	c := begin(t)
-	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Zones = obj.Zones[1:] })
-	c.createWaiting(asking("asks", 2, ""), "1 has reported a CPU topology that cannot be used (NodeResourceTopology "+small0+": ")
-}
-
-func TestTopologyForeign(t *testing.T) {
-	c := begin(t)
-	c.changeTopology(small0, func(obj *v1alpha2.NodeResourceTopology) { obj.Labels = nil })
-	c.createWaiting(asking("asks", 2, ""), "NodeResourceTopology "+small0+" was written by another program")
+	c.changeTopology(small0, func(obj *nodetopology.NodeTopology) { obj.Machine.Packages = "" })
+	c.createWaiting(asking("asks", 2, ""), "1 has reported a CPU topology that cannot be used (NodeTopology "+small0+": ")
 }
 
 // TestTopologyGoesWithItsNode: the topology of a node is deleted with it. A new node of the same
@@ -92,7 +85,7 @@ func TestTopologyGoesWithItsNode(t *testing.T) {
 	}
 	c.must(c.client.CoreV1().Nodes().Delete(t.Context(), name, metav1.DeleteOptions{}))
 	c.eventually(func() string {
-		_, err := c.topologies.TopologyV1alpha2().NodeResourceTopologies().Get(t.Context(), name, metav1.GetOptions{})
+		_, err := c.topologies.Get(t.Context(), name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("the topology of the deleted node is still there (%v)", err)
 		}
@@ -109,8 +102,8 @@ func TestTopologyGoesWithItsNode(t *testing.T) {
 }
 
 // restoreTopology restores the object of a node.
-func (c *test) restoreTopology(want *v1alpha2.NodeResourceTopology) {
-	ctx, nodes := context.Background(), c.topologies.TopologyV1alpha2().NodeResourceTopologies()
+func (c *test) restoreTopology(want *nodetopology.NodeTopology) {
+	ctx, nodes := context.Background(), c.topologies
 	obj := want.DeepCopy()
 	have, err := nodes.Get(ctx, obj.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

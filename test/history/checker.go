@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -169,7 +168,7 @@ func (c *checker) node(name string) *node {
 }
 
 // applyTopology keeps the last valid topology.
-func (c *checker) applyTopology(event Event, object *v1alpha2.NodeResourceTopology) {
+func (c *checker) applyTopology(event Event, object *nodetopology.NodeTopology) {
 	if event.Type == Deleted {
 		return
 	}

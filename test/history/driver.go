@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -19,6 +18,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
@@ -46,7 +46,7 @@ const patience = 2 * time.Minute
 type Driver struct {
 	Client     kubernetes.Interface // as an administrator
 	Tenant     kubernetes.Interface // as TenantUser
-	Topologies topologyclient.Interface
+	Topologies nodetopology.Client
 	Random     *rand.Rand
 	// Nodes are the nodes for pods. The driver may damage and delete those in Victims.
 	Nodes, Victims []string

@@ -17,7 +17,7 @@ type Kind string
 const (
 	Pod       Kind = "Pod"
 	Node      Kind = "Node"
-	Topology  Kind = "NodeResourceTopology"
+	Topology  Kind = "NodeTopology"
 	Lease     Kind = "Lease"
 	Namespace Kind = "Namespace"
 )

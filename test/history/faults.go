@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,12 +25,12 @@ import (
 type damage struct {
 	*Driver
 	// intact are the topologies before any damage, by node.
-	intact map[string]*v1alpha2.NodeResourceTopology
+	intact map[string]*nodetopology.NodeTopology
 	undo   map[int][]func(context.Context) error // by the operation before which it is due
 }
 
 func newDamage(d *Driver) *damage {
-	return &damage{d, map[string]*v1alpha2.NodeResourceTopology{}, map[int][]func(context.Context) error{}}
+	return &damage{d, map[string]*nodetopology.NodeTopology{}, map[int][]func(context.Context) error{}}
 }
 
 // maxUndo is the largest number of operations before damage is undone.
@@ -112,7 +112,7 @@ func (d *damage) deleteTopologyFor(ctx context.Context, name string, steps int) 
 	// A request without an answer may be carried out after the topology is restored.
 	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(gone))}
 	return d.try(ctx, func() error {
-		return d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Delete(ctx, name, options)
+		return d.Topologies.Delete(ctx, name, options)
 	})
 }
 
@@ -130,7 +130,7 @@ func (d *damage) restoreTopology(ctx context.Context, name string, gone types.UI
 	object := d.intact[name].DeepCopy()
 	object.ResourceVersion, object.UID = "", ""
 	nodetopology.OwnedByNode(object, node.UID)
-	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
+	topologies := d.Topologies
 	if _, err = topologies.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
@@ -146,28 +146,28 @@ func (d *damage) restoreTopology(ctx context.Context, name string, gone types.UI
 	return nil
 }
 
-// damageTopology removes a zone for a while.
+// damageTopology removes a core for a while.
 func (d *damage) damageTopology(ctx context.Context) error {
 	name, steps := d.victim(), d.Random.IntN(maxUndo)
 	kept, err := d.topology(ctx, name)
-	if err != nil || kept == nil || !isIntact(kept) || len(kept.Zones) < 2 {
+	if err != nil || kept == nil || !isIntact(kept) {
 		return err
 	}
-	topologies := d.Topologies.TopologyV1alpha2().NodeResourceTopologies()
+	topologies := d.Topologies
 	d.later(steps, func(ctx context.Context) error {
 		now, err := topologies.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil // the operation that deleted it, or its node, restores it
 		}
 		if err == nil {
-			now.Zones = kept.Zones
+			now.Machine = kept.Machine
 			_, err = topologies.Update(ctx, now, metav1.UpdateOptions{})
 		}
 		return err
 	})
 	d.Log("damage the topology of %s for %d operations", name, steps)
 	damaged := kept.DeepCopy()
-	damaged.Zones = damaged.Zones[1:]
+	_, damaged.Machine.Cores, _ = strings.Cut(damaged.Machine.Cores, " ")
 	return d.try(ctx, func() error {
 		_, err := topologies.Update(ctx, damaged, metav1.UpdateOptions{})
 		return err
@@ -175,9 +175,9 @@ func (d *damage) damageTopology(ctx context.Context) error {
 }
 
 // topology returns nil if the topology does not exist.
-func (d *damage) topology(ctx context.Context, name string) (*v1alpha2.NodeResourceTopology, error) {
-	object, err := await(ctx, d.Driver, func() (*v1alpha2.NodeResourceTopology, error) {
-		object, err := d.Topologies.TopologyV1alpha2().NodeResourceTopologies().Get(ctx, name, metav1.GetOptions{})
+func (d *damage) topology(ctx context.Context, name string) (*nodetopology.NodeTopology, error) {
+	object, err := await(ctx, d.Driver, func() (*nodetopology.NodeTopology, error) {
+		object, err := d.Topologies.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil, nil //nolint:nilnil // it does not exist
 		}
@@ -189,7 +189,7 @@ func (d *damage) topology(ctx context.Context, name string) (*v1alpha2.NodeResou
 	return object, err
 }
 
-func isIntact(topology *v1alpha2.NodeResourceTopology) bool {
+func isIntact(topology *nodetopology.NodeTopology) bool {
 	_, _, err := nodetopology.ToMachine(topology)
 	return err == nil
 }

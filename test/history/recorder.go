@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // retryPause is the pause between two attempts to reach the API server.
@@ -30,7 +31,7 @@ func resources() map[Kind]schema.GroupVersionResource {
 	return map[Kind]schema.GroupVersionResource{
 		Pod:       {Version: "v1", Resource: "pods"},
 		Node:      {Version: "v1", Resource: "nodes"},
-		Topology:  {Group: "topology.node.k8s.io", Version: "v1alpha2", Resource: "noderesourcetopologies"},
+		Topology:  nodetopology.GroupVersion.WithResource(nodetopology.Resource),
 		Lease:     {Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 		Namespace: {Version: "v1", Resource: "namespaces"},
 	}

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -40,7 +40,7 @@ func TestHistory(t *testing.T) {
 	tenant := rest.CopyConfig(config)
 	tenant.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
 	driver := &history.Driver{
-		Client: c.client, Tenant: must(kubernetes.NewForConfig(tenant))(t), Topologies: must(topologyclient.NewForConfig(config))(t),
+		Client: c.client, Tenant: must(kubernetes.NewForConfig(tenant))(t), Topologies: must(nodetopology.NewClient(config))(t),
 		Random: rand.New(rand.NewPCG(uint64(seed), 0)),
 		Nodes:  []string{localnode.Name}, Pods: 8, Image: webImage, CPUs: 1,
 		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},

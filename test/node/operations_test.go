@@ -329,7 +329,7 @@ func (s *settled) testRemoved(t *testing.T) {
 	if c, err := s.condition(t.Context()); err == nil {
 		t.Errorf("the node has the condition %+v", c)
 	}
-	for _, kind := range []string{"noderesourcetopologies", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+	for _, kind := range []string{"nodetopologies", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 		"-n pinfold-system leases", "-n pinfold-system all", "-n kube-system roles", "-n kube-system rolebindings"} {
 		out := s.operator.do("kubectl get -o name " + kind)
 		for line := range strings.Lines(out) {

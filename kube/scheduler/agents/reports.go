@@ -16,12 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Report is one decoded version of a node's NodeResourceTopology. The informer stores it in place
+// Report is one decoded version of a node's NodeTopology. The informer stores it in place
 // of the object. It is immutable, so that its address identifies what the node has reported.
 type Report struct {
 	metav1.ObjectMeta // name and versions only
@@ -29,6 +28,10 @@ type Report struct {
 	// Silent is the time of the last renewal of the agent's lease if the agent is silent, otherwise
 	// zero.
 	Silent time.Time
+
+	// legacy reports are of agents of the first version. They count until the node's agent has
+	// published an object of the present kind.
+	legacy bool
 }
 
 // same reports whether two versions of an object have the same content.
@@ -36,7 +39,7 @@ func (r *Report) same(other *Report) bool {
 	if r.Err != nil && other.Err != nil {
 		return r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
 	}
-	return r.Decoded == other.Decoded
+	return r.Decoded == other.Decoded && r.legacy == other.legacy
 }
 
 // Usable reports whether the node has reported a topology from which books can be built. r may be
@@ -54,9 +57,9 @@ func (r *Report) Machine() *topology.Machine {
 // CPUs returns the number of CPUs of a usable topology.
 func (r *Report) CPUs() int { return len(r.Index.Machine().CPUs) }
 
-// Reports holds the report of every node that has made one. One informer feeds it.
+// Reports holds the report of every node that has made one. An informer of each version feeds it.
 type Reports struct {
-	indexes *placement.Indexes
+	decoder *nodetopology.Decoder
 	beats   *heartbeats
 	nodes   sync.Map      // name to *Report
 	changes atomic.Uint64 // of nodes, incremented after each
@@ -66,22 +69,34 @@ type Reports struct {
 // New returns Reports without nodes. An agent that has not renewed its lease in the namespace for
 // longer than the grace period is silent; with a grace period of 0 none is.
 func New(namespace string, grace time.Duration, now func() time.Time) *Reports {
-	return &Reports{indexes: placement.NewIndexes(), beats: newHeartbeats(namespace, grace, now)}
+	return &Reports{decoder: nodetopology.NewDecoder(), beats: newHeartbeats(namespace, grace, now)}
 }
 
 // Transform is the informer's transform. It decodes an object so that its many strings can be
 // collected.
 func (r *Reports) Transform(obj any) (any, error) {
-	if object, ok := obj.(*v1alpha2.NodeResourceTopology); ok {
+	switch object := obj.(type) {
+	case *nodetopology.NodeTopology:
 		return r.Read(object), nil
+	case *v1alpha2.NodeResourceTopology:
+		if !nodetopology.Legacy(object) {
+			return &metav1.PartialObjectMetadata{ObjectMeta: nameOf(object)}, nil // of another program
+		}
+		report := r.Read(nodetopology.FromLegacy(object))
+		report.legacy = true
+		return report, nil
 	}
 	return obj, nil
 }
 
 // Read decodes an object.
-func (r *Reports) Read(obj *v1alpha2.NodeResourceTopology) *Report {
-	return &Report{metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion},
-		nodetopology.Decode(obj, r.indexes), time.Time{}}
+func (r *Reports) Read(obj *nodetopology.NodeTopology) *Report {
+	return &Report{ObjectMeta: nameOf(obj), Decoded: r.decoder.Decode(obj)}
+}
+
+// nameOf returns the part of an object's metadata that the informer needs.
+func nameOf(obj metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: obj.GetName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()}
 }
 
 // Names returns the names of all nodes that have reported a topology.
@@ -115,7 +130,7 @@ func (r *Reports) Changes() uint64 { return r.changes.Load() }
 func (r *Reports) Set(reported *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if have := r.Named(reported.Name); have != nil && have.same(reported) {
+	if have := r.Named(reported.Name); have != nil && (have.same(reported) || reported.legacy && !have.legacy) {
 		return false
 	}
 	r.store(*reported, r.beats.silence(reported.Name, reported.State.AgentLease))
@@ -144,11 +159,16 @@ func (r *Reports) store(now Report, silent time.Time) *Report {
 	return &now
 }
 
-// Remove deletes the report of a node whose object was deleted.
-func (r *Reports) Remove(node string) {
+// Remove deletes the report of a node whose object was deleted. It returns false if a report of
+// another version has replaced that.
+func (r *Reports) Remove(deleted *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.nodes.Delete(node)
-	r.beats.forget(node)
+	if have := r.Named(deleted.Name); have == nil || have.legacy != deleted.legacy {
+		return false
+	}
+	r.nodes.Delete(deleted.Name)
+	r.beats.forget(deleted.Name)
 	r.changes.Add(1)
+	return true
 }

@@ -195,7 +195,7 @@ func (a *Auditor) audit(name string) {
 	}
 	if !report.IsOf(node.UID) {
 		if a.changed("stale/"+name, string(node.UID+" "+report.Owner)) {
-			a.log.Info("A NodeResourceTopology is about an earlier node of the same name; it counts as not reported", "node", name,
+			a.log.Info("A NodeTopology is about an earlier node of the same name; it counts as not reported", "node", name,
 				"uid", node.UID, "reportedUID", report.Owner)
 		}
 		return

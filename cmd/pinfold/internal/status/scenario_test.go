@@ -7,16 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"golang.org/x/tools/txtar"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/survey"
@@ -57,7 +54,7 @@ type fixture struct {
 	Unread     map[survey.Kind]string  `json:"unread"`
 }
 
-// fixtureTopology is a NodeResourceTopology as its agent writes it, or damaged.
+// fixtureTopology is a NodeTopology as its agent writes it, or damaged.
 type fixtureTopology struct {
 	Node     string         `json:"node"`
 	Owner    types.UID      `json:"owner"`
@@ -68,11 +65,10 @@ type fixtureTopology struct {
 	Lease    string         `json:"lease"`
 	Health   string         `json:"health"`
 	Policy   string         `json:"policy"`
-	Writer   string         `json:"writer"` // of another program
 	Damaged  bool           `json:"damaged"`
 }
 
-func (f *fixtureTopology) object(t *testing.T) *v1alpha2.NodeResourceTopology {
+func (f *fixtureTopology) object(t *testing.T) *nodetopology.NodeTopology {
 	machine := f.Shape.MustBuild()
 	for cpu := range f.Offline.All() {
 		machine = withoutCPU(machine, cpu)
@@ -92,12 +88,7 @@ func (f *fixtureTopology) object(t *testing.T) *v1alpha2.NodeResourceTopology {
 		nodetopology.OwnedByNode(object, f.Owner)
 	}
 	if f.Damaged {
-		object.Zones = object.Zones[1:]
-	}
-	if f.Writer != "" {
-		object.Labels = nil
-		now := metav1.Now()
-		object.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: f.Writer, Time: &now}}
+		object.Machine.Packages = ""
 	}
 	return object
 }
@@ -122,10 +113,10 @@ func withoutCPU(m *topology.Machine, cpu cpuset.CPU) *topology.Machine {
 // objects returns the objects of the cluster, or of one node.
 func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
 	o := &survey.Objects{Time: f.Time, Node: node, Leases: f.Leases, LeaseNamespace: nodetopology.LeaseNamespace, Unread: map[survey.Kind]error{}}
-	indexes := placement.NewIndexes()
+	decoder := nodetopology.NewDecoder()
 	for i := range f.Topologies {
 		if topology := &f.Topologies[i]; node == "" || topology.Node == node {
-			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Created: topology.Created, Decoded: nodetopology.Decode(topology.object(t), indexes)})
+			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Created: topology.Created, Decoded: decoder.Decode(topology.object(t))})
 		}
 	}
 	for _, n := range f.Nodes {

@@ -48,7 +48,7 @@ agents report, how many CPUs are exclusive, what is wrong and what to do about
 it, and why pods that ask for CPUs wait. With a NODE it shows this node, with a
 map of its CPUs and who has them.
 
-It reads nodes, pods, NodeResourceTopologies and leases. What this user may not
+It reads nodes, pods, NodeTopologies and leases. What this user may not
 list is named, and the rest is shown. It changes nothing.`,
 		Example: `  pinfold status
   pinfold status worker-3           # one node, with a map of its CPUs
