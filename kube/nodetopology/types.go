@@ -55,7 +55,7 @@ type Status struct {
 // DeepCopy returns a copy.
 func (n *NodeTopology) DeepCopy() *NodeTopology {
 	copied := *n
-	n.ObjectMeta.DeepCopyInto(&copied.ObjectMeta)
+	n.DeepCopyInto(&copied.ObjectMeta)
 	return &copied
 }
 
@@ -72,7 +72,7 @@ type List struct {
 // DeepCopyObject implements [runtime.Object].
 func (l *List) DeepCopyObject() runtime.Object {
 	copied := *l
-	l.ListMeta.DeepCopyInto(&copied.ListMeta)
+	l.DeepCopyInto(&copied.ListMeta)
 	copied.Items = make([]NodeTopology, len(l.Items))
 	for i := range l.Items {
 		copied.Items[i] = *l.Items[i].DeepCopy()

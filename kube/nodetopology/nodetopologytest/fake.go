@@ -35,6 +35,8 @@ func NewFake() *Fake {
 		func() *nodetopology.NodeTopology { return &nodetopology.NodeTopology{} }, func() *nodetopology.List { return &nodetopology.List{} },
 		func(to, from *nodetopology.List) { to.ListMeta = from.ListMeta },
 		func(list *nodetopology.List) []*nodetopology.NodeTopology { return gentype.ToPointerSlice(list.Items) },
-		func(list *nodetopology.List, items []*nodetopology.NodeTopology) { list.Items = gentype.FromPointerSlice(items) })
+		func(list *nodetopology.List, items []*nodetopology.NodeTopology) {
+			list.Items = gentype.FromPointerSlice(items)
+		})
 	return f
 }
