@@ -31,6 +31,7 @@ type engine struct {
 	control *control.Control
 	status  control.Status // after the last decision
 	pods    podSource
+	touched bool // as saved in the run directory
 	// changes counts decisions by others than rounds, after which the observation of a round may be
 	// outdated. A round whose observation spans one is postponed.
 	changes uint64
@@ -101,6 +102,7 @@ func (e *engine) decide() {
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
+	e.setTouched(decision.Touched)
 	done := e.kernel.units.decided(decision.Raised)
 	result := decision.Execute(e.kernel)
 	done()
@@ -111,6 +113,28 @@ func (e *engine) decide() {
 		e.delays.set(e.status.Containers)
 	}
 	e.reports.publish(e.status.Report)
+}
+
+// setTouched saves whether settings of this agent are in force, for the next agent. mu must be
+// locked.
+func (e *engine) setTouched(touched bool) {
+	if touched == e.touched {
+		return
+	}
+	err := saveTouched(e.RunDir, touched)
+	e.reports.dedup.WarnOrClear("touched", "an agent that starts after this one may leave its settings in force", err)
+	if err == nil {
+		e.touched = touched
+	}
+}
+
+// recoverTouched takes over what earlier agents have set.
+func (e *engine) recoverTouched() error {
+	if e.touched = savedTouched(e.RunDir); e.touched {
+		e.control.SetTouched()
+		return nil
+	}
+	return saveTouched(e.RunDir, false)
 }
 
 // updatePods passes the pods to the state machine. mu must be locked.

@@ -58,6 +58,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := a.recoverTouched(); err != nil {
+		return fmt.Errorf("note that nothing is set yet: %w", err)
+	}
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}

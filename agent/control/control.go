@@ -85,6 +85,9 @@ type Control struct {
 	round groups.Round
 	watch watch
 	asked *nodeplan.Ref // by the runtime, until the decision was carried out
+	// cpusets and limits are the settings that the agent has in its hands: those of CPUs, and all
+	// others.
+	cpusets, limits stake
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
 	noticed  noticed
@@ -183,6 +186,9 @@ func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Se
 		c.round.Add(path, where, settings)
 	}
 }
+
+// SetTouched says that an earlier agent may have written settings that it has not given back.
+func (c *Control) SetTouched() { c.cpusets.held, c.limits.held = true, true }
 
 // Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
 // yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.

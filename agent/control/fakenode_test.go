@@ -36,6 +36,7 @@ type fakeNode struct {
 	pods    map[string]*corev1.Pod
 	apiGone bool
 	kernel  *fakeKernel
+	touched bool              // as the agent has recorded it
 	ids     map[string]string // of containers, by POD/CONTAINER
 	broken  []string          // violated invariants
 }
@@ -48,7 +49,13 @@ func newFakeNode() *fakeNode {
 	return n
 }
 
-func (n *fakeNode) restart() { n.control = New(n.config) }
+// restart starts an agent, which finds what the last one has left.
+func (n *fakeNode) restart() {
+	n.control = New(n.config)
+	if n.touched {
+		n.control.SetTouched()
+	}
+}
 
 // play runs commands.
 func (n *fakeNode) play(t rapid.TB, lines ...string) {
@@ -272,7 +279,11 @@ func (n *fakeNode) observe() {
 // execute carries out a decision and prints it.
 func (n *fakeNode) execute(d Decision) string {
 	var b strings.Builder
+	n.touched = d.Touched || d.Hold != "" && n.touched
 	r := d.Execute(n.kernel)
+	if !n.touched && len(r.Written) > 0 {
+		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
+	}
 	n.last = n.control.Applied(r)
 	n.events = append(n.events, n.last.Report.Events...)
 	if d.Hold != "" {

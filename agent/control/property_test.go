@@ -17,7 +17,8 @@ import (
 // restarts, and failures of the API server. No write may give a cgroup CPUs that are exclusive to
 // another pod, or a quota, period or burst that the kernel rejects. When the failures end, one
 // round must correct everything and the next one have nothing to do; then batch pods, and only
-// these, run behind all others.
+// these, run behind all others. When the pods that ask have gone, all groups have all CPUs. Nothing
+// is written before the first one.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newFakeNode()
@@ -122,6 +123,21 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			idle := class == nodeplan.BE && used.Uses(colocation.Idle)
 			if n.ids[name+"/app"] != "" && (group.Idle != idle || group.BVT != bvt) {
 				t.Fatalf("pod %s with labels %v has %+v with %v, after\n%s", name, p.Labels, group, used, strings.Join(history, "\n"))
+			}
+		}
+		if !n.control.cpusets.held {
+			return
+		}
+		for name := range n.pods { // the last ones that ask leave
+			if n.pods[name].Annotations[api.CPUSetSchedulerAnnotation] != "" {
+				do("end %s/app", name)
+				do("remove %s", name)
+			}
+		}
+		do("round")
+		for path, s := range n.kernel.groups {
+			if !s.CPUs.IsEmpty() && (n.kernel.v2 || s.CPUs != n.machine().Online()) {
+				t.Fatalf("%s has CPUs %s although no pod asks, after\n%s", path, s.CPUs, strings.Join(history, "\n"))
 			}
 		}
 	})

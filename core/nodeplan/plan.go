@@ -82,6 +82,14 @@ type Desired struct {
 // Tier returns the settings of a tier.
 func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tiers(), t)] }
 
+// Binds reports whether a container has other CPUs than all containers would have without Pinfold.
+// Otherwise no cpuset needs to be set.
+func (d *Desired) Binds() bool {
+	return !d.Exclusive.IsEmpty() || slices.ContainsFunc(d.Pods, func(p PodSettings) bool {
+		return slices.ContainsFunc(p.Containers, func(c ContainerSettings) bool { return !c.CPUs.IsEmpty() && c.CPUs != d.Shared })
+	})
+}
+
 // Plan returns the settings for a node. Pods must have distinct ids, and the containers of a pod
 // distinct names.
 //
