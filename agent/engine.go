@@ -51,14 +51,22 @@ func newEngine(o Options, k *kernel) *engine {
 		pods:    podSource{list: func() []*corev1.Pod { return nil }},
 		cookies: &batch.Cookies{Groups: k.groups, RunDir: o.RunDir},
 	}
-	e.node.setHealth(nodetopology.AgentHealthy)
-	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt), MaxWait: o.BatchMaxWait,
+	e.node.setHealth(e.health())
+	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt) && !o.Observe, MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.reports.dedup,
 		Node: e.batchNode, Changed: e.requestRound})
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}
 	return e
+}
+
+// health returns what the node says of an agent that works.
+func (e *engine) health() string {
+	if e.Observe {
+		return nodetopology.AgentObserves
+	}
+	return nodetopology.AgentHealthy
 }
 
 // requestRound makes a round start soon. It does not wait.
@@ -106,7 +114,7 @@ func (e *engine) decide() {
 	done := e.kernel.units.decided(decision.Raised)
 	result := decision.Execute(e.kernel)
 	done()
-	e.reports.logChanges(decision.Foreign, result)
+	e.reports.logChanges(decision, result)
 	e.status = e.control.Applied(result)
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {

@@ -22,6 +22,8 @@ type Decision struct {
 	Foreign []Foreign
 	// Raised are the paths of the containers whose quota is raised.
 	Raised []string
+	// Pending is what would be written, if the agent only observes.
+	Pending []Pending
 	// Touched is set if settings are written, or may have been that are not given back yet; see
 	// [Control.SetTouched].
 	Touched bool
@@ -62,24 +64,14 @@ func (c *Control) Decide(now time.Time) Decision {
 		r.SetPlan(c.state(c.quota.Adopted), nodeplan.Plan)
 	}
 	bandwidth, left := c.quota.Decide(r, c.watch.limits())
-	d := c.withoutIdle(merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r)), needed)
+	d := merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r))
+	r.First = false
+	if c.config.Observe {
+		return c.observe(d, needed)
+	}
+	d = c.stakes.keep(d, r, needed)
 	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, left)...)
 	d.Raised = c.quota.Raised()
-	r.First = false
-	return d
-}
-
-// withoutIdle removes the writes of settings that no pod needs and that are given back. limits is
-// whether a pod needs others than those of CPUs.
-func (c *Control) withoutIdle(d Decision, limits bool) Decision {
-	r := &c.round
-	if !c.cpusets.keep(r.BindsCPUs(), d.IsEmpty(), r.Now) {
-		d.Changes = cpus.Changes{}
-	}
-	if !c.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits(), r.Now) {
-		d.Bandwidth = nil
-	}
-	d.Touched = c.cpusets.held || c.limits.held
 	return d
 }
 

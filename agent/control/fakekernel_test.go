@@ -332,7 +332,7 @@ func (k *fakeKernel) checkAll() {
 			k.granted[path] = s.CPUs
 		}
 	}
-	if k.node.control.cpusets.held {
+	if k.node.control.stakes.cpusets.held {
 		k.checkPartitions()
 	}
 	for path, s := range k.groups {

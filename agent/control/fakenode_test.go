@@ -36,6 +36,7 @@ type fakeNode struct {
 	pods    map[string]*corev1.Pod
 	apiGone bool
 	kernel  *fakeKernel
+	pending []Pending         // of the last decision
 	touched bool              // as the agent has recorded it
 	ids     map[string]string // of containers, by POD/CONTAINER
 	broken  []string          // violated invariants
@@ -141,6 +142,14 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "condition":
 		c := n.last.Report.Condition
 		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
+	case "pending":
+		text := ""
+		for _, p := range n.pending {
+			for _, f := range p.Files {
+				text += fmt.Sprintf("%s: %s: %q -> %q\n", n.kernel.name(p.Group), f.File, f.Now, f.Wanted)
+			}
+		}
+		return text, nil
 	case "cleanup":
 		n.observe()
 		return n.execute(n.control.Restore()), nil
@@ -300,6 +309,7 @@ func (n *fakeNode) execute(d Decision) string {
 	for _, w := range r.Written {
 		fmt.Fprintf(&b, "%s: %s = %s\n", n.kernel.name(w.Path), w.File, w.Value)
 	}
+	n.pending = d.Pending
 	for _, path := range slices.Sorted(maps.Keys(r.Failed)) {
 		fmt.Fprintf(&b, "failed: %s\n", n.kernel.named(r.Failed[path].Error()))
 	}

@@ -1,6 +1,11 @@
 package control
 
-import "time"
+import (
+	"time"
+
+	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/groups"
+)
 
 // giveBackTime is for how long after their last use settings are given back in every round. A
 // container that the runtime was creating then may still get what the agent has answered.
@@ -15,6 +20,22 @@ type stake struct {
 	// back.
 	held bool
 	used time.Time // when they were last needed, or first seen to be held
+}
+
+// stakes are those of CPUs, and of all other settings.
+type stakes struct{ cpusets, limits stake }
+
+// keep removes the writes of settings that no pod needs and that are given back. limits is whether a
+// pod needs others than those of CPUs.
+func (s *stakes) keep(d Decision, r *groups.Round, limits bool) Decision {
+	if !s.cpusets.keep(r.BindsCPUs(), d.IsEmpty(), r.Now) {
+		d.Changes = cpus.Changes{}
+	}
+	if !s.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits(), r.Now) {
+		d.Bandwidth = nil
+	}
+	d.Touched = s.cpusets.held || s.limits.held
+	return d
 }
 
 // keep brings the stake up to date, and reports whether settings are to be written. done is whether

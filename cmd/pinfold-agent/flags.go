@@ -38,7 +38,7 @@ func (f *nodeOptions) add(flags *pflag.FlagSet) {
 // addWriter adds the flags of the commands that write settings.
 func (f *nodeOptions) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
-	flags.StringVar(&f.runDir, "run-dir", "", "`DIR` for the lock and the kubelet's last known configuration (default: run/pinfold below --host-root)")
+	flags.StringVar(&f.runDir, "run-dir", "", "`DIR` for the lock and what the next agent must know (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
 		"`NAMESPACE` of the agent's lease, which tells the scheduler that the agent works; empty for no lease")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")

@@ -131,10 +131,12 @@ func Kubelet(s State) Desired {
 		p := &s.Pods[i]
 		settings := PodSettings{ID: p.ID, Tier: p.Tier,
 			Settings: Settings{CPUs: online, Limits: s.Kubelet.quota(p.podLimit())}}
+		settings.Raising = unraised(settings.Limits)
 		for j := range p.Containers {
 			if c := &p.Containers[j]; c.Phase != Ended {
+				l := s.Kubelet.quota(p.effectiveLimit(c))
 				settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
-					Home: HomeShared, Settings: Settings{CPUs: online, Limits: s.Kubelet.quota(p.effectiveLimit(c))}})
+					Home: HomeShared, Settings: Settings{CPUs: online, Limits: l}, Raising: unraised(l)})
 			}
 		}
 		d.Pods = append(d.Pods, settings)
