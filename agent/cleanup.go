@@ -84,7 +84,11 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)
 	}
-	return result, errors.Join(errStatic, partial, k.units.flush(ctx, flushLimit), result.Err(), (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
+	errWritten := result.Err()
+	if errWritten == nil && partial == nil {
+		errWritten = saveTouched(o.RunDir, false)
+	}
+	return result, errors.Join(errStatic, partial, k.units.flush(ctx, flushLimit), errWritten, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))
 }
 

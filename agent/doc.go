@@ -11,6 +11,9 @@
 // changed, at a bounded rate, and periodically. If NRI is available, the container runtime also
 // asks the agent before it creates a container.
 //
+// While no pod needs settings, and in the mode "observe", decisions are empty, after they have given
+// back what was written. A file in the run directory tells the next agent whether that is done.
+//
 // The agent fails static: however it ends, its settings stay in force. The exception is a
 // temporarily raised quota, which the agent restores, or, after a kill, the next agent. On start it
 // changes only what differs. When the API server, the kubelet or the runtime is unreachable, it

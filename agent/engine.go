@@ -31,6 +31,7 @@ type engine struct {
 	control *control.Control
 	status  control.Status // after the last decision
 	pods    podSource
+	touched bool // as saved in the run directory
 	// changes counts decisions by others than rounds, after which the observation of a round may be
 	// outdated. A round whose observation spans one is postponed.
 	changes uint64
@@ -50,14 +51,22 @@ func newEngine(o Options, k *kernel) *engine {
 		pods:    podSource{list: func() []*corev1.Pod { return nil }},
 		cookies: &batch.Cookies{Groups: k.groups, RunDir: o.RunDir},
 	}
-	e.node.setHealth(nodetopology.AgentHealthy)
-	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt), MaxWait: o.BatchMaxWait,
+	e.node.setHealth(e.health())
+	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt) && !o.Observe, MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.reports.dedup,
 		Node: e.batchNode, Changed: e.requestRound})
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}
 	return e
+}
+
+// health returns what the node says of an agent that works.
+func (e *engine) health() string {
+	if e.Observe {
+		return nodetopology.AgentObserves
+	}
+	return nodetopology.AgentHealthy
 }
 
 // requestRound makes a round start soon. It does not wait.
@@ -101,16 +110,39 @@ func (e *engine) decide() {
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
+	e.setTouched(decision.Touched)
 	done := e.kernel.units.decided(decision.Raised)
 	result := decision.Execute(e.kernel)
 	done()
-	e.reports.logChanges(decision.Foreign, result)
+	e.reports.logChanges(decision, result)
 	e.status = e.control.Applied(result)
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {
 		e.delays.set(e.status.Containers)
 	}
 	e.reports.publish(e.status.Report)
+}
+
+// setTouched saves whether settings of this agent are in force, for the next agent. mu must be
+// locked.
+func (e *engine) setTouched(touched bool) {
+	if touched == e.touched {
+		return
+	}
+	err := saveTouched(e.RunDir, touched)
+	e.reports.dedup.WarnOrClear("touched", "an agent that starts after this one may leave its settings in force", err)
+	if err == nil {
+		e.touched = touched
+	}
+}
+
+// recoverTouched takes over what earlier agents have set.
+func (e *engine) recoverTouched() error {
+	if e.touched = savedTouched(e.RunDir); e.touched {
+		e.control.SetTouched()
+		return nil
+	}
+	return saveTouched(e.RunDir, false)
 }
 
 // updatePods passes the pods to the state machine. mu must be locked.

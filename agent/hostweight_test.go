@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -32,7 +35,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)
 	before := tree.shareOf(agent, neighbour)
 	k := &kernel{groups: tree.fs, naming: kubepods.Naming{Driver: kubepods.Cgroupfs, Root: tree.root}}
-	if err := k.raiseWeight(agent); err != nil {
+	if err := k.setWeight(agent, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	after := tree.shareOf(agent, neighbour)
@@ -52,15 +55,28 @@ func TestWeightOnThisMachine(t *testing.T) {
 	// Nothing is written for a process that is not in a pod or whose weight is high enough.
 	writes := tree.fs.Writes()[cgroup.CPUShares]
 	for _, own := range []string{agent, neighbour, agent + "/inner", "/system.slice/pinfold-agent.service"} {
-		if err := k.raiseWeight(own); err != nil {
+		if err := k.setWeight(own, true, nil); err != nil {
 			t.Errorf("%s: %v", own, err)
 		}
 	}
 	if again := tree.fs.Writes()[cgroup.CPUShares]; again != writes {
 		t.Errorf("%+v writes, then %+v", writes, again)
 	}
+	// When nothing is set any more, only the agent's own weight is the kubelet's again.
+	c := control.New(control.Config{})
+	c.SetPods([]*corev1.Pod{newPod("agent", ""), newPod("neighbour", "")})
+	for _, own := range []string{agent, neighbour} {
+		if err := k.setWeight(own, false, c); err != nil {
+			t.Errorf("%s: %v", own, err)
+		}
+	}
+	for group, want := range map[string]cgroup.Weight{filepath.Dir(agent): 102, filepath.Dir(neighbour): 2048} {
+		if s, err := tree.fs.Read(group); err != nil || s.Weight != want {
+			t.Errorf("%s has weight %d in the end, %v; want %d", group, s.Weight, err, want)
+		}
+	}
 	tree.write(tree.fs.File(tier, cgroup.CPUShares), "12")
-	if err := k.raiseWeight(agent); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
+	if err := k.setWeight(agent, true, nil); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
 		t.Errorf("in a tier with 12 shares: %v", err)
 	}
 }

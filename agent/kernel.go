@@ -9,12 +9,13 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -172,33 +173,32 @@ const ownShares = 256
 // a pod is added.
 const minTierShares = 100
 
-// keepWeight keeps the agent's own weight until the context ends. Other programs overwrite it, such
-// as the kubelet at a resize.
+// keepWeight keeps the agent's own weight until the context ends, while settings of the agent are in
+// force; without them no container waits for the agent. Other programs overwrite it, such as the
+// kubelet at a resize.
 func keepWeight(ctx context.Context, e *engine) {
 	own, err := cgrouptree.Own(e.kernel.groups, cgroup.CPU)
 	if err != nil {
 		e.Log.Warn("the agent keeps the CPU weight of its request", "error", err)
 		return
 	}
-	for ctx.Err() == nil {
-		known := false
-		var err error
-		e.with(func(*control.Control) {
-			if known = e.kernel.naming.Driver != 0; known {
-				err = e.kernel.raiseWeight(own)
+	var raised bool
+	var next time.Time
+	every(ctx, tickEvery, func() {
+		e.with(func(c *control.Control) {
+			if e.kernel.naming.Driver == 0 || !e.touched && !raised || e.touched && raised && e.Now().Before(next) {
+				return
 			}
-		})
-		if known {
+			err := e.kernel.setWeight(own, e.touched, c)
+			raised, next = e.touched, e.Now().Add(e.Period)
 			e.reports.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
-			sleep.For(ctx, e.Period)
-		}
-		sleep.For(ctx, tickEvery)
-	}
+		})
+	})
 }
 
-// raiseWeight raises the weight of the pod that a cgroup is part of to that of the agent. It does
-// nothing for a cgroup that is not part of a pod. The error includes too low a weight of the tier.
-func (k *kernel) raiseWeight(own string) error {
+// setWeight raises the weight of the pod that a cgroup is part of to that of the agent, or gives it
+// the kubelet's again. It does nothing for a cgroup that is not part of a pod.
+func (k *kernel) setWeight(own string, raise bool, c *control.Control) error {
 	where, ok := k.naming.Parse(own)
 	for ; !ok && own != "/"; where, ok = k.naming.Parse(own) {
 		own = path.Dir(own)
@@ -206,8 +206,23 @@ func (k *kernel) raiseWeight(own string) error {
 	if !ok || where.Container == "" {
 		return nil
 	}
+	pod := path.Dir(own)
+	if raise {
+		return k.raiseWeight(pod, k.naming.Tier(where.Tier))
+	}
+	known, version := c.Get(ledger.PodID(where.PodUID)), k.groups.Layout().CPU
+	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true})
+	if err != nil || known == nil || s.Weight != kubepods.PodWeight(version, ownShares) {
+		return err
+	}
+	return k.Apply(map[string]cgroup.Wanted{pod: {Weight: new(kubepods.PodWeight(version, known.Shares()))}}).Err()
+}
+
+// raiseWeight raises the weight of a pod to that of the agent. The error includes too low a weight
+// of its tier.
+func (k *kernel) raiseWeight(pod, tier string) error {
 	version := k.groups.Layout().CPU
-	pod, least := path.Dir(own), kubepods.PodWeight(version, ownShares)
+	least := kubepods.PodWeight(version, ownShares)
 	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true, Idle: true})
 	if err == nil && s.Weight < least && !s.Idle {
 		err = k.Apply(map[string]cgroup.Wanted{pod: {Weight: &least}}).Err()
@@ -215,7 +230,6 @@ func (k *kernel) raiseWeight(own string) error {
 	if err != nil {
 		return err
 	}
-	tier := k.naming.Tier(where.Tier)
 	s, err = k.groups.ReadParts(tier, cgroup.Parts{Weight: true})
 	if err == nil && s.Weight < kubepods.PodWeight(version, minTierShares) {
 		err = fmt.Errorf("%s has a weight of %d for all its pods: give the agent a CPU request of 100m", tier, s.Weight)

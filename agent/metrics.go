@@ -110,6 +110,16 @@ func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 	for labels, n := range ofPods {
 		warnings(float64(n), labels[:]...)
 	}
+	pending := gauge(out, "pending_groups", "Control groups that would be changed by an agent that enforces, by the file; only while the agent observes.", "file")
+	files := map[cgroup.File]int{}
+	for _, p := range stats.pending {
+		for _, f := range p.Files {
+			files[f.File]++
+		}
+	}
+	for file, n := range files {
+		pending(float64(n), string(file))
+	}
 	gauge(out, "failed_groups", "Control groups whose settings could not be applied in the last round.")(float64(stats.failed))
 	gauge(out, "holding", "1 while nothing is changed because required input is missing.")(oneIf(stats.holding))
 	gauge(out, "runtime_connected", "1 while the agent is connected to the container runtime by NRI.")(oneIf(stats.connected))

@@ -227,7 +227,7 @@ func (p *publisher) publishStarved(ctx context.Context) error {
 	if p.node == nil {
 		return nil
 	}
-	if p.Batch.Threshold == 0 {
+	if !p.BoundsBatch() {
 		return deleteCondition(ctx, p.Client, p.node, api.BatchStarved)
 	}
 	var batch colocation.Decision
@@ -277,7 +277,7 @@ func (p *publisher) publishBatchCapacity(ctx context.Context) error {
 	if p.node == nil {
 		return nil
 	}
-	if p.Batch.Threshold == 0 {
+	if !p.BoundsBatch() {
 		return deleteBatchCapacity(ctx, p.Client, p.node)
 	}
 	var amount int64

@@ -35,6 +35,7 @@ type reports struct {
 // stats are the source of metrics.
 type stats struct {
 	summary      control.Summary
+	pending      []control.Pending
 	holding      bool
 	rounds       uint64
 	undone, left map[control.Field]uint64 // foreign changes
@@ -93,10 +94,11 @@ func (r *reports) ready() error {
 }
 
 // logChanges logs and counts the changes by other writers, and what was written.
-func (r *reports) logChanges(foreign []control.Foreign, result control.Result) {
+func (r *reports) logChanges(d control.Decision, result control.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, f := range foreign {
+	r.stats.pending = d.Pending
+	for _, f := range d.Foreign {
 		count := r.stats.undone
 		if f.Left {
 			count = r.stats.left

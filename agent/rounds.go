@@ -10,7 +10,6 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/priority"
 )
 
@@ -52,6 +51,7 @@ func (r *rounds) loop(ctx context.Context, observe func(time.Duration)) {
 		}
 		begun := time.Now()
 		r.round()
+		e.reports.dedup.WarnOrClear("report", "pinfold-agent status lacks the last state", e.reports.save())
 		took := time.Since(begun)
 		observe(took)
 		r.lastLoop.Store(e.Now().UnixNano())
@@ -111,7 +111,7 @@ func (r *rounds) round() {
 	r.postponed = 0
 	e.reports.dedup.Clear("groups")
 	if machineErr == nil {
-		e.node.setHealth(nodetopology.AgentHealthy)
+		e.node.setHealth(e.health())
 	}
 	e.decide()
 	e.separate()

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -58,6 +59,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if err := a.recoverTouched(); err != nil {
+		return fmt.Errorf("note that nothing is set yet: %w", err)
+	}
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
@@ -68,7 +72,8 @@ func Run(ctx context.Context, o Options) error {
 	if err := watchPods(ctx, a.engine); err != nil {
 		return err
 	}
-	o.Log.Info("the agent runs", "node", o.NodeName, "root", o.Root, "metrics", srv.address)
+	defer func() { _ = os.Remove(reportFile(o.RunDir)) }()
+	o.Log.Info("the agent runs", "node", o.NodeName, "mode", o.mode(), "root", o.Root, "metrics", srv.address)
 
 	h := &heartbeat{Options: o, node: &p.uid, lastRound: &a.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
 	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{
@@ -78,7 +83,7 @@ func Run(ctx context.Context, o Options) error {
 		{"runtime", true, runtimeHandler{a.engine}.serve},
 		{"systemd", true, func(ctx context.Context) { k.units.run(ctx, a.reports.dedup, a.requestRound) }},
 		{"new pods", true, newPods{a.engine}.watch},
-		{"weight", true, func(ctx context.Context) { keepWeight(ctx, a.engine) }},
+		{"weight", !o.Observe, func(ctx context.Context) { keepWeight(ctx, a.engine) }},
 		{"batch scheduler", true, a.scheduler.Run},
 		{"samples", o.SampleInterval > 0, func(ctx context.Context) { a.meters.run(ctx, k.groups, &o, a.reports.dedup) }},
 		{"delays", a.delays != nil, func(ctx context.Context) { a.delays.run(ctx, o.Log, a.reports.dedup) }},

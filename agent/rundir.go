@@ -69,6 +69,26 @@ func saveKubelet(runDir string, k control.Kubelet) error {
 	return atomicfile.Write(kubeletFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }
 
+// untouchedFile exists while no setting is in force that an agent has written. Earlier versions of
+// the agent write none; they have saved a kubelet's configuration.
+func untouchedFile(runDir string) string { return filepath.Join(runDir, "untouched") }
+
+// savedTouched reports whether settings of an earlier agent may be in force.
+func savedTouched(runDir string) bool {
+	_, err := os.Stat(untouchedFile(runDir))
+	return err != nil && savedKubelet(runDir) != nil
+}
+
+func saveTouched(runDir string, touched bool) error {
+	if !touched {
+		return os.WriteFile(untouchedFile(runDir), nil, 0o644)
+	}
+	if err := os.Remove(untouchedFile(runDir)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // savedKubelet returns the saved configuration, or nil if there is no valid one.
 func savedKubelet(runDir string) *control.Kubelet {
 	text, err := os.ReadFile(kubeletFile(runDir))

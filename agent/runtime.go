@@ -43,7 +43,9 @@ func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, container
 
 // Create moves other containers off the new container's CPUs, and returns these and its quota.
 func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings, err error) {
-	h.awaitPod(ctx, pod)
+	if !h.Observe { // else no answer depends on the pod
+		h.awaitPod(ctx, pod)
+	}
 	h.update(func() {
 		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
 		h.control.Created(h.Now(), ref, c.ID)

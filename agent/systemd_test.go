@@ -85,7 +85,7 @@ func TestOwnWeightIsTold(t *testing.T) {
 		tree.group(group, "-1")
 		tree.file("sys/fs/cgroup/cpu"+group+"/cpu.shares", "10")
 	}
-	if err := k.raiseWeight(container + "/inner"); err != nil {
+	if err := k.setWeight(container+"/inner", true, nil); err != nil {
 		t.Fatal(err)
 	}
 	for group, want := range map[string]cgroup.Weight{pod: ownShares, container: 10} {

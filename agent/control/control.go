@@ -45,7 +45,12 @@ type Config struct {
 	// Partition is the kind of cpuset partition that containers with exclusive CPUs become: "" or
 	// cgroup.PartitionMember for none.
 	Partition cgroup.Partition
+	// Observe makes the agent write nothing, and say what it would write.
+	Observe bool
 }
+
+// BoundsBatch reports whether the CPU time of batch pods is bounded.
+func (c Config) BoundsBatch() bool { return c.Batch.Threshold > 0 && !c.Observe }
 
 // Partitioned reports whether containers with exclusive CPUs become cpuset partitions.
 func (c Config) Partitioned() bool { return c.Partition != "" && c.Partition != cgroup.PartitionMember }
@@ -82,9 +87,10 @@ type Control struct {
 	quota  *quota.Controller
 	batch  *batch.Controller
 	// round is the last one. Its groups are those of the last observation.
-	round groups.Round
-	watch watch
-	asked *nodeplan.Ref // by the runtime, until the decision was carried out
+	round  groups.Round
+	watch  watch
+	asked  *nodeplan.Ref // by the runtime, until the decision was carried out
+	stakes stakes
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
 	noticed  noticed
@@ -183,6 +189,9 @@ func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Se
 		c.round.Add(path, where, settings)
 	}
 }
+
+// SetTouched says that an earlier agent may have written settings that it has not given back.
+func (c *Control) SetTouched() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
 
 // Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
 // yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.

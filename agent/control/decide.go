@@ -22,6 +22,11 @@ type Decision struct {
 	Foreign []Foreign
 	// Raised are the paths of the containers whose quota is raised.
 	Raised []string
+	// Pending is what would be written, if the agent only observes.
+	Pending []Pending
+	// Touched is set if settings are written, or may have been that are not given back yet; see
+	// [Control.SetTouched].
+	Touched bool
 }
 
 // hold returns the reason why nothing can be decided yet, or "".
@@ -51,16 +56,22 @@ func (c *Control) Decide(now time.Time) Decision {
 	r.Now = now
 	c.ForgetCreated(now, r.ContainerIDs())
 	c.begin()
-	if c.quota.Adopt(r) {
-		r.SetPlan(c.state(requested), nodeplan.Plan)
+	waiting := c.quota.Adopt(r)
+	r.SetPlan(c.state(requested), nodeplan.Plan)
+	needed := r.Limits() // by pods, not by what their groups happen to contain
+	if waiting {
 		c.quota.AdoptPaid(r)
+		r.SetPlan(c.state(c.quota.Adopted), nodeplan.Plan)
 	}
-	r.SetPlan(c.state(c.quota.Adopted), nodeplan.Plan)
 	bandwidth, left := c.quota.Decide(r, c.watch.limits())
 	d := merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r))
+	r.First = false
+	if c.config.Observe {
+		return c.observe(d, needed)
+	}
+	d = c.stakes.keep(d, r, needed)
 	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, left)...)
 	d.Raised = c.quota.Raised()
-	r.First = false
 	return d
 }
 
@@ -73,7 +84,9 @@ func (c *Control) Restore() Decision {
 	}
 	c.begin()
 	c.round.SetPlan(c.state(c.quota.Adopted), nodeplan.Kubelet)
-	return merge(c.cpus.Restore(&c.round), c.quota.Restore(&c.round), c.batch.Restore(&c.round))
+	d := merge(c.cpus.Restore(&c.round), c.quota.Restore(&c.round), c.batch.Restore(&c.round))
+	d.Touched = true
+	return d
 }
 
 // merge makes a decision of what the controllers want. Of the bandwidth, quota, period and burst of

@@ -39,7 +39,7 @@
 //	       |         other writers     pods
 //	       +----------------+-----------------+
 //	                        v
-//	 decide.go     merge: one Decision
+//	 decide.go     merge: one Decision, less what no pod needs (stake.go)
 //	                        v
 //	 execute.go     Execute, then Applied: cpus and quota get their part of the Result
 //	                        v
@@ -62,6 +62,12 @@
 // is changed until the machine and the cgroups have been read, the pods have been listed since the
 // start, and the kubelet's configuration is known, at least that of an earlier agent.
 // The settings of an earlier agent remain in force meanwhile.
+//
+// # Giving back
+//
+// While the plan is what the kubelet would set, the decision gives back what was written, and then is
+// empty (stake.go). The same for an agent that observes, whose plan is carried out on a copy of the
+// settings (pending.go): nothing but Decision.Pending follows from it.
 //
 // # Foreign writes
 //

@@ -332,7 +332,9 @@ func (k *fakeKernel) checkAll() {
 			k.granted[path] = s.CPUs
 		}
 	}
-	k.checkPartitions()
+	if k.node.control.stakes.cpusets.held {
+		k.checkPartitions()
+	}
 	for path, s := range k.groups {
 		k.check(path, k.cpus(path, s))
 	}

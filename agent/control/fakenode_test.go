@@ -36,6 +36,8 @@ type fakeNode struct {
 	pods    map[string]*corev1.Pod
 	apiGone bool
 	kernel  *fakeKernel
+	pending []Pending         // of the last decision
+	touched bool              // as the agent has recorded it
 	ids     map[string]string // of containers, by POD/CONTAINER
 	broken  []string          // violated invariants
 }
@@ -48,7 +50,13 @@ func newFakeNode() *fakeNode {
 	return n
 }
 
-func (n *fakeNode) restart() { n.control = New(n.config) }
+// restart starts an agent, which finds what the last one has left.
+func (n *fakeNode) restart() {
+	n.control = New(n.config)
+	if n.touched {
+		n.control.SetTouched()
+	}
+}
 
 // play runs commands.
 func (n *fakeNode) play(t rapid.TB, lines ...string) {
@@ -134,6 +142,14 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "condition":
 		c := n.last.Report.Condition
 		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
+	case "pending":
+		text := ""
+		for _, p := range n.pending {
+			for _, f := range p.Files {
+				text += fmt.Sprintf("%s: %s: %q -> %q\n", n.kernel.name(p.Group), f.File, f.Now, f.Wanted)
+			}
+		}
+		return text, nil
 	case "cleanup":
 		n.observe()
 		return n.execute(n.control.Restore()), nil
@@ -272,7 +288,11 @@ func (n *fakeNode) observe() {
 // execute carries out a decision and prints it.
 func (n *fakeNode) execute(d Decision) string {
 	var b strings.Builder
+	n.touched = d.Touched || d.Hold != "" && n.touched
 	r := d.Execute(n.kernel)
+	if !n.touched && len(r.Written) > 0 {
+		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
+	}
 	n.last = n.control.Applied(r)
 	n.events = append(n.events, n.last.Report.Events...)
 	if d.Hold != "" {
@@ -289,6 +309,7 @@ func (n *fakeNode) execute(d Decision) string {
 	for _, w := range r.Written {
 		fmt.Fprintf(&b, "%s: %s = %s\n", n.kernel.name(w.Path), w.File, w.Value)
 	}
+	n.pending = d.Pending
 	for _, path := range slices.Sorted(maps.Keys(r.Failed)) {
 		fmt.Fprintf(&b, "failed: %s\n", n.kernel.named(r.Failed[path].Error()))
 	}

@@ -166,6 +166,7 @@ func (n *fakeNode) setClass(args []string) {
 func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Partition = cgroup.Partition(options["partition"])
+	n.config.Observe = options["mode"] == "observe"
 	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
 		return err
 	}

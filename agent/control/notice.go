@@ -138,7 +138,11 @@ func (c *Control) report() Report {
 	}
 	s := c.summary()
 	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.annotationNotices())
-	return Report{s, c.noticed.update(notices), condition(s.Problems, s.Notes)}
+	problems := s.Problems
+	if c.config.Observe { // not a problem, but nothing is enforced
+		problems = append([]Notice{{Reason: nodetopology.Observing, Message: "nothing is enforced on this node: " + observing}}, problems...)
+	}
+	return Report{s, c.noticed.update(notices), condition(problems, s.Notes)}
 }
 
 // Failed returns the report of a round that could not start because of err.
@@ -166,6 +170,9 @@ func (last *noticed) update(notices []Notice) (added []Notice) {
 	*last = now
 	return added
 }
+
+// observing is why nothing is enforced.
+const observing = "the agent observes (--mode=observe)"
 
 // maxMessage is the length after which the condition's message is cut.
 const maxMessage = 2000

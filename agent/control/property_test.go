@@ -14,10 +14,11 @@ import (
 
 // TestNoCPUIsEnforcedForTwo runs random operations on a node: pods with random and conflicting
 // allocations, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
-// restarts, and failures of the API server. No write may give a cgroup CPUs that are exclusive to
-// another pod, or a quota, period or burst that the kernel rejects. When the failures end, one
-// round must correct everything and the next one have nothing to do; then batch pods, and only
-// these, run behind all others.
+// restarts in both modes, and failures of the API server. No write may give a cgroup CPUs that are
+// exclusive to another pod, or a quota, period or burst that the kernel rejects. When the failures
+// end, one round must correct everything and the next one have nothing to do; then batch pods, and
+// only these, run behind all others. When the pods that ask have gone, all groups have all CPUs.
+// Nothing is written before the first one.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newFakeNode()
@@ -36,7 +37,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		partition := rapid.SampledFrom(map[string][]string{"v1": {"", "member"}, "v2": {"", "root", "isolated"}}[cgroups])
 		priority := rapid.SampledFrom([]string{"none", "auto", "idle", "bvt"})
 		flags := func() string {
-			return fmt.Sprintf("agent burst=%s percent=%d partition=%s batch-priority=%s", rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
+			return fmt.Sprintf("agent mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
+				rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
 				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"), priority.Draw(t, "priority"))
 		}
 		do("%s", flags())
@@ -101,6 +103,10 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				t.Fatalf("%s\nafter\n%s", strings.Join(n.broken, "\n"), strings.Join(history, "\n"))
 			}
 		}
+		if n.config.Observe {
+			n.config.Observe = false
+			do("restart")
+		}
 		clear(n.kernel.faults)
 		n.kernel.validate()
 		do("api back")
@@ -122,6 +128,21 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			idle := class == nodeplan.BE && used.Uses(colocation.Idle)
 			if n.ids[name+"/app"] != "" && (group.Idle != idle || group.BVT != bvt) {
 				t.Fatalf("pod %s with labels %v has %+v with %v, after\n%s", name, p.Labels, group, used, strings.Join(history, "\n"))
+			}
+		}
+		if !n.control.stakes.cpusets.held {
+			return
+		}
+		for name := range n.pods { // the last ones that ask leave
+			if n.pods[name].Annotations[api.CPUSetSchedulerAnnotation] != "" {
+				do("end %s/app", name)
+				do("remove %s", name)
+			}
+		}
+		do("round")
+		for path, s := range n.kernel.groups {
+			if !s.CPUs.IsEmpty() && (n.kernel.v2 || s.CPUs != n.machine().Online()) {
+				t.Fatalf("%s has CPUs %s although no pod asks, after\n%s", path, s.CPUs, strings.Join(history, "\n"))
 			}
 		}
 	})

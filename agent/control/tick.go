@@ -54,7 +54,7 @@ type QuotaChange struct {
 
 // Tick decides about raised quotas and about batch pods.
 func (c *Control) Tick(t Tick) (done Ticked) {
-	if c.hold() != "" {
+	if c.hold() != "" || c.config.Observe {
 		return done
 	}
 	if t.Last {

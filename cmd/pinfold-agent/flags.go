@@ -39,7 +39,7 @@ func (f *nodeOptions) add(flags *pflag.FlagSet) {
 func (f *nodeOptions) addWriter(flags *pflag.FlagSet) {
 	f.add(flags)
 	flags.StringVar(&f.runDir, "run-dir", "",
-		"`DIR` for the lock and the kubelet's last known configuration, which must belong to the agent's user; the agent closes it to others (default: run/pinfold below --host-root)")
+		"`DIR` for the lock, the report for status and what the next agent must know, which must belong to the agent's user; the agent closes it to others (default: run/pinfold below --host-root)")
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
 		"`NAMESPACE` of the agent's lease, which tells the scheduler that the agent works; empty for no lease")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")

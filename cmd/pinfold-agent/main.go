@@ -36,5 +36,5 @@ keep them set, and publish the CPU topology of the node. The agent runs on every
 node. When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
 		Example: `  pinfold-agent doctor
   pinfold-agent run --node-name worker-1 --kubeconfig agent.conf`,
-	}, newRun(), newDoctor(), newCleanup(), newUninstall(), newWait())
+	}, newRun(), newStatus(), newDoctor(), newCleanup(), newUninstall(), newWait())
 }

@@ -25,6 +25,7 @@ import (
 // runOptions is what the flags of run request.
 type runOptions struct {
 	node           nodeOptions
+	mode           string
 	agent          agent.Options
 	keys, ceilings string // files
 	secure         bool
@@ -44,6 +45,7 @@ meets its requirements.`,
 	}
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
+	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: write nothing, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
 	o.addBurst(flags)
 	o.addBatch(flags)
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
@@ -149,6 +151,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	a := &o.agent
+	a.Observe = o.mode == agent.Observe
 	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
 	if a.Partition == noPartition {
 		a.Partition = cgroup.PartitionMember

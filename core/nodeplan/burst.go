@@ -67,16 +67,19 @@ type Raising struct {
 	Policy burst.Policy
 }
 
+// unraised returns the state of a group whose quota may not be raised.
+func unraised(l bandwidth.Limits) Raising { return Raising{Base: l, Highest: l.Quota} }
+
 // raise sets the raised quota of containers with a limit, at most as the policy allows, and raises
 // their pod's quota by the same amount.
 func (p *Pod) raise(settings *PodSettings) {
-	settings.Raising = Raising{Base: settings.Limits, Highest: settings.Quota}
+	settings.Raising = unraised(settings.Limits)
 	policy := p.policy()
 	mayRaise := policy.Mode.RaisesQuota() && policy.QuotaPercent > 100 && p.limitsFit()
 	var more, most ledger.Phases[time.Duration]
 	for i, container := range p.present() {
 		c := &settings.Containers[i]
-		c.Raising = Raising{Base: c.Limits, Highest: c.Quota}
+		c.Raising = unraised(c.Limits)
 		if c.Quota == bandwidth.Unlimited || container.Limit == 0 || !mayRaise {
 			continue
 		}

@@ -82,6 +82,14 @@ type Desired struct {
 // Tier returns the settings of a tier.
 func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tiers(), t)] }
 
+// Binds reports whether a container has other CPUs than all containers would have without Pinfold.
+// Otherwise no cpuset needs to be set.
+func (d *Desired) Binds() bool {
+	return !d.Exclusive.IsEmpty() || slices.ContainsFunc(d.Pods, func(p PodSettings) bool {
+		return slices.ContainsFunc(p.Containers, func(c ContainerSettings) bool { return !c.CPUs.IsEmpty() && c.CPUs != d.Shared })
+	})
+}
+
 // Plan returns the settings for a node. Pods must have distinct ids, and the containers of a pod
 // distinct names.
 //
@@ -123,10 +131,12 @@ func Kubelet(s State) Desired {
 		p := &s.Pods[i]
 		settings := PodSettings{ID: p.ID, Tier: p.Tier,
 			Settings: Settings{CPUs: online, Limits: s.Kubelet.quota(p.podLimit())}}
+		settings.Raising = unraised(settings.Limits)
 		for j := range p.Containers {
 			if c := &p.Containers[j]; c.Phase != Ended {
+				l := s.Kubelet.quota(p.effectiveLimit(c))
 				settings.Containers = append(settings.Containers, ContainerSettings{Name: c.Name, Running: c.Phase == Running,
-					Home: HomeShared, Settings: Settings{CPUs: online, Limits: s.Kubelet.quota(p.effectiveLimit(c))}})
+					Home: HomeShared, Settings: Settings{CPUs: online, Limits: l}, Raising: unraised(l)})
 			}
 		}
 		d.Pods = append(d.Pods, settings)

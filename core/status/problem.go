@@ -24,7 +24,7 @@ const (
 	// Error: the administrators of the cluster and its nodes should look at it.
 	Error Severity = "Error"
 	// Warning: a pod does not get what it asks for, or pods use too much. Everybody who may write pods
-	// can cause that, so it is not a failure of the cluster.
+	// can cause that, so it is not a failure of the cluster. Or an agent does what it was told to.
 	Warning Severity = "Warning"
 )
 
@@ -44,6 +44,7 @@ const (
 	TopologyIsStale   Kind = "TopologyStale"        // it is about an earlier node
 	TopologyOrphaned  Kind = "TopologyOrphaned"     // its node does not exist
 	NotEnforced       Kind = "CPUBinding"           // the node's condition is not True
+	AgentObserves     Kind = "AgentObserves"        // the agent only observes, as it was told to
 	NeverPlaced       Kind = "PodNeverPlaced"       // no scheduler can place the pod as it is written
 	CPUConflict       Kind = "CPUConflict"          // a pod has lost its CPUs to another pod
 	InvalidAllocation Kind = "CPUAllocationInvalid" // a pod's allocation does not count
@@ -55,7 +56,7 @@ const (
 // Severity returns the severity of problems of this kind.
 func (k Kind) Severity() Severity {
 	switch k {
-	case NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved:
+	case AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved:
 		return Warning
 	}
 	return Error
@@ -65,6 +66,6 @@ func (k Kind) Severity() Severity {
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
 		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsInvalid,
-		TopologyIsStale, TopologyOrphaned, NotEnforced, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
+		TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)
 }

@@ -44,6 +44,10 @@ const (
 	KubeletPolicyNone = "none"
 	// AgentHealthy is the health of an agent that applies the decisions.
 	AgentHealthy = "ok"
+	// AgentObserves is the health of an agent that works, and only observes.
+	AgentObserves = "observes"
+	// Observing is the reason of the condition then.
+	Observing = "Observing"
 )
 
 // FromMachine returns the object of a node. Equal arguments give equal objects. It returns an error

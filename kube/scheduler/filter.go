@@ -70,6 +70,8 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 	case !t.Silent.IsZero():
 		silence := p.shared.reports.SilentFor(t).Round(time.Second)
 		return &finding{shortage: shortage{kind: silentAgent}, detail: "for " + silence.String()}
+	case t.State.AgentHealth == nodetopology.AgentObserves:
+		return &finding{shortage: shortage{kind: observingAgent}}
 	case t.State.AgentHealth != nodetopology.AgentHealthy:
 		return &finding{shortage: shortage{kind: failingAgent}, detail: t.State.AgentHealth}
 	case t.State.KubeletPolicy != nodetopology.KubeletPolicyNone && t.State.KubeletPolicy != "": // "" is unknown

@@ -27,18 +27,19 @@ type shortage struct {
 type shortageKind int
 
 const (
-	noTopology    shortageKind = iota // the node has reported no topology
-	badTopology                       // the topology cannot be used
-	silentAgent                       // the agent does not report
-	failingAgent                      // the agent cannot enforce anything
-	badKubelet                        // the kubelet binds CPUs itself
-	starvedBatch                      // batch pods have next to no CPU time there
-	tooSmall                          // the machine has fewer CPUs than the pod needs
-	noExclusive                       // too few CPUs can be exclusive
-	noWholeCores                      // too few of them are in whole cores
-	noConfinement                     // no NUMA nodes have enough shared CPUs
-	noShared                          // the shared CPUs are requested by other pods
-	oddCores                          // no set of free whole cores has exactly the wanted size
+	noTopology     shortageKind = iota // the node has reported no topology
+	badTopology                        // the topology cannot be used
+	silentAgent                        // the agent does not report
+	observingAgent                     // the agent only observes
+	failingAgent                       // the agent cannot enforce anything
+	badKubelet                         // the kubelet binds CPUs itself
+	starvedBatch                       // batch pods have next to no CPU time there
+	tooSmall                           // the machine has fewer CPUs than the pod needs
+	noExclusive                        // too few CPUs can be exclusive
+	noWholeCores                       // too few of them are in whole cores
+	noConfinement                      // no NUMA nodes have enough shared CPUs
+	noShared                           // the shared CPUs are requested by other pods
+	oddCores                           // no set of free whole cores has exactly the wanted size
 )
 
 // texts returns the reason without the number of nodes, for one node and for several.
@@ -50,6 +51,8 @@ func (s shortage) texts() (one, several string) {
 		return "has reported a CPU topology that cannot be used", "have reported CPU topologies that cannot be used"
 	case silentAgent:
 		return "has a Pinfold agent that has not reported", "have Pinfold agents that have not reported"
+	case observingAgent:
+		return "has a Pinfold agent that only observes", "have Pinfold agents that only observe"
 	case failingAgent:
 		return "has a Pinfold agent that cannot enforce anything", "have Pinfold agents that cannot enforce anything"
 	case badKubelet:

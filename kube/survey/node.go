@@ -201,6 +201,10 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 		return
 	case n.Agent.State.Away():
 		return // the condition repeats that, or is older
+	case c.Reason == nodetopology.Observing:
+		a.add(status.Problem{Kind: status.AgentObserves, Node: n.Name, Message: c.Message + ". No pod that asks for CPUs is placed here",
+			Action: "'pinfold-agent status' in the agent's pod says what it would write; set the chart's agent.mode to enforce when that is right"})
+		return
 	}
 	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),
 		Message: fmt.Sprintf("condition %s is %s (%s): %s", nodetopology.BindingCondition, c.Status, c.Reason, c.Message)})

@@ -57,6 +57,33 @@ func formatCPUMax(l bandwidth.Limits) string {
 	return formatMicroseconds(l.Quota) + " " + formatMicroseconds(l.Period)
 }
 
+// Format returns a setting as its file has it.
+func (s Settings) Format(f File) string {
+	switch f {
+	case CPUSetCPUs:
+		return s.CPUs.String()
+	case CPUSetExclusive:
+		return s.Exclusive.String()
+	case CPUSetPartition:
+		return string(s.Partition.Kind)
+	case CPUMax:
+		return formatCPUMax(s.WithoutBurst())
+	case CPUCFSQuota:
+		return formatQuota(s.Quota)
+	case CPUCFSPeriod:
+		return formatMicroseconds(s.Period)
+	case CPUMaxBurst, CPUCFSBurst:
+		return formatMicroseconds(s.Burst)
+	case CPUIdle:
+		return formatFlag(s.Idle)
+	case CPUBVT:
+		return strconv.Itoa(s.BVT)
+	case CPUShares, CPUWeight:
+		return strconv.FormatUint(uint64(s.Weight), 10)
+	}
+	panic("cgroup: " + f + " is not the file of a setting")
+}
+
 func formatFlag(on bool) string {
 	if on {
 		return "1"

@@ -119,7 +119,7 @@ func (s *settled) restart(t *testing.T, component string) {
 }
 
 // condition returns the agent's condition of the node.
-func (s *settled) condition(ctx context.Context) (corev1.NodeCondition, error) {
+func (s *cluster) condition(ctx context.Context) (corev1.NodeCondition, error) {
 	node, err := s.client.CoreV1().Nodes().Get(ctx, localnode.Name, metav1.GetOptions{})
 	if err != nil {
 		return corev1.NodeCondition{}, err

@@ -56,7 +56,7 @@ const nodeTestsEnv = "PINFOLD_TEST_NODE"
 // makes different.
 var nodeTests = map[string]string{
 	"cgroupfs": "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod|faults)$|^TestBurst$",
-	"systemd":  "^(TestReload|TestBatch)$",
+	"systemd":  "^(TestReload|TestBatch|TestIdle)$",
 }
 
 // TestNode runs tests of test/node on machines with cgroup version 2, with each of the kubelet's

@@ -15,7 +15,6 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -130,8 +129,7 @@ func order(r *groups.Round, l *groups.Planned) (w cgroup.Wanted) {
 	present := r.Settings[l.Path]
 	if idle := l.Want.Idle; l.IsPod() && idle != present.Idle && !present.NoIdle {
 		if w.Idle = &idle; !idle { // clearing idle sets the default weight
-			request := uint64(api.EffectiveRequest(l.Pod.Object))
-			w.Weight = new(kubepods.PodWeight(r.Layout.CPU, request*1024/1000))
+			w.Weight = new(kubepods.PodWeight(r.Layout.CPU, l.Pod.Shares()))
 		}
 	}
 	if bvt := l.Want.BVT; bvt != present.BVT && !present.NoBVT {

@@ -81,6 +81,11 @@ type Holding struct {
 	Exclusive bool
 }
 
+// IsEmpty reports whether nothing changes.
+func (c *Changes) IsEmpty() bool {
+	return len(c.Release)+len(c.Widen)+len(c.Moves)+len(c.Narrow)+len(c.Partitions) == 0
+}
+
 // Writes reports whether the CPUs of a cgroup are written.
 func (c *Changes) Writes(path string) bool {
 	_, narrows := c.Narrow[path]
@@ -128,9 +133,12 @@ func (c *Controller) CoreSets(r *groups.Round) nodeplan.CoreSets {
 	return nodeplan.CoreSets{Sets: sets}
 }
 
-// Decide returns the changes that the plan requires.
+// Decide returns the changes that the plan requires: those of Restore if it needs no cpusets.
 func (c *Controller) Decide(r *groups.Round) Changes {
 	c.coreSets = r.Plan.CoreSets
+	if !r.BindsCPUs() {
+		return c.Restore(r)
+	}
 	a := Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Partitions: map[string]cgroup.Wanted{}}
 	p := c.planPartitions(r)
 	p.release(r, &a)
@@ -232,15 +240,17 @@ func unbind(r *groups.Round, a *Changes) {
 }
 
 // Create returns the CPUs with which a container is to be created, and whether they are the planned
-// ones. An unknown container, and one whose own CPUs are not free yet, gets the shared CPUs.
+// ones. An unknown container, and one whose own CPUs are not free yet, gets the shared CPUs. The set
+// is empty if no cpuset is to be set.
 func (c *Controller) Create(r *groups.Round, pod ledger.PodID, container *nodeplan.ContainerSettings) (cpus cpuset.Set, planned bool) {
+	if !r.BindsCPUs() {
+		return cpuset.Set{}, container != nil
+	}
 	if container != nil {
 		cpus = c.free(r, pod, container.CPUs, container.Home == nodeplan.HomeExclusive)
 		if !cpus.IsEmpty() || container.CPUs.IsEmpty() {
 			return cpus, true
 		}
-	} else if !r.Binds {
-		return cpuset.Set{}, false
 	}
 	return c.free(r, pod, r.Plan.Shared, false), false
 }

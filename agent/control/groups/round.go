@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/agent/control/pods"
@@ -51,6 +52,18 @@ func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan
 			}
 		}
 	}
+}
+
+// BindsCPUs reports whether the plan needs cpusets.
+func (r *Round) BindsCPUs() bool { return r.Binds && r.Plan.Binds() }
+
+// Limits reports whether anything else is planned that the kubelet would not set, or a quota may be
+// raised.
+func (r *Round) Limits() bool {
+	tier := nodeplan.BestEffort
+	return r.Plan.Tier(tier).Limits != r.Kubelet.Tier(tier).Limits || slices.ContainsFunc(r.Planned, func(l Planned) bool {
+		return l.Want.Limits != l.Kubelet || l.Want.Idle || l.Want.BVT != 0 || l.Raising.Policy.Mode != ""
+	})
 }
 
 // SharedCPUs returns the CPUs that containers without CPUs of their own run on.

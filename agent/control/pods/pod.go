@@ -177,6 +177,9 @@ func (s *Pod) Limits() []ledger.MilliCPU {
 	return all
 }
 
+// Shares returns the CPU weight of the pod that the kubelet sets, in the unit of version 1.
+func (s *Pod) Shares() uint64 { return uint64(api.EffectiveRequest(s.Object)) * 1024 / 1000 }
+
 // Name returns NAMESPACE/NAME.
 func (s *Pod) Name() string { return nameOf(s.Object).String() }
 
