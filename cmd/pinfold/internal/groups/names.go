@@ -3,6 +3,7 @@
 package groups
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -152,15 +153,16 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 }
 
 // Context returns the context of a command. A command that "kubectl pinfold" runs on a node gets no
-// signals: it ends when its input does, which is also so when the connection breaks.
-func (s *Options) Context(cmd *cobra.Command) context.Context {
+// signals: it ends when its input does, which is also so when the connection breaks, or when a log
+// follows there.
+func (s *Options) Context(ctx context.Context, stdin *bufio.Reader) context.Context {
 	if !s.Remote {
-		return cmd.Context()
+		return ctx
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+		_, _ = stdin.Peek(1)
 	}()
 	return ctx
 }
@@ -193,18 +195,11 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 			}
 		}
 	}
-	for _, pod := range s.Pods {
-		found, err := names.OfPod(fs, s.Root, pod)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, t := range found {
-			if s.Sandboxes || !names.IsSandbox(t.Group) {
-				all = append(all, t)
-			}
-		}
+	pods, err := s.OfPods(fs, names)
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(all) == 0 {
+	if all = append(all, pods...); len(all) == 0 {
 		return nil, nil, fmt.Errorf("%s: only sandboxes of pods match: include them with --all", strings.Join(slices.Concat(args, s.Pods), ", "))
 	}
 	var once []Target
@@ -214,6 +209,22 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		}
 	}
 	return once, names, nil
+}
+
+// OfPods returns the containers of the pods, without sandboxes unless these are wanted.
+func (s *Options) OfPods(fs *cgroup.FS, names *Names) (all []Target, err error) {
+	for _, pod := range s.Pods {
+		found, err := names.OfPod(fs, s.Root, pod)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range found {
+			if s.Sandboxes || !names.IsSandbox(t.Group) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all, nil
 }
 
 // OfPod returns the containers of a pod of this node. Learn must have been called. A container
