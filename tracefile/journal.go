@@ -123,9 +123,17 @@ func (j *journalWriter) group(path, name string) *journalGroup {
 	return g
 }
 
-// text returns the number of a text, and appends it when it is seen for the first time.
+// maxTexts bounds the memory for the names of processes that come and go.
+const maxTexts = 50_000
+
+// text returns the number of a text, and appends it when it is seen for the first time. Of too many
+// it returns that of another one, which says so.
 func (j *journalWriter) text(text string) uint64 {
 	n, ok := j.texts[text]
+	if !ok && len(j.texts) >= maxTexts-1 {
+		text = "one of too many"
+		n, ok = j.texts[text]
+	}
 	if !ok {
 		n = uint64(len(j.texts))
 		j.texts[text] = n
