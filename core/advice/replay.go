@@ -243,7 +243,7 @@ func blocksOf(phases [][]float64, piece float64) (all []*demand.Blocks, err erro
 		shortest = min(shortest, len(cpus))
 	}
 	for _, cpus := range phases {
-		blocks, err := demand.NewBlocks(cpus[:shortest], min(piece, float64(shortest)))
+		blocks, err := demand.NewBlocks(min(piece, float64(shortest)), cpus[:shortest])
 		if err != nil {
 			return nil, err
 		}
