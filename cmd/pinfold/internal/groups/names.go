@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -32,13 +33,13 @@ type Names struct {
 	mu     sync.Mutex // protects the following
 	naming kubepods.Naming
 	byID   map[string]string
-	// sandboxes are those of the machine's pods.
+	// sandboxes are those of the pods about which it has learned.
 	sandboxes map[string]bool
 }
 
 // NewNames returns names for a machine with the given root directory, before any link is read.
 func NewNames(root string) *Names {
-	return &Names{dir: filepath.Join(root, "var/log/containers")}
+	return &Names{dir: filepath.Join(root, "var/log/containers"), sandboxes: map[string]bool{}}
 }
 
 // Learn reads the links for a machine's groups of containers. Containers without a link have no
@@ -51,14 +52,40 @@ func (n *Names) Learn(naming kubepods.Naming, containers []string) {
 			byID[id] = name
 		}
 	}
-	names := map[string]string{}
-	for _, group := range containers {
-		place, _ := naming.Parse(group)
-		names[group] = byID[place.Container]
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.naming, n.byID, n.sandboxes = naming, byID, Sandboxes(names)
+	n.naming, n.byID = naming, byID
+	n.sandboxes = n.sandboxesAmong(containers)
+}
+
+// sandboxesAmong returns the sandboxes among all containers of some pods. mu must be locked.
+func (n *Names) sandboxesAmong(containers []string) map[string]bool {
+	names := map[string]string{}
+	for _, group := range containers {
+		place, _ := n.naming.Parse(group)
+		names[group] = n.byID[place.Container]
+	}
+	return Sandboxes(names)
+}
+
+// learnSandboxes learns which containers of the pods of groups are sandboxes.
+func (n *Names) learnSandboxes(fs *cgroup.FS, groups []string) error {
+	read := map[string]bool{} // pods
+	for _, group := range groups {
+		pod := path.Dir(group)
+		if read[pod] || containerID(group) == "" {
+			continue
+		}
+		read[pod] = true
+		containers, err := fs.Children(cgroup.CPU, pod)
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		maps.Copy(n.sandboxes, n.sandboxesAmong(containers))
+		n.mu.Unlock()
+	}
+	return nil
 }
 
 // parseLogLink parses POD_NAMESPACE_CONTAINER-ID.log.
@@ -177,17 +204,18 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
 	}
 	if err == nil { // otherwise there is no kubelet, and groups have no names
-		containers, err := naming.Containers(fs)
-		if err != nil {
-			return nil, nil, err
-		}
-		names.Learn(naming, containers)
+		names.Learn(naming, nil)
 	}
 	var all []Target
 	for _, arg := range args {
 		found, err := Find(fs, s.Root, arg, stderr)
 		if err != nil {
 			return nil, nil, err
+		}
+		if isPattern(arg) {
+			if err := names.learnSandboxes(fs, found); err != nil {
+				return nil, nil, err
+			}
 		}
 		for _, group := range found {
 			if s.Sandboxes || !isPattern(arg) || !names.IsSandbox(group) {
@@ -218,6 +246,13 @@ func (s *Options) OfPods(fs *cgroup.FS, names *Names) (all []Target, err error) 
 		if err != nil {
 			return nil, err
 		}
+		var paths []string
+		for _, t := range found {
+			paths = append(paths, t.Group)
+		}
+		if err := names.learnSandboxes(fs, paths); err != nil {
+			return nil, err
+		}
 		for _, t := range found {
 			if s.Sandboxes || !names.IsSandbox(t.Group) {
 				all = append(all, t)
@@ -238,15 +273,12 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := n.naming.Pods(fs)
+	pods, err := n.naming.Pods(fs, uids...)
 	if err != nil {
 		return nil, err
 	}
 	var found []Target
 	for _, p := range pods {
-		if !slices.Contains(uids, p.UID) {
-			continue
-		}
 		for _, c := range p.Containers {
 			container := n.Known(c.Path)
 			if container == "" {
