@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"math"
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -34,7 +35,7 @@ type waitAt struct {
 
 // NewWaits returns a Waits for the groups of fs.
 func NewWaits(fs *cgroup.FS) *Waits {
-	delays := func(group string) (map[int]time.Duration, error) { return cgroupstat.RunDelays(fs, group) }
+	delays := func(group string) (map[int]time.Duration, error) { return cgroupstat.RunDelays(fs, group, math.MaxInt) }
 	return &Waits{delays: delays, now: time.Now, groups: map[string]*groupWait{}}
 }
 

@@ -77,7 +77,7 @@ func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 	if !after.NoBursts && after.Bursts > 0 && after.BurstTime <= 0 {
 		t.Errorf("bursts without time: %+v", after)
 	}
-	if delays, err := RunDelays(fs, container); err != nil || slices.Max(slices.Collect(maps.Values(delays))) < time.Millisecond {
+	if delays, err := RunDelays(fs, container, 100); err != nil || slices.Max(slices.Collect(maps.Values(delays))) < time.Millisecond {
 		t.Errorf("run delays of a throttled process: %v, %v", delays, err)
 	}
 	pressure, err := ReadPressure(fs, container)

@@ -79,6 +79,9 @@ func (r *Reader) ReadWaits(n int, share float64) {
 	}
 }
 
+// maxThreads bounds the time that a reading of run delays takes, to some 1 ms.
+const maxThreads = 200
+
 // delayReader reads run delays repeatedly.
 type delayReader struct {
 	share    float64 // of a CPU, which it may use
@@ -93,7 +96,7 @@ func (d *delayReader) read(fs *cgroup.FS, group string) (waited time.Duration, e
 	if now.Before(d.next) {
 		return 0, nil
 	}
-	threads, err := RunDelays(fs, group)
+	threads, err := RunDelays(fs, group, maxThreads)
 	if err != nil {
 		return 0, err
 	}

@@ -17,14 +17,11 @@ import (
 	"pinfold.dev/pinfold/linux/feature"
 )
 
-// maxThreads bounds what a reading of a group costs: some 1 ms.
-const maxThreads = 200
-
-// RunDelays returns how long threads of a group, and of the groups below it, have waited for CPUs
-// since it was started, also while it was throttled (/proc/ID/schedstat,
+// RunDelays returns how long up to most threads of a group, and of the groups below it, have waited
+// for CPUs since they were started, also while they were throttled (/proc/ID/schedstat,
 // Documentation/scheduler/sched-stats.rst). The error is a [feature.UnsupportedError] if the
 // kernel does not count that.
-func RunDelays(fs *cgroup.FS, group string) (map[int]time.Duration, error) {
+func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, error) {
 	if err := feature.RunDelays.Test(); err != nil {
 		return nil, err
 	}
@@ -38,7 +35,7 @@ func RunDelays(fs *cgroup.FS, group string) (map[int]time.Duration, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range ids[:min(len(ids), maxThreads-len(delays))] {
+		for _, id := range ids[:min(len(ids), most-len(delays))] {
 			delay, err := runDelay(filepath.Join(fs.Root(), "proc", strconv.Itoa(id), "schedstat"))
 			if err != nil {
 				return nil, err
