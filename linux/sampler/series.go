@@ -42,7 +42,7 @@ func (x *series) open(fs *cgroup.FS, o Options, groups int) error {
 	}
 	if o.Waits {
 		interval := cmp.Or(o.Interval, x.interval())
-		r.ReadWaits(int((cgroupstat.WaitsEvery + interval - 1) / interval), delayShare/float64(groups))
+		r.ReadWaits(int((cgroupstat.WaitsEvery+interval-1)/interval), delayShare/float64(groups))
 	}
 	x.reader, x.based, x.reported = r, false, false
 	return nil
