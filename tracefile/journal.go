@@ -25,7 +25,7 @@ const (
 // Invariant: the first size bytes of the file are complete blocks. Nothing follows them, unless err
 // is set and the file could not be truncated.
 type journalWriter struct {
-	f        *os.File
+	f        journalFile
 	size     int64
 	block    []byte // the next block: space for its head, then content
 	groups   map[string]*journalGroup
@@ -39,6 +39,20 @@ type journalWriter struct {
 	pending  int64         // rows in block
 	err      error         // the first failure
 }
+
+// journalFile is a file, or a stream.
+type journalFile interface {
+	io.WriteCloser
+	Truncate(size int64) error
+	Sync() error
+}
+
+// stream is a journalFile of which no byte can be taken back. Its receiver drops what is torn.
+type stream struct{ io.Writer }
+
+func (stream) Truncate(int64) error { return nil }
+func (stream) Sync() error          { return nil }
+func (stream) Close() error         { return nil }
 
 type journalGroup struct {
 	number int
@@ -54,14 +68,20 @@ func createJournal(name string, h Header) (*journalWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the journal of the recording: %w", err)
 	}
+	j, err := newJournal(f, h)
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return j, nil
+}
+
+func newJournal(f journalFile, h Header) (*journalWriter, error) {
 	j := &journalWriter{f: f, groups: map[string]*journalGroup{}, texts: map[string]uint64{"": 0}}
 	j.block = appendHeader(append(make([]byte, 0, blockSize+4096), make([]byte, blockHead)...), h)
 	seal(j.block)
-	if err := j.write(append([]byte(journalMagic), j.block...)); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(name))
-	}
+	err := j.write(append([]byte(journalMagic), j.block...))
 	j.block = j.block[:blockHead]
-	return j, nil
+	return j, err
 }
 
 // Write appends a sample. After an error the journal accepts no more.
@@ -103,9 +123,17 @@ func (j *journalWriter) group(path, name string) *journalGroup {
 	return g
 }
 
-// text returns the number of a text, and appends it when it is seen for the first time.
+// maxTexts bounds the memory for the names of processes that come and go.
+const maxTexts = 50_000
+
+// text returns the number of a text, and appends it when it is seen for the first time. Of too many
+// it returns that of another one, which says so.
 func (j *journalWriter) text(text string) uint64 {
 	n, ok := j.texts[text]
+	if !ok && len(j.texts) >= maxTexts-1 {
+		text = "one of too many"
+		n, ok = j.texts[text]
+	}
 	if !ok {
 		n = uint64(len(j.texts))
 		j.texts[text] = n
@@ -190,7 +218,7 @@ func (j *journalWriter) Close() error {
 // journalReader reads the samples of a journal up to the first incomplete block.
 type journalReader struct {
 	header Header
-	f      *os.File
+	f      *os.File // nil for a stream
 	in     *bufio.Reader
 	block  []byte
 	d      decoder
@@ -218,6 +246,9 @@ func newJournalReader(f *os.File, in *bufio.Reader) (*journalReader, error) {
 // read reads the next block, or returns io.EOF if no complete one follows.
 func (j *journalReader) read() error {
 	content, err := readBlock(j.in, j.block)
+	if errors.Is(err, errTorn) && j.f == nil {
+		return io.EOF
+	}
 	if errors.Is(err, errTorn) {
 		info, err := j.f.Stat()
 		if err != nil {

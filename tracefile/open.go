@@ -78,16 +78,6 @@ func Open(name string, npyInterval time.Duration) (*File, error) {
 	return &File{name, f, rows, map[string]*groupSums{}}, nil
 }
 
-// ReadCSV reads a recording from a stream of CSV, each row as soon as it arrives. It returns when
-// the first row has. The error is ErrEmpty if there is none. The file need not be closed.
-func ReadCSV(in io.Reader) (*File, error) {
-	rows, err := newCSVReader(in)
-	if err != nil {
-		return nil, err
-	}
-	return &File{name: "the stream", rows: rows, groups: map[string]*groupSums{}}, nil
-}
-
 // newReader returns a reader for the format that the first bytes of the file indicate.
 func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
 	info, err := f.Stat()

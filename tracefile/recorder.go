@@ -1,10 +1,12 @@
 package tracefile
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/trace"
@@ -55,17 +57,13 @@ func Record(o Output, h Header) (Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fileRecorder{o, j}, nil
+	return &fileRecorder{o, journalRecorder{j}}, nil
 }
 
 type fileRecorder struct {
-	output  Output
-	journal *journalWriter
+	output Output
+	journalRecorder
 }
-
-func (r *fileRecorder) Append(row *Row) error { return r.journal.Write(row) }
-
-func (r *fileRecorder) AppendSpan(s *trace.Span) error { return r.journal.WriteSpan(s) }
 
 func (r *fileRecorder) Finish() (Converted, error) {
 	name := JournalOf(r.output.Name)
@@ -91,6 +89,66 @@ func Convert(from string, to Output) (Converted, error) {
 	}
 	defer f.Close()
 	return WriteExact(to, f.Header(), f.Rows(), Spans(from))
+}
+
+// RecordJournal records to a stream as a journal, which Replay reads.
+func RecordJournal(w io.Writer, h Header) (Recorder, error) {
+	j, err := newJournal(stream{w}, h)
+	if err != nil {
+		return nil, err
+	}
+	return journalRecorder{j}, nil
+}
+
+type journalRecorder struct{ journal *journalWriter }
+
+func (r journalRecorder) Append(row *Row) error { return r.journal.Write(row) }
+
+func (r journalRecorder) AppendSpan(s *trace.Span) error { return r.journal.WriteSpan(s) }
+
+func (r journalRecorder) Finish() (Converted, error) {
+	err := r.journal.Close()
+	return Converted{Rows: r.journal.rows}, err
+}
+
+// Replay reads a journal from a stream, and records it anew with the recorder that begin returns:
+// each block as soon as it has arrived. What is torn at the end is dropped. Without samples and
+// spans, it does not begin.
+func Replay(in io.Reader, begin func(Header) (Recorder, error)) (c Converted, err error) {
+	b := bufio.NewReaderSize(in, blockSize)
+	if head, _ := b.Peek(len(journalMagic)); !strings.HasPrefix(journalMagic, string(head)) {
+		return c, errors.New("the stream is not a journal")
+	}
+	j, err := newJournalReader(nil, b)
+	if errors.Is(err, ErrEmpty) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	var r Recorder
+	for err == nil {
+		row, span, nextErr := j.next()
+		if errors.Is(nextErr, io.EOF) {
+			break
+		}
+		if err = nextErr; err == nil && r == nil {
+			if r, err = begin(j.header); err != nil {
+				return c, err
+			}
+		}
+		switch {
+		case span != nil:
+			err = r.AppendSpan(span)
+		case row != nil:
+			err = r.Append(row)
+		}
+	}
+	if r == nil {
+		return c, err
+	}
+	c, finishErr := r.Finish()
+	return c, errors.Join(err, finishErr)
 }
 
 // RecordCSV records to a stream as CSV. It needs no journal, because CSV is readable at any time.

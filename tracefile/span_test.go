@@ -1,8 +1,10 @@
 package tracefile
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -131,6 +133,36 @@ func TestExactRecording(t *testing.T) {
 		t.Errorf("the old table still exists: %v", err)
 	}
 }
+
+// TestManyNames: of the names of very many processes, a journal keeps the first.
+func TestManyNames(t *testing.T) {
+	var stream bytes.Buffer
+	r, err := RecordJournal(&stream, Header{Interval: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxTexts {
+		at := time.Duration(i)
+		if err := r.AppendSpan(&trace.Span{Group: "/a", From: at, To: at + 1, State: blame.Running, Thread: 1, Process: fmt.Sprint("process ", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]int{}
+	_, err = Replay(&stream, func(Header) (Recorder, error) { return spanNames(names), nil })
+	if err != nil || len(names) != maxTexts-1 || names["one of too many"] != 2*maxTexts-(maxTexts-2) || names["process 0"] != 1 {
+		t.Errorf("%v, %d names, %d are unknown", err, len(names), names["one of too many"])
+	}
+}
+
+// spanNames counts the names of processes in spans.
+type spanNames map[string]int
+
+func (spanNames) Append(*Row) error                { return nil }
+func (n spanNames) AppendSpan(s *trace.Span) error { n[s.Process]++; return nil }
+func (spanNames) Finish() (Converted, error)       { return Converted{}, nil }
 
 // TestOtherSpans: a table that belongs to another recording is not used.
 func TestOtherSpans(t *testing.T) {

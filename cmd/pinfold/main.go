@@ -10,7 +10,7 @@
 // of its command.
 //
 // Under the name kubectl-pinfold it is a plugin of kubectl, "kubectl pinfold", whose subcommands
-// sample and why are about pods of the cluster (internal/cluster). Under the name
+// sample, top and why are about pods of the cluster (internal/cluster). Under the name
 // kubectl_complete-pinfold it completes the plugin's command line, as kubectl asks it to.
 //
 // Each group of subcommands is a package: internal/place, internal/record, internal/groups,
@@ -78,8 +78,8 @@ state of Pinfold in a cluster. Nothing else is changed.`,
 	}
 	local := linuxCommands()
 	if name == pluginName {
-		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "why" })
-		local = append(local, cluster.NewSample(), cluster.NewWhy())
+		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "top" || c.Name() == "why" })
+		local = append(local, cluster.NewSample(), cluster.NewTop(), cluster.NewWhy())
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"testing"
+	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 )
@@ -12,6 +13,22 @@ func BenchmarkAdvice(b *testing.B) {
 	b.Run("container", func(b *testing.B) {
 		for b.Loop() {
 			if c, err := ForContainer(b.Context(), hour, period, DefaultGoal(), seeded(1)); err != nil || !c.LimitWithBurst.Enough {
+				b.Fatalf("%+v, %v", c, err)
+			}
+		}
+	})
+	b.Run("fine", func(b *testing.B) { // samples of 20 ms
+		fine := *hour
+		fine.Samples = nil
+		for i, s := range hour.Samples {
+			for j := range 5 {
+				s := s
+				s.Interval, s.Usage, s.At = period/5, s.Usage/5, time.Duration(5*i+j+1)*period/5
+				fine.Samples = append(fine.Samples, s)
+			}
+		}
+		for b.Loop() {
+			if c, err := ForContainer(b.Context(), &fine, period/5, DefaultGoal(), seeded(1)); err != nil || !c.LimitWithBurst.Enough {
 				b.Fatalf("%+v, %v", c, err)
 			}
 		}

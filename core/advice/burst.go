@@ -3,6 +3,7 @@ package advice
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
@@ -78,10 +79,10 @@ func (sub *subject) curveAt(at limitAt) Curve {
 	return c
 }
 
-// independent computes the throttling of the recorded periods in random order. A recording has no
+// independent computes the throttling of the recorded periods of all phases in random order. A recording has no
 // density, so the midpoint of the bounds is the best estimate.
 func (sub *subject) independent(limit float64, bursts []float64) ([]lindley.Throttling, error) {
-	empirical, err := demand.NewEmpirical(inQuotas(sub.demand.CPUs, limit))
+	empirical, err := demand.NewEmpirical(slices.Concat(sub.demand.InQuotas(limit)...))
 	if err != nil {
 		return nil, err
 	}

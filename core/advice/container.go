@@ -218,11 +218,11 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 
 // intervals computes all confidence intervals from the same resamples.
 func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, options Options) error {
-	if sub.blocks == nil || sub.unsure != "" {
+	if sub.pieces == nil || sub.unsure != "" {
 		return nil
 	}
 	ratio, quota := sub.goal.ThrottleRatio, quotaOf(at.cpus, sub.period)
-	found, err := bootstrap(ctx, sub.blocks, sub.periods(), sub.period, options, func(p phases, another amounts) []float64 {
+	found, err := sub.wanted.bootstrap(ctx, sub.pieces, options, func(p phases, another amounts) []float64 {
 		counts := p.bursts(quota)
 		found := []float64{float64(counts.worthHaving(ratio)), p[0].mean() / float64(quota)}
 		for _, burst := range []float64{0, sub.goal.Burst} {

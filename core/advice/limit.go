@@ -119,7 +119,7 @@ func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
 	s.LowUtilisation, s.HighUtilisation = s.Utilisation, s.Utilisation
 	s.Needed = s.Utilisation > half
 	switch {
-	case sub.blocks == nil:
+	case sub.pieces == nil:
 		s.Reason = sub.unknown
 	case s.Needed && sub.demand.Open > 0: // demand is even higher
 		s.Enough = true

@@ -97,9 +97,9 @@ type nodeSearch struct {
 
 func (c *nodeSearch) search(ctx context.Context) error {
 	n := c.node
-	quotas := inQuotas(c.sub.demand.CPUs, n.LimitCPUs)
+	quotas := c.sub.demand.InQuotas(n.LimitCPUs)
 	var err error
-	if c.blocks, err = demand.NewBlocks(quotas, c.sub.piece); err != nil {
+	if c.blocks, err = demand.NewBlocks(min(c.sub.piece, float64(len(quotas[0]))), quotas...); err != nil {
 		return err
 	}
 	maxTried := int(min(maxContainers, maxLoad*n.CPUs/c.sub.mean))
@@ -120,24 +120,19 @@ func (c *nodeSearch) search(ctx context.Context) error {
 }
 
 // judgeHalves simulates the number of containers that fit with each half of the recording alone.
-func (c *nodeSearch) judgeHalves(ctx context.Context, quotas []float64) {
-	half := len(quotas) / 2
-	for i, part := range [][]float64{quotas[:half], quotas[half:]} {
+func (c *nodeSearch) judgeHalves(ctx context.Context, quotas [][]float64) {
+	var halves [2][][]float64
+	for _, phase := range quotas {
+		half := len(phase) / 2
+		halves[0], halves[1] = append(halves[0], phase[:half]), append(halves[1], phase[half:])
+	}
+	for i, part := range halves {
 		c.node.Halves[i].Value = 1
-		blocks, err := demand.NewBlocks(part, min(c.sub.piece, float64(len(part))))
+		blocks, err := demand.NewBlocks(min(c.sub.piece, float64(len(part[0]))), part...)
 		if err == nil { // otherwise there was no demand
 			c.node.Halves[i] = c.simulate(ctx, c.node.Low, blocks).ProbabilityWCET1
 		}
 	}
-}
-
-// inQuotas converts CPUs to multiples of a limit.
-func inQuotas(cpus []float64, limit float64) []float64 {
-	quotas := make([]float64, len(cpus))
-	for i, c := range cpus {
-		quotas[i] = c / limit
-	}
-	return quotas
 }
 
 // largest returns the largest number of containers, up to most, for which P(WCET = 1) plus a number

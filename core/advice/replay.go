@@ -39,14 +39,27 @@ func amountsOf(cpus []float64, period time.Duration) amounts {
 	return a
 }
 
-// throttled returns the number of throttled periods.
-func (a amounts) throttled(quota, burst int64) int {
+// throttled returns the number of throttled periods, or a smaller one that is more than most.
+func (a amounts) throttled(quota, burst, most int64) int {
 	var debt, n int64
-	for _, d := range a {
-		debt = bandwidth.NextDebt(debt, d, quota)
-		n += int64(uint64(burst-debt) >> 63)
+	for len(a) > 0 && n <= most {
+		chunk := a[:min(1024, len(a))]
+		a = a[len(chunk):]
+		for _, d := range chunk {
+			debt = bandwidth.NextDebt(debt, d, quota)
+			n += int64(uint64(burst-debt) >> 63)
+		}
 	}
 	return int(n)
+}
+
+// at returns the demands at positions, which count from 1.
+func (a amounts) at(positions []int) amounts {
+	chosen := make(amounts, len(positions))
+	for i, at := range positions {
+		chosen[i] = a[at-1]
+	}
+	return chosen
 }
 
 // longestRun returns the number of throttled periods, and the length of their longest run.
@@ -88,10 +101,18 @@ func (p phases) halves() (first, second phases) {
 
 // throttleRatio returns the share of throttled periods, on average over the phases.
 func (p phases) throttleRatio(quota, burst int64) float64 {
+	return p.throttleRatioUpTo(quota, burst, 1)
+}
+
+// throttleRatioUpTo is throttleRatio, or a smaller number that is more than most.
+func (p phases) throttleRatioUpTo(quota, burst int64, most float64) float64 {
 	throttled, all := 0, 0
 	for _, a := range p {
-		throttled += a.throttled(quota, burst)
 		all += len(a)
+	}
+	enough := int64(most*float64(all)) + 1
+	for _, a := range p {
+		throttled += a.throttled(quota, burst, enough-int64(throttled))
 	}
 	return float64(throttled) / float64(all)
 }
@@ -134,7 +155,7 @@ func (p phases) smallestLimit(period time.Duration, burst, ratio float64) int {
 	last := max(first, int((largest+step-1)/step))
 	return first + sort.Search(last-first, func(i int) bool {
 		quota := int64(first+i) * step
-		return p.throttleRatio(quota, int64(burst*float64(quota))) <= ratio
+		return p.throttleRatioUpTo(quota, int64(burst*float64(quota)), ratio) <= ratio
 	})
 }
 
@@ -211,20 +232,22 @@ type interval struct{ low, high float64 }
 
 // bootstrap returns confidence intervals of statistics. It computes them for recordings that are
 // assembled from random pieces of this one, beside one phase of another such recording.
-func bootstrap(ctx context.Context, blocks []*demand.Blocks, periods int, period time.Duration, options Options, statistics func(p phases, another amounts) []float64) ([]interval, error) {
-	times := min(resamples, max(minResamples, resampledPeriods/periods/len(blocks)))
+func (p phases) bootstrap(ctx context.Context, pieces *demand.Blocks, options Options, statistics func(p phases, another amounts) []float64) ([]interval, error) {
+	periods := len(p[0])
+	times := min(resamples, max(minResamples, resampledPeriods/periods/len(p)))
 	found := make([][]float64, times)
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range min(options.Workers, times) {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < int64(times) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				var p phases
-				for _, b := range blocks { // the same pieces of each
-					p = append(p, amountsOf(draw(b, periods, options.Random(uint64(i))), period))
+				var drawn phases
+				positions := draw(pieces, periods, options.Random(uint64(i)))
+				for _, a := range p {
+					drawn = append(drawn, a.at(positions))
 				}
-				another := draw(blocks[i%int64(len(blocks))], periods, options.Random(uint64(times)+uint64(i)))
-				found[i] = statistics(p, amountsOf(another, period))
+				positions = draw(pieces, periods, options.Random(uint64(times)+uint64(i)))
+				found[i] = statistics(drawn, p[i%int64(len(p))].at(positions))
 			}
 		})
 	}
@@ -235,30 +258,34 @@ func bootstrap(ctx context.Context, blocks []*demand.Blocks, periods int, period
 	return intervals(found), nil
 }
 
-// blocksOf returns pieces of each phase. All phases are as long as the shortest, so that equal
-// random numbers draw pieces of equal times.
-func blocksOf(phases [][]float64, piece float64) (all []*demand.Blocks, err error) {
-	shortest := len(phases[0])
-	for _, cpus := range phases {
-		shortest = min(shortest, len(cpus))
-	}
-	for _, cpus := range phases {
-		blocks, err := demand.NewBlocks(cpus[:shortest], min(piece, float64(shortest)))
-		if err != nil {
-			return nil, err
+// pieces returns random pieces of the periods that all phases have, as positions that count from 1.
+// It is nil if a phase has no demand.
+func (p phases) pieces(piece float64) *demand.Blocks {
+	shortest := len(p[0])
+	for _, a := range p {
+		shortest = min(shortest, len(a))
+		if slices.Max(a) == 0 {
+			return nil
 		}
-		all = append(all, blocks)
 	}
-	return all, nil
+	positions := make([]float64, shortest)
+	for i := range positions {
+		positions[i] = float64(i + 1)
+	}
+	blocks, err := demand.NewBlocks(min(piece, float64(shortest)), positions)
+	if err != nil {
+		return nil
+	}
+	return blocks
 }
 
-func draw(blocks *demand.Blocks, periods int, r *rand.Rand) []float64 {
-	cpus := make([]float64, periods)
-	source := blocks.Start(r)
-	for i := range cpus {
-		cpus[i] = source.Next(r)
+func draw(pieces *demand.Blocks, periods int, r *rand.Rand) []int {
+	positions := make([]int, periods)
+	source := pieces.Start(r)
+	for i := range positions {
+		positions[i] = int(source.Next(r))
 	}
-	return cpus
+	return positions
 }
 
 // intervals returns the central share Confidence of each statistic.

@@ -31,7 +31,7 @@ func TestReplayIsController(t *testing.T) {
 		for _, d := range wanted {
 			controller.Step(time.Duration(d))
 		}
-		if got, want := wanted.throttled(int64(quota), int64(burst)), controller.Stats().Throttled; int64(got) != want {
+		if got, want := wanted.throttled(int64(quota), int64(burst), math.MaxInt64), controller.Stats().Throttled; int64(got) != want {
 			t.Errorf("%d periods are throttled, the controller says %d", got, want)
 		}
 	})
@@ -96,7 +96,7 @@ func TestSmallestLimitOfRoundShares(t *testing.T) {
 		ratio := float64(shares) / 100
 		steps := phases{wanted}.smallestLimit(period, 0, ratio)
 		quota := quotaOf(stepsToCPUs(steps-1), period)
-		if n := wanted.throttled(quota, 0); n <= shares {
+		if n := wanted.throttled(quota, 0, math.MaxInt64); n <= shares {
 			t.Errorf("%d steps for %d of 100 periods, where one less throttles %d", steps, shares, n)
 		}
 	}
@@ -107,7 +107,7 @@ func TestAmountsOfNonsense(t *testing.T) {
 	cpus := []float64{0, 1e300, 1e9, math.MaxFloat64, 3e7, 1}
 	a := amountsOf(cpus, time.Second)
 	for _, quota := range []int64{1, int64(time.Second), int64(bandwidth.MaxQuota)} {
-		if n := a.throttled(quota, quota); n < 3 {
+		if n := a.throttled(quota, quota, math.MaxInt64); n < 3 {
 			t.Errorf("%d periods of %v are throttled with a quota of %d", n, cpus, quota)
 		}
 		counts := phases{a}.bursts(quota)

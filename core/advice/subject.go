@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/quantity"
@@ -36,9 +38,9 @@ type subject struct {
 	waited     float64
 	wanted     phases
 	mean       float64
-	piece      float64          // length of a bootstrap piece in periods
-	enough     bool             // the recording is long enough for pieces of that length
-	blocks     []*demand.Blocks // of each phase; nil if the demand is unknown
+	piece      float64        // length of a bootstrap piece in periods
+	enough     bool           // the recording is long enough for pieces of that length
+	pieces     *demand.Blocks // see phases.pieces; nil if the demand is unknown
 
 	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
 	// does not suffice for shares of periods. Both are "" if the demand suffices.
@@ -56,11 +58,11 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 	sub.unhindered, sub.waited = s.Unhindered(nominal, sub.period)
 	sub.wanted = phasesOf(&sub.demand)
 	sub.piece, sub.enough = demand.BlockLength(sub.demand.CPUs)
-	if sub.blocks, err = blocksOf(sub.demand.Phases, sub.piece); err != nil {
+	if sub.pieces = sub.wanted.pieces(sub.piece); sub.pieces == nil {
 		sub.unknown = "not enough data: no CPU time was used in the whole recording; record under load"
 		return sub
 	}
-	sub.mean = sub.blocks[0].Mean()
+	sub.mean = stat.Mean(sub.demand.CPUs, nil)
 	sub.unknown = sub.whyUnknown()
 	if sub.unsure = sub.whyUnsure(); sub.unsure == "" {
 		sub.unsure = sub.whyUnexplained()
@@ -152,7 +154,7 @@ func (sub *subject) limit() (float64, bool) {
 // is not comparable with the kernel's counters.
 func (sub *subject) replayed() (float64, bool) {
 	l := sub.summary.Limits
-	if _, limited := sub.limit(); !limited || sub.summary.LimitChanges > 0 || sub.blocks == nil || sub.obstacle() != "" {
+	if _, limited := sub.limit(); !limited || sub.summary.LimitChanges > 0 || sub.pieces == nil || sub.obstacle() != "" {
 		return 0, false
 	}
 	return sub.wanted.throttleRatio(int64(l.Quota), int64(l.Burst)), true

@@ -34,9 +34,8 @@ func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options
 	free := *sub
 	free.demand.Phases = sub.unhindered
 	free.wanted = phasesOf(&free.demand)
-	var err error
-	if free.blocks, err = blocksOf(free.demand.Phases, sub.piece); err != nil {
-		return err
+	if free.pieces = free.wanted.pieces(sub.piece); free.pieces == nil {
+		return nil
 	}
 	other := Container{LimitWithoutBurst: free.limitFor(0), LimitWithBurst: free.limitFor(sub.goal.Burst)}
 	if err := free.intervals(ctx, &other, at, options); err != nil {

@@ -13,6 +13,13 @@ type Occupant struct {
 	Process int // 0 is the idle thread: the CPU is idle, but has not switched to the thread yet
 }
 
+// Rest is the Process of an Occupant that is many processes of the group, or of many groups if that
+// is 0. See [Parts].Behind.
+const Rest = -2
+
+// Seen reports whether an event told of the occupant.
+func (o Occupant) Seen() bool { return o != unseen }
+
 // unseen is an occupant that no event told of.
 var unseen = Occupant{Process: -1}
 
@@ -26,8 +33,10 @@ type Parts struct {
 	Idle      time.Duration // waiting while the CPU was idle and had not switched to the thread yet
 	Unknown   time.Duration // events were lost
 	Sleeping  time.Duration `json:"Asleep"`
-	// Behind splits Others, Own and Idle by occupant. It is nil on timelines. Invariant: no value is
-	// 0.
+	// Behind splits Others, Own and Idle by occupant. It is nil on timelines. A tenant may start any
+	// number of processes, so it has at most 3*maxBehind entries: of each process, up to 1 in
+	// maxBehind of all the time is counted for the Rest of its group instead. That does not happen
+	// with maxBehind processes or fewer. Invariant: no value is 0.
 	Behind map[Occupant]time.Duration `json:"-"`
 }
 
@@ -91,7 +100,32 @@ func (p *Parts) countBehind(by Occupant, d time.Duration) {
 	if p.Behind == nil {
 		p.Behind = map[Occupant]time.Duration{}
 	}
-	p.Behind[by] += d
+	if p.Behind[by] += d; len(p.Behind) > 3*maxBehind {
+		p.fold(func(o Occupant) (bool, Occupant) { return o.Process > 0, Occupant{o.Group, Rest} })
+		p.fold(func(o Occupant) (bool, Occupant) { return o.Process == Rest && o.Group != 0, Occupant{0, Rest} })
+	}
+}
+
+const maxBehind = 100
+
+// fold leaves maxBehind of the occupants that foldable selects, at most, and charges what it takes
+// from them to the second result. It takes the same time from each, or all, so that more than
+// maxBehind of them lose it: what one loses in all folds is less than 1 in maxBehind of the total
+// (Agarwal et al., Mergeable Summaries, PODS 2012).
+func (p *Parts) fold(foldable func(Occupant) (bool, Occupant)) {
+	ranked := slices.DeleteFunc(p.Ranked(), func(o Occupant) bool { is, _ := foldable(o); return !is })
+	if len(ranked) <= maxBehind {
+		return
+	}
+	loss := p.Behind[ranked[maxBehind]]
+	for _, by := range ranked {
+		_, into := foldable(by)
+		lost := min(loss, p.Behind[by])
+		p.Behind[into] += lost
+		if p.Behind[by] -= lost; p.Behind[by] == 0 {
+			delete(p.Behind, by)
+		}
+	}
 }
 
 // Add adds the parts of another thread.

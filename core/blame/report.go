@@ -49,6 +49,27 @@ type ThreadSum struct {
 	Parts
 }
 
+// Processes returns the processes that the report names.
+func (r *Report) Processes() map[int]bool {
+	named := map[int]bool{}
+	add := func(t Thread, p *Parts) {
+		named[t.Process] = true
+		for by := range p.Behind {
+			named[by.Process] = true
+		}
+	}
+	for _, sum := range r.Groups {
+		add(Thread{}, &sum.Parts)
+		for i := range sum.Threads {
+			add(sum.Threads[i].Thread, &sum.Threads[i].Parts)
+		}
+		for i := range sum.Longest {
+			add(sum.Longest[i].Thread, &sum.Longest[i].Parts)
+		}
+	}
+	return named
+}
+
 // account is the Sum so far, of the threads whose observation has ended.
 type account struct {
 	Sum

@@ -35,7 +35,7 @@ func TestBlockLength(t *testing.T) {
 		if length < c.least-1e-9 || length > c.most+1e-9 || enough != c.enough {
 			t.Errorf("%s: blocks of %v periods, enough %v; want %v to %v, %v", c.name, length, enough, c.least, c.most, c.enough)
 		}
-		if _, err := NewBlocks(samples, length); err != nil {
+		if _, err := NewBlocks(length, samples); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

@@ -20,7 +20,7 @@ func TestReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]float64{6, 0, 2, 4, 6}, take(&replaySource{p.samples, 2}, nil, 5)); diff != "" {
+	if diff := cmp.Diff([]float64{6, 0, 2, 4, 6}, take(&replaySource{p.phases, p.phases[0], 2}, nil, 5)); diff != "" {
 		t.Error(diff)
 	}
 	r, begins := rand.New(rand.NewPCG(1, 1)), map[float64]bool{}
@@ -43,7 +43,7 @@ func TestBlocksKeepAutocorrelation(t *testing.T) {
 		recording[i] = x
 	}
 	const length = 50
-	p, err := NewBlocks(recording, length)
+	p, err := NewBlocks(length, recording)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestBlocksKeepAutocorrelation(t *testing.T) {
 			t.Errorf("lag %d: %.3f, want %.3f", lag, got, want)
 		}
 	}
-	alone, err := NewBlocks(recording, 1)
+	alone, err := NewBlocks(1, recording)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,10 +104,10 @@ func TestProcessErrors(t *testing.T) {
 	for name, err := range map[string]error{
 		"empty replay":     second(NewReplay(nil)),
 		"NaN in replay":    second(NewReplay([]float64{1, nan})),
-		"short blocks":     second(NewBlocks(some, 0.5)),
-		"NaN blocks":       second(NewBlocks(some, nan)),
-		"long blocks":      second(NewBlocks(some, 3)),
-		"blocks of 0":      second(NewBlocks([]float64{0}, 1)),
+		"short blocks":     second(NewBlocks(0.5, some)),
+		"NaN blocks":       second(NewBlocks(nan, some)),
+		"long blocks":      second(NewBlocks(3, some)),
+		"blocks of 0":      second(NewBlocks(1, []float64{0})),
 		"no mean":          second(NewOnOff(0, 1, 1, 1)),
 		"never on":         second(NewOnOff(1, 0, 1, 1)),
 		"never off":        second(NewOnOff(1, 1, nan, 1)),

@@ -59,15 +59,21 @@ func (e *Empirical) Draw(r *rand.Rand) float64 { return e.sorted[r.IntN(len(e.so
 // Replay repeats a recording in the order of time.
 type Replay struct {
 	known
-	samples []float64
+	phases [][]float64 // of samples
 }
 
-// NewReplay returns a process of samples, one per period. It copies them.
-func NewReplay(samples []float64) (*Replay, error) {
-	if err := checkAmounts(samples); err != nil {
-		return nil, err
+// NewReplay returns a process of samples, one per period. The same recording may be given in several
+// phases, whose periods begin at other times; each repetition is one of these. It copies them.
+func NewReplay(phases ...[]float64) (*Replay, error) {
+	p := &Replay{}
+	for _, samples := range phases {
+		if err := checkAmounts(samples); err != nil {
+			return nil, err
+		}
+		p.phases = append(p.phases, slices.Clone(samples))
 	}
-	return &Replay{known{stat.Mean(samples, nil)}, slices.Clone(samples)}, nil
+	p.mean = stat.Mean(slices.Concat(phases...), nil)
+	return p, nil
 }
 
 // WithMean returns the replay scaled to another mean.
@@ -75,24 +81,48 @@ func (p *Replay) WithMean(mean float64) (*Replay, error) {
 	if err := checkPositive("the mean", mean); err != nil {
 		return nil, err
 	}
-	scaled := make([]float64, len(p.samples))
-	for i, s := range p.samples {
-		scaled[i] = s * (mean / p.mean)
+	scaled := &Replay{known{mean}, nil}
+	for _, samples := range p.phases {
+		samples = slices.Clone(samples)
+		for i := range samples {
+			samples[i] *= mean / p.mean
+		}
+		if err := checkAmounts(samples); err != nil {
+			return nil, err
+		}
+		scaled.phases = append(scaled.phases, samples)
 	}
-	return &Replay{known{mean}, scaled}, checkAmounts(scaled)
+	return scaled, nil
 }
 
 // Start begins at a random sample.
-func (p *Replay) Start(r *rand.Rand) Source { return &replaySource{p.samples, r.IntN(len(p.samples))} }
+func (p *Replay) Start(r *rand.Rand) Source { return p.start(r) }
+
+func (p *Replay) start(r *rand.Rand) *replaySource {
+	s := &replaySource{phases: p.phases}
+	s.choose(r)
+	s.next = r.IntN(len(s.samples))
+	return s
+}
 
 type replaySource struct {
-	samples []float64
+	phases  [][]float64
+	samples []float64 // of one
 	next    int
 }
 
-func (s *replaySource) Next(*rand.Rand) float64 {
+// choose chooses a phase.
+func (s *replaySource) choose(r *rand.Rand) {
+	s.samples = s.phases[0]
+	if n := len(s.phases); n > 1 {
+		s.samples = s.phases[r.IntN(n)]
+	}
+}
+
+func (s *replaySource) Next(r *rand.Rand) float64 {
 	x := s.samples[s.next]
 	if s.next++; s.next == len(s.samples) {
+		s.choose(r)
 		s.next = 0
 	}
 	return x
@@ -108,16 +138,17 @@ type Blocks struct {
 // geometrically distributed with a mean of length >= 1 periods; choose several times the memory of
 // the demand (see BlockLength). Length 1 draws each sample independently. A piece that reaches the
 // end of the recording continues at its beginning, so that all samples have the same probability.
-func NewBlocks(samples []float64, length float64) (*Blocks, error) {
-	replay, err := NewReplay(samples)
+// With several phases, as of [NewReplay], each piece is from one of these.
+func NewBlocks(length float64, phases ...[]float64) (*Blocks, error) {
+	replay, err := NewReplay(phases...)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkPositive("the length of blocks", length); err != nil {
 		return nil, err
 	}
-	if length < 1 || length > float64(len(samples)) {
-		return nil, invalid("blocks of %v periods; take 1 to the %d of the recording", length, len(samples))
+	if n := len(phases[0]); length < 1 || length > float64(n) {
+		return nil, invalid("blocks of %v periods; take 1 to the %d of the recording", length, n)
 	}
 	return &Blocks{*replay, length}, nil
 }
@@ -132,18 +163,17 @@ func (b *Blocks) WithMean(mean float64) (*Blocks, error) {
 }
 
 // Start begins with a piece at a random sample.
-func (b *Blocks) Start(r *rand.Rand) Source {
-	return &blocksSource{replaySource{b.samples, r.IntN(len(b.samples))}, 1 / b.length}
-}
+func (b *Blocks) Start(r *rand.Rand) Source { return &blocksSource{b.start(r), 1 / b.length} }
 
 type blocksSource struct {
-	replaySource
+	*replaySource
 	end float64 // probability that a piece ends after a period
 }
 
 func (s *blocksSource) Next(r *rand.Rand) float64 {
 	x := s.replaySource.Next(r)
 	if r.Float64() < s.end {
+		s.choose(r)
 		s.next = r.IntN(len(s.samples))
 	}
 	return x

@@ -45,7 +45,7 @@ func parse(words []string) (Distribution, error) {
 		if replay, err = replay.WithMean(n[0]); err != nil {
 			return nil, err
 		}
-		return NewEmpirical(replay.samples)
+		return NewEmpirical(replay.phases[0])
 	}
 	return nil, fmt.Errorf("no distribution %q", words[0])
 }

@@ -59,7 +59,7 @@ func TestNothingIsLost(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	recording := []float64{0.1, 0.4, 2.5, 0, 0.3, 0.7, 0.2}
 	replay, err1 := demand.NewReplay(recording)
-	blocks, err2 := demand.NewBlocks(recording, 3)
+	blocks, err2 := demand.NewBlocks(3, recording)
 	onOff, err3 := demand.NewOnOff(0.5, 2, 3, 2)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,31 @@ type Demand struct {
 	OpenShare float64 // share of the time in those runs
 }
 
+// InQuotas returns the Phases in multiples of a quota in CPUs.
+func (d *Demand) InQuotas(quota float64) [][]float64 {
+	var phases [][]float64
+	for _, cpus := range d.Phases {
+		cpus = slices.Clone(cpus)
+		for i := range cpus {
+			cpus[i] /= quota
+		}
+		phases = append(phases, cpus)
+	}
+	return phases
+}
+
+// Mean returns the mean of all phases, in CPUs.
+func (d *Demand) Mean() float64 {
+	sum, n := 0.0, 0
+	for _, cpus := range d.Phases {
+		for _, x := range cpus {
+			sum += x
+		}
+		n += len(cpus)
+	}
+	return sum / float64(n)
+}
+
 // RecordCommand returns the command that records the group at the interval of its enforcement
 // period.
 func (s *Series) RecordCommand() string {

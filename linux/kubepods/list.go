@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -38,10 +39,14 @@ func Find(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
 	var exist, used []Naming
 	for _, d := range []Driver{Systemd, Cgroupfs} {
 		n := Naming{Driver: d, Root: cgroupRoot}
-		if info, err := os.Stat(n.topDir(fs)); err != nil || !info.IsDir() {
-			continue
+		if info, err := os.Stat(n.topDir(fs)); err == nil && info.IsDir() {
+			exist = append(exist, n)
 		}
-		exist = append(exist, n)
+	}
+	if len(exist) == 1 {
+		return exist[0], nil
+	}
+	for _, n := range exist {
 		pods, err := n.Pods(fs)
 		if err != nil {
 			return Naming{}, err
@@ -53,8 +58,6 @@ func Find(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
 	switch {
 	case len(used) == 1:
 		return used[0], nil
-	case len(exist) == 1:
-		return exist[0], nil
 	case len(exist) == 0:
 		return Naming{}, fmt.Errorf("%w: neither %s nor its systemd form exists: is the kubelet running, and with this --cgroup-root?",
 			ErrNotFound, Naming{Driver: Cgroupfs, Root: cgroupRoot}.topDir(fs))
@@ -68,8 +71,8 @@ func (n Naming) topDir(fs *cgroup.FS) string { return fs.Dir(cgroup.CPU, n.Tier(
 
 // Pods lists the pods and containers that have groups in the hierarchy of the cpu controller:
 // burstable pods first, then best effort, then guaranteed ones, each sorted by name. It omits
-// groups that disappear meanwhile.
-func (n Naming) Pods(fs *cgroup.FS) ([]Pod, error) {
+// groups that disappear meanwhile. With UIDs, it reads and lists the groups of these pods only.
+func (n Naming) Pods(fs *cgroup.FS, uids ...string) ([]Pod, error) {
 	var pods []Pod
 	for _, t := range deepestFirst() {
 		paths, err := fs.Children(cgroup.CPU, n.Tier(t))
@@ -78,7 +81,7 @@ func (n Naming) Pods(fs *cgroup.FS) ([]Pod, error) {
 		}
 		for _, p := range paths {
 			place, ok := n.Parse(p)
-			if !ok || place.PodUID == "" {
+			if !ok || place.PodUID == "" || len(uids) > 0 && !slices.Contains(uids, place.PodUID) {
 				continue
 			}
 			pod := Pod{Path: p, UID: place.PodUID, Tier: t}

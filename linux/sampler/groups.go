@@ -76,7 +76,7 @@ func (s *Sampler) look(planned time.Duration) {
 			kept = append(kept, x)
 			continue
 		}
-		if err := x.open(s.fs, s.options); err != nil {
+		if err := x.open(s.fs, s.options, len(s.known)); err != nil {
 			x.lookAt = now + lookEvery
 			s.reportAbsent(x, err)
 			kept = append(kept, x)

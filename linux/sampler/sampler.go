@@ -36,8 +36,8 @@ type Options struct {
 	Spacing time.Duration
 	// LimitsEvery is the time between reads of a group's limits. 0 means one second.
 	LimitsEvery time.Duration
-	// Waits reads how long threads waited for CPUs, too, where the kernel measures it for groups, at
-	// most every [cgroupstat.WaitsEvery]: a sample has the waits since the last read.
+	// Waits reads how long threads waited for CPUs, too, at most every [cgroupstat.WaitsEvery]: a
+	// sample has the waits since the last read.
 	Waits bool
 	Clock Clock // nil means SystemClock
 }
@@ -100,7 +100,7 @@ func CheckInterval(d time.Duration) error {
 func Check(fs *cgroup.FS, group string) error {
 	x := &series{path: group}
 	defer x.close()
-	if err := x.open(fs, Options{}); err != nil {
+	if err := x.open(fs, Options{}, 1); err != nil {
 		return err
 	}
 	return x.reader.Read(&x.last)

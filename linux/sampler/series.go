@@ -27,8 +27,11 @@ type series struct {
 	unwanted bool
 }
 
-// open opens the group's files.
-func (x *series) open(fs *cgroup.FS, o Options) error {
+// delayShare is the part of a CPU that may be used to read the run delays of all groups.
+const delayShare = .01
+
+// open opens the group's files. groups is the number of all groups.
+func (x *series) open(fs *cgroup.FS, o Options, groups int) error {
 	r, err := cgroupstat.Open(fs, x.path)
 	if err != nil {
 		return err
@@ -39,7 +42,7 @@ func (x *series) open(fs *cgroup.FS, o Options) error {
 	}
 	if o.Waits {
 		interval := cmp.Or(o.Interval, x.interval())
-		r.ReadWaits(int((cgroupstat.WaitsEvery + interval - 1) / interval))
+		r.ReadWaits(int((cgroupstat.WaitsEvery+interval-1)/interval), delayShare/float64(groups))
 	}
 	x.reader, x.based, x.reported = r, false, false
 	return nil

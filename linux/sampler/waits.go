@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"math"
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -34,7 +35,7 @@ type waitAt struct {
 
 // NewWaits returns a Waits for the groups of fs.
 func NewWaits(fs *cgroup.FS) *Waits {
-	delays := func(group string) (map[int]time.Duration, error) { return cgroupstat.RunDelays(fs, group) }
+	delays := func(group string) (map[int]time.Duration, error) { return cgroupstat.RunDelays(fs, group, math.MaxInt) }
 	return &Waits{delays: delays, now: time.Now, groups: map[string]*groupWait{}}
 }
 
@@ -68,11 +69,8 @@ func (g *groupWait) last() waitAt { return g.past[len(g.past)-1] }
 
 // add adds a reading.
 func (g *groupWait) add(now time.Time, threads map[int]time.Duration) {
-	longest, last := time.Duration(0), g.last()
-	for id, total := range threads {
-		longest = max(longest, total-g.threads[id]) // a new thread started after the last reading
-	}
-	g.past = append(g.past, waitAt{now, last.total + min(longest, now.Sub(last.at))})
+	last := g.last()
+	g.past = append(g.past, waitAt{now, last.total + cgroupstat.LongestDelay(g.threads, threads, now.Sub(last.at))})
 	for len(g.past) > 2 && now.Sub(g.past[0].at) > waitWindow {
 		g.past = g.past[1:]
 	}

@@ -29,6 +29,7 @@ type Observation struct {
 	groups    map[blame.Group]string // paths
 	proc      string                 // directory of all processes, "" without one
 	processes map[int]string         // names
+	most      int                    // of processes, before those without use are forgotten
 }
 
 // Above returns the next group above a group, 0 if that is the root.
@@ -74,7 +75,7 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		return nil, err
 	}
 	defer t.Close()
-	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, proc: machineProc(groups.Root()), processes: map[int]string{}}
+	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, proc: machineProc(groups.Root()), processes: map[int]string{}, most: maxNames}
 	ids := o.learn(groups)
 	subjects := map[string]blame.Group{}
 	for _, subject := range request.Groups {
@@ -138,9 +139,12 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		return t.Snapshot()
 	}
 	until, err := t.Run(ctx, func(e blame.Event) {
-		o.meet(e.Thread.Process)
-		o.meet(e.Other.Process)
+		o.meet(e.Thread, p)
+		o.meet(e.Other, p)
 		analysis.Add(e)
+		if len(o.processes) > o.most {
+			o.keep(analysis.Report(e.Time).Processes())
+		}
 		if e.Kind == blame.Edge && request.Edge != nil {
 			request.Edge(o, e)
 		}
@@ -161,13 +165,27 @@ func (o *Observation) learn(groups *cgroup.FS) map[string]blame.Group {
 	return ids
 }
 
-// meet reads the name of a process that is not known yet. It may have ended.
-func (o *Observation) meet(id int) {
+// meet reads the name of a thread's process if it is not known yet, and needed: in groups that are
+// not observed, only those outside of containers are named. It may have ended.
+func (o *Observation) meet(t blame.Thread, p plan) {
+	id := t.Process
 	if _, known := o.processes[id]; id <= 0 || known || o.proc == "" {
+		return
+	}
+	if group := o.groups[t.Group]; p.watched[t.Group] == 0 && group != "/" && group != "" {
 		return
 	}
 	text, _ := os.ReadFile(filepath.Join(o.proc, strconv.Itoa(id), "comm"))
 	o.processes[id] = strings.TrimSpace(string(text))
+}
+
+// maxNames is the number of processes after which the first are forgotten.
+const maxNames = 10_000
+
+// keep forgets the names of processes that a report would not need now.
+func (o *Observation) keep(needed map[int]bool) {
+	maps.DeleteFunc(o.processes, func(id int, _ string) bool { return !needed[id] })
+	o.most = maxNames + 2*len(o.processes)
 }
 
 // initialPIDs is the PID namespace of the machine: PROC_PID_INIT_INO of include/linux/proc_ns.h.

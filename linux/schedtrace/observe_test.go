@@ -49,3 +49,34 @@ func TestNamespace(t *testing.T) {
 		t.Errorf("the machine's root: %q", got)
 	}
 }
+
+// TestNames: names of processes that a report does not need are forgotten, and those of containers
+// that are not observed are not read.
+func TestNames(t *testing.T) {
+	const watched, root, other blame.Group = 1, 2, 3
+	o := &Observation{processes: map[int]string{}, most: maxNames, proc: "/proc", groups: map[blame.Group]string{watched: "/a", root: "/", other: "/b"}}
+	p := plan{watched: map[blame.Group]blame.Group{watched: watched}}
+	for _, group := range []blame.Group{other, watched, root} {
+		o.meet(blame.Thread{ID: os.Getpid(), Process: os.Getpid(), Group: group}, p)
+		if read := o.Process(os.Getpid()) != ""; read != (group != other) {
+			t.Errorf("group %d: read %v", group, read)
+		}
+		clear(o.processes)
+	}
+	needed := map[int]bool{}
+	for id := 1; id <= 10*maxNames; id++ {
+		o.meet(blame.Thread{ID: 1 << 30, Process: 1<<30 + id, Group: root}, p) // there are none of these numbers
+		if id%1000 == 0 {
+			needed[1<<30+id] = true
+		}
+		if len(o.processes) > o.most {
+			o.keep(needed)
+		}
+		if len(o.processes) > 2*maxNames {
+			t.Fatalf("%d names", len(o.processes))
+		}
+	}
+	if _, known := o.processes[1<<30+1000]; !known {
+		t.Error("a name that is needed was forgotten")
+	}
+}

@@ -35,9 +35,15 @@ type track uint64
 type Trace struct {
 	out    *bufio.Writer
 	err    error
-	names  map[string]uint64
+	names  map[string]uint64 // up to maxNames of the last interned
 	tracks map[trackKey]track
+
+	newestName uint64
+	newest     track
 }
+
+// maxNames bounds the memory for the names of processes that come and go.
+const maxNames = 10_000
 
 // trackKey says what a track shows. Fields that do not matter are empty, and a CPU counts from 1.
 type trackKey struct {
@@ -107,10 +113,14 @@ func (t *Trace) Add(s *trace.Span) {
 		t.count(counter, s.To, int64(s.Quota.Left/time.Microsecond))
 		return
 	}
+	key := trackKey{group: s.Group, thread: s.Thread}
+	if s.State == blame.Dead {
+		delete(t.tracks, key)
+	}
 	if s.State == blame.Sleeping || s.State == blame.Dead {
 		return
 	}
-	thread := t.track(trackKey{group: s.Group, thread: s.Thread}, fmt.Sprint(report.Printable(s.Process), " ", s.Thread), container)
+	thread := t.track(key, fmt.Sprint(report.Printable(s.Process), " ", s.Thread), container)
 	what := s.State.String()
 	switch s.State {
 	case blame.Running:
@@ -128,7 +138,8 @@ func (t *Trace) track(key trackKey, name string, parent track) track {
 	if id, known := t.tracks[key]; known {
 		return id
 	}
-	id := track(len(t.tracks) + 1)
+	t.newest++
+	id := t.newest
 	t.tracks[key] = id
 	m := new(message).number(trackID, uint64(id)).text(trackName, name)
 	if parent != 0 {
@@ -146,7 +157,11 @@ func (t *Trace) slice(on track, name string, from, to time.Duration) {
 	id, known := t.names[name]
 	p := new(message)
 	if !known {
-		id = uint64(len(t.names)) + 1
+		if len(t.names) == maxNames {
+			clear(t.names)
+		}
+		t.newestName++
+		id = t.newestName
 		t.names[name] = id
 		p.message(packetInterned, new(message).message(internedEventNames, new(message).number(internedID, id).text(interned, name)))
 	}

@@ -8,7 +8,6 @@ package simulation
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/core/quantity"
@@ -107,15 +106,6 @@ type Recorded struct {
 
 	BlockLength float64 // of Blocks, in periods; see [pinfold.dev/pinfold/core/demand.BlockLength]
 	BlocksKeep  bool    // blocks are long enough for the correlation of the demand
-}
-
-// InQuotas returns the demand of each period in multiples of a quota in CPUs.
-func (r *Recorded) InQuotas(quota float64) []float64 {
-	samples := slices.Clone(r.CPUs)
-	for i := range samples {
-		samples[i] /= quota
-	}
-	return samples
 }
 
 func (r *Recorded) standardDeviation() float64 {

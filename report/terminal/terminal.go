@@ -3,6 +3,7 @@
 package terminal
 
 import (
+	"fmt"
 	"io"
 	"os"
 
@@ -42,6 +43,32 @@ func Columns(w io.Writer) int {
 	}
 	return max(width, 0)
 }
+
+// Size returns the size of a terminal, or the usual one.
+func Size(f *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		return 80, 24
+	}
+	return width, height
+}
+
+// FullScreen reads keys one by one and shows xterm's alternate screen, without a cursor, until
+// restore is called.
+func FullScreen(keys, screen *os.File) (restore func(), err error) {
+	before, err := term.MakeRaw(int(keys.Fd()))
+	if err != nil {
+		return nil, fmt.Errorf("read keys one by one: %w: use --once", err)
+	}
+	fmt.Fprint(screen, "\x1b[?1049h\x1b[?25l")
+	return func() {
+		fmt.Fprint(screen, LeaveScreen)
+		_ = term.Restore(int(keys.Fd()), before) // fails only if the terminal is gone
+	}, nil
+}
+
+// LeaveScreen is what a terminal gets at the end of [FullScreen].
+const LeaveScreen = "\x1b[?25h\x1b[?1049l"
 
 // MapOptions returns options that fit the terminal w: its width, and colour unless the environment
 // has NO_COLOR (https://no-color.org) or a dumb terminal. If w is not a terminal, maps are plain

@@ -80,7 +80,7 @@ func (r *Report) behind(p *blame.Parts, own blame.Group, most int) []waits {
 // neighbour returns what threads of a group waited behind most, other than each other.
 func (r *Report) neighbour(p *blame.Parts, own blame.Group) waits {
 	for _, w := range r.behind(p, own, len(p.Behind)) {
-		if w.by.Process > 0 && w.by.Group != own {
+		if w.by.Seen() && w.by.Process != 0 && w.by.Group != own {
 			return w
 		}
 	}
@@ -111,7 +111,7 @@ func (r *Report) observed() time.Duration { return r.To - r.From }
 // Behind returns what a thread of a group waited behind. name names other groups and processes.
 func Behind(by blame.Occupant, own blame.Group, name func(blame.Occupant) string) string {
 	switch {
-	case by.Process < 0:
+	case !by.Seen():
 		return "something that was not seen"
 	case by.Process == 0:
 		return "an idle CPU that had to wake up"

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,14 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/tracefile"
 )
 
 // TestKubectl installs the agent on a stock cluster and asks it about a pod under load: status
 // while the agent starts, "kubectl exec" of the command in the agent's image, and the plugin's
-// subcommands sample and why.
+// subcommands sample, top and why.
 func TestKubectl(t *testing.T) {
 	requireNode(t)
 	helm := filepath.Join(repositoryDir, "bin", "helm4")
@@ -69,6 +72,7 @@ func TestKubectl(t *testing.T) {
 	t.Run("sample", o.testSample)
 	t.Run("interrupted", o.testInterrupted)
 	t.Run("errors", o.testKubectlErrors)
+	t.Run("top", o.testKubectlTop)
 	t.Run("why", o.testKubectlWhy)
 }
 
@@ -157,6 +161,7 @@ func (o *operator) testKubectlErrors(t *testing.T) {
 		"sample waits": "pod default/waits has no node yet: 'kubectl pinfold status' says why pods wait",
 		"sample limited --agent-namespace default":      "no agent runs on node " + localnode.Name + " in namespace default",
 		"sample limited --kubeconfig reader.kubeconfig": "it takes the verbs get and create of pods/exec in namespace pinfold-system",
+		"sample limited --exact -o exact.parquet":       "the agent of node " + localnode.Name + " may not trace (agent.tracePercent is 0): set it to more, or leave out --exact",
 		"why limited": "kubectl debug node/" + localnode.Name + " --profile=sysadmin --image=pinfold.dev/pinfold-agent:",
 	} {
 		if out, err := o.try("kubectl pinfold " + command); err == nil || !strings.Contains(out, want) {
@@ -182,4 +187,87 @@ func (o *operator) testKubectlWhy(t *testing.T) {
 	o.do(`helm upgrade pinfold deploy/chart --namespace pinfold-system --values values.yaml --set agent.tracePercent=1 --wait --timeout 3m
 		kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m`)
 	check(o.do("kubectl pinfold why limited --duration 2s -o json"))
+	o.testKubectlFiles(t)
+}
+
+// testKubectlFiles sends a log of requests, and brings files of what was traced here.
+func (o *operator) testKubectlFiles(t *testing.T) {
+	requests := "start,end\n"
+	for at, end := time.Now(), time.Now().Add(2*time.Minute); at.Before(end); at = at.Add(100 * time.Millisecond) {
+		requests += at.Format(time.RFC3339Nano) + "," + at.Add(50*time.Millisecond).Format(time.RFC3339Nano) + "\n"
+	}
+	o.write("requests.csv", requests)
+	out := o.do("kubectl pinfold why limited --duration 3s --requests requests.csv --perfetto limited.pftrace")
+	trace, err := os.ReadFile(filepath.Join(o.dir, "limited.pftrace"))
+	if !strings.Contains(out, "slowest 1%") || err != nil || !bytes.Contains(trace, []byte("quota left at edges, default/limited/main")) {
+		t.Errorf("%v, %d bytes: %s", err, len(trace), out)
+	}
+	if out, err := o.try("kubectl pinfold why limited --requests missing.csv"); err == nil || !strings.Contains(out, "missing.csv: no such file") {
+		t.Errorf("%v: %s", err, out)
+	}
+	o.write("old.csv", "start,end\n2026-01-01T00:00:00Z,2026-01-01T00:00:01Z\n")
+	out, err = o.try("kubectl pinfold why limited --duration 1s --requests old.csv --perfetto old.pftrace")
+	if _, missing := os.Stat(filepath.Join(o.dir, "old.pftrace")); err == nil || missing != nil || !strings.Contains(out, "is it the log of another time?") {
+		t.Errorf("%v, %v: %s", err, missing, out)
+	}
+	o.do("kubectl pinfold sample limited --duration 3s -o exact.parquet --exact")
+	running, edges := time.Duration(0), 0
+	for s, err := range tracefile.Spans(filepath.Join(o.dir, "exact.parquet")) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case s.Quota != nil:
+			edges++
+		case s.State == blame.Running:
+			running += s.To - s.From
+		}
+	}
+	if running < 100*time.Millisecond || edges < 10 {
+		t.Errorf("threads ran for %v in %d periods of 100ms", running, edges)
+	}
+}
+
+// testKubectlTop shows tables of a pod and of the node, and a live one, which ctrl-C and the end of
+// the plugin end on the node, too.
+func (o *operator) testKubectlTop(t *testing.T) {
+	for _, what := range []string{"limited", "--node $NODE"} {
+		if out := o.do("kubectl pinfold top " + what); !strings.Contains(out, "default/limited/main") {
+			t.Errorf("%s: %s", what, out)
+		}
+	}
+	for name, end := range map[string]func(person *os.File, plugin *os.Process) error{
+		"ctrl-C": func(person *os.File, _ *os.Process) error { _, err := person.WriteString("\x03"); return err },
+		"q":      func(person *os.File, _ *os.Process) error { _, err := person.WriteString("q"); return err },
+		"killed": func(_ *os.File, plugin *os.Process) error { return plugin.Kill() },
+	} {
+		person, terminal := terminaltest.Pair(t, 100)
+		command := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "top", "limited")
+		command.Args[0] = "kubectl-pinfold"
+		command.Dir, command.Env = o.dir, o.env
+		command.Stdin, command.Stdout, command.Stderr = terminal, terminal, terminal
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		shown := ""
+		for !strings.Contains(shown, "limited/main") {
+			buffer := make([]byte, 4096)
+			n, err := person.Read(buffer)
+			if shown += string(buffer[:n]); err != nil {
+				t.Fatalf("%s: %v: %q", name, err, shown)
+			}
+		}
+		go func() { _, _ = io.Copy(io.Discard, person) }()
+		if err := end(person, command.Process); err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Wait(); (err != nil) != (name == "killed") {
+			t.Errorf("%s: %v", name, err)
+		}
+		eventually(t, "the command on the node ends", func() error {
+			if running := processesOf(t, "--remote"); len(running) > 0 {
+				return fmt.Errorf("%s: %q", name, running)
+			}
+			return nil
+		})
+	}
 }

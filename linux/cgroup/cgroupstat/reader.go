@@ -26,6 +26,7 @@ type Reader struct {
 	// waited is what waits had at the last read, untilWaits how many reads from now it is read again.
 	waited                 time.Duration
 	waitsEvery, untilWaits int
+	delays                 *delayReader // where the kernel has no pressure of groups
 	// limits are opened by the first call of Limits, because not all callers need them.
 	limits       []*cgroup.HeldFile
 	limitsOpened bool
@@ -65,21 +66,63 @@ func (r *Reader) Close() {
 // waits for all readers (collect_percpu_times in kernel/sched/psi.c of Linux 7.2).
 const WaitsEvery = 100 * time.Millisecond
 
-// ReadWaits makes each nth Read read cpu.pressure, too, where the kernel has it; see [WaitsEvery].
-func (r *Reader) ReadWaits(n int) {
+// ReadWaits makes each nth Read read cpu.pressure, too; see [WaitsEvery]. Without it, Read reads the
+// run delays of threads, as seldom as it takes to use a share of a CPU for that, and Stat.Waited is
+// the wait of the thread that waited longest between two of these. That is less than pressure if
+// threads waited in turn.
+func (r *Reader) ReadWaits(n int, share float64) {
+	r.waitsEvery, r.untilWaits = n, 1
 	if _, err := ReadPressure(r.fs, r.group); err == nil {
 		r.waits, _ = r.fs.Hold(r.group, cgroup.CPUPressure) // without it, waits stay unknown
-		r.waitsEvery, r.untilWaits = n, 1
+	} else {
+		r.delays = &delayReader{share: share}
 	}
 }
 
-// readWaits reads cpu.pressure if it is time. A group's pressure may be switched off meanwhile
-// (cgroup.pressure): it then has no more waits.
+// maxThreads bounds the time that a reading of run delays takes, to some 1 ms.
+const maxThreads = 200
+
+// delayReader reads run delays repeatedly.
+type delayReader struct {
+	share    float64 // of a CPU, which it may use
+	at, next time.Time
+	threads  map[int]time.Duration
+}
+
+// read returns for how long the thread waited that waited longest since the last reading, 0 before
+// the next one is due.
+func (d *delayReader) read(fs *cgroup.FS, group string) (waited time.Duration, err error) {
+	now := time.Now()
+	if now.Before(d.next) {
+		return 0, nil
+	}
+	threads, err := RunDelays(fs, group, maxThreads)
+	if err != nil {
+		return 0, err
+	}
+	if d.threads != nil {
+		waited = LongestDelay(d.threads, threads, now.Sub(d.at))
+	}
+	d.threads, d.at = threads, now
+	d.next = now.Add(time.Duration(float64(time.Since(now)) / d.share))
+	return waited, nil
+}
+
+// readWaits reads cpu.pressure or run delays if it is time. A group's pressure may be switched off
+// meanwhile (cgroup.pressure): it then has no more waits.
 func (r *Reader) readWaits() time.Duration {
-	if r.untilWaits--; r.waits == nil || r.untilWaits > 0 {
+	if r.untilWaits--; r.waits == nil && r.delays == nil || r.untilWaits > 0 {
 		return r.waited
 	}
 	r.untilWaits = r.waitsEvery
+	if r.delays != nil {
+		waited, err := r.delays.read(r.fs, r.group)
+		if err != nil {
+			r.delays = nil
+		}
+		r.waited += waited
+		return r.waited
+	}
 	text, err := r.waits.Read(&r.buffer)
 	if err == nil {
 		var waited time.Duration

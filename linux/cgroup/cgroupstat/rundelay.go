@@ -17,11 +17,11 @@ import (
 	"pinfold.dev/pinfold/linux/feature"
 )
 
-// RunDelays returns how long each thread of a group, and of the groups below it, has waited for
-// CPUs since it was started, also while it was throttled (/proc/ID/schedstat,
+// RunDelays returns how long up to most threads of a group, and of the groups below it, have waited
+// for CPUs since they were started, also while they were throttled (/proc/ID/schedstat,
 // Documentation/scheduler/sched-stats.rst). The error is a [feature.UnsupportedError] if the
 // kernel does not count that.
-func RunDelays(fs *cgroup.FS, group string) (map[int]time.Duration, error) {
+func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, error) {
 	if err := feature.RunDelays.Test(); err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func RunDelays(fs *cgroup.FS, group string) (map[int]time.Duration, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range ids {
+		for _, id := range ids[:min(len(ids), most-len(delays))] {
 			delay, err := runDelay(filepath.Join(fs.Root(), "proc", strconv.Itoa(id), "schedstat"))
 			if err != nil {
 				return nil, err
@@ -44,6 +44,18 @@ func RunDelays(fs *cgroup.FS, group string) (map[int]time.Duration, error) {
 		}
 	}
 	return delays, nil
+}
+
+// LongestDelay returns for how long the thread waited that waited longest between two results of
+// RunDelays, some time apart. Threads that are not in the first have begun since, or were beyond
+// what it has, and do not count then.
+func LongestDelay(from, to map[int]time.Duration, apart time.Duration) (longest time.Duration) {
+	for id, total := range to {
+		if before, known := from[id]; known || total <= apart {
+			longest = max(longest, total-before)
+		}
+	}
+	return min(longest, apart)
 }
 
 // runDelay reads the second of the three numbers, in nanoseconds. It is 0 for a thread that has

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,10 +28,11 @@ import (
 // agentContainer is the name of the agent's container in the chart.
 const agentContainer = "agent"
 
-// podOptions name a pod of the cluster.
+// podOptions name a pod of the cluster, or a node.
 type podOptions struct {
 	Connection
 	namespace, agentNamespace string
+	node                      string
 }
 
 func (o *podOptions) addFlags(cmd *cobra.Command) {
@@ -40,8 +42,12 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&o.agentNamespace, "agent-namespace", nodetopology.LeaseNamespace, "the agents run in `NAMESPACE`")
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
-			return frame.Usagef("%d pods are named: give one POD", len(args))
+		if o.node == "" && (len(args) != 1 || args[0] == "") {
+			or := ""
+			if flags.Lookup("node") != nil {
+				or = ", or --node NODE"
+			}
+			return frame.Usagef("%d pods are named: give one POD%s", len(args), or)
 		}
 		return nil
 	}
@@ -52,12 +58,14 @@ type session struct {
 	config     *rest.Config
 	pods       rest.Interface
 	parameters runtime.ParameterCodec
-	pod, agent *corev1.Pod
+	node       string
+	pod        *corev1.Pod // nil for all of the node
+	agent      *corev1.Pod
 	container  *corev1.Container // of the agent
 }
 
-// open finds the pod and the agent on its node.
-func (o *podOptions) open(ctx context.Context, name string) (*session, error) {
+// open finds the pod, if one is named, and the agent on its node.
+func (o *podOptions) open(ctx context.Context, pods []string) (*session, error) {
 	// client-go logs what the errors of this command say as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -71,23 +79,14 @@ func (o *podOptions) open(ctx context.Context, name string) (*session, error) {
 	}
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	s := &session{config: config, parameters: runtime.NewParameterCodec(scheme), pod: &corev1.Pod{}}
+	s := &session{config: config, parameters: runtime.NewParameterCodec(scheme), node: o.node}
 	if s.pods, err = rest.RESTClientFor(config); err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
-	if o.namespace != "" {
-		namespace = o.namespace
-	}
-	err = s.pods.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(s.pod)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("pod %s/%s does not exist: is --namespace right?", namespace, name)
-	case err != nil:
-		return nil, Explain(ctx, config.Host, err)
-	case s.pod.Spec.NodeName == "":
-		return nil, fmt.Errorf("pod %s/%s has no node yet: 'kubectl pinfold status' says why pods wait", namespace, name)
-	case s.pod.Status.Phase != corev1.PodRunning:
-		return nil, fmt.Errorf("pod %s/%s is %s, not running", namespace, name, s.pod.Status.Phase)
+	for _, name := range pods {
+		if err := s.findPod(ctx, cmp.Or(o.namespace, namespace), name); err != nil {
+			return nil, Explain(ctx, config.Host, err)
+		}
 	}
 	if err := s.findAgent(ctx, o.agentNamespace); err != nil {
 		return nil, Explain(ctx, config.Host, err)
@@ -95,19 +94,35 @@ func (o *podOptions) open(ctx context.Context, name string) (*session, error) {
 	return s, nil
 }
 
-// findAgent finds the agent on the pod's node.
+// findPod finds the pod and its node.
+func (s *session) findPod(ctx context.Context, namespace, name string) error {
+	s.pod = &corev1.Pod{}
+	err := s.pods.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(s.pod)
+	switch s.node = s.pod.Spec.NodeName; {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("pod %s/%s does not exist: is --namespace right?", namespace, name)
+	case err != nil:
+		return err
+	case s.node == "":
+		return fmt.Errorf("pod %s/%s has no node yet: 'kubectl pinfold status' says why pods wait", namespace, name)
+	case s.pod.Status.Phase != corev1.PodRunning:
+		return fmt.Errorf("pod %s/%s is %s, not running", namespace, name, s.pod.Status.Phase)
+	}
+	return nil
+}
+
+// findAgent finds the agent on the node.
 func (s *session) findAgent(ctx context.Context, namespace string) error {
-	node := s.pod.Spec.NodeName
 	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent",
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
+		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", s.node).String()}
 	err := s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.parameters).Do(ctx).Into(list)
 	if err != nil {
-		return fmt.Errorf("look for the agent of node %s: %w", node, err)
+		return fmt.Errorf("look for the agent of node %s: %w", s.node, err)
 	}
 	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil })
 	if i < 0 {
 		return fmt.Errorf("no agent runs on node %s in namespace %s: 'kubectl pinfold status %s' says more; --agent-namespace names another namespace",
-			node, namespace, node)
+			s.node, namespace, s.node)
 	}
 	s.agent = &list.Items[i]
 	i = slices.IndexFunc(s.agent.Spec.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
@@ -125,15 +140,27 @@ func (s *session) mayTrace() bool {
 		security.Capabilities != nil && slices.Contains(security.Capabilities.Add, "BPF") && slices.Contains(security.Capabilities.Add, "PERFMON"))
 }
 
-// arguments returns a command line of pinfold on the pod's node.
+// arguments returns a command line of pinfold on the node.
 func (s *session) arguments(command string, flags []string) []string {
-	return append([]string{"/pinfold", command, "--pod=" + s.pod.Namespace + "/" + s.pod.Name, "--host-root=/host"}, flags...)
+	args := []string{"/pinfold", command, "--host-root=/host"}
+	if s.pod != nil {
+		args = append(args, "--pod="+s.pod.Namespace+"/"+s.pod.Name)
+	}
+	return append(args, flags...)
 }
 
-// run runs a subcommand of pinfold about the pod on its node. When the context ends, so does the
-// subcommand, with the result up to then. A failure that it has reported itself is a
-// [frame.ExitError] with its status.
-func (s *session) run(ctx context.Context, command string, flags []string, stdout, stderr io.Writer) error {
+// until is an input that is empty, and ends when the context does.
+type until struct{ context.Context }
+
+func (u until) Read([]byte) (int, error) {
+	<-u.Done()
+	return 0, io.EOF
+}
+
+// run runs a subcommand of pinfold about the pod or the node. The subcommand ends when its input
+// does, with the result up to then. A failure that it has reported itself is a [frame.ExitError]
+// with its status.
+func (s *session) run(ctx context.Context, command string, flags []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	request := s.pods.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Stdin: true, Stdout: true, Stderr: true,
 			Command: append(s.arguments(command, flags), "--remote")}, s.parameters)
@@ -143,11 +170,29 @@ func (s *session) run(ctx context.Context, command string, flags []string, stdou
 	if err != nil {
 		return err
 	}
-	stdin, open := io.Pipe()
-	defer open.Close()
-	defer context.AfterFunc(ctx, func() { _ = open.Close() })()
 	err = executor.StreamWithContext(context.WithoutCancel(ctx), remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
 	return s.explain(err)
+}
+
+// piped is run with an input that is log when the context has ended. The output goes to read. end
+// ends the context; so does an error of read.
+func (s *session) piped(ctx context.Context, end func(), command string, flags []string, log io.Reader, stderr io.Writer, read func(io.Reader) error) error {
+	in, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := read(in)
+		end()
+		_, _ = io.Copy(io.Discard, in) // until the command has ended
+		done <- err
+	}()
+	err := s.run(ctx, command, flags, io.MultiReader(until{ctx}, log), out, stderr)
+	_ = out.Close() // never fails
+	return errors.Join(<-done, err)
+}
+
+// mayNotTrace is the error of a command that needs to.
+func (s *session) mayNotTrace() error {
+	return fmt.Errorf("the agent of node %s may not trace (agent.tracePercent is 0)", s.node)
 }
 
 // explain says what an error of exec means.

@@ -1,10 +1,11 @@
 // Package cluster reaches a cluster as kubectl does ([Connection]), and runs the command pinfold on
-// the nodes of pods: [NewSample], [NewWhy]. These are the plugin of kubectl's subcommands of those
-// names.
+// the nodes of pods: [NewSample], [NewTop], [NewWhy]. These are the plugin of kubectl's subcommands
+// of those names.
 //
 // They execute /pinfold in the agent's container on the pod's node (pods/exec), and stop it by
 // closing its standard input, which also happens when the connection breaks. A recording arrives as
-// CSV and is recorded anew here, through a journal, so that its file appears whole or not at all.
+// a journal, which is recorded anew here, so that its file appears whole or not at all. Other files
+// arrive beside the result (package remote).
 package cluster
 
 import (

@@ -1,13 +1,12 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,8 +29,9 @@ show at the end what limit they need at which timescale. It ends after
 -o records to a file here: .parquet or .csv, - for CSV on standard output.
 'kubectl pinfold advise FILE' continues from there.
 
-It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
-		Example: `  pinfold sample web-0 --duration 10m -o web.parquet
+It runs pinfold in the agent's pod, which takes pods/exec in its namespace.
+--exact needs what 'kubectl pinfold why' needs.`,
+		Example: `  pinfold sample web-0 --duration 10m -o web.parquet --exact
   pinfold sample web-0 -n shop --interval 10ms --duration 1m`,
 		RunE: o.run,
 	}
@@ -42,94 +42,63 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
 	f.Int("samples", 0, "end after `N` samples of a container")
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, or - for CSV on standard output")
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
+	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
+	f.Float64("max-cost", 5, "with --exact, trace no longer if it uses more than `PERCENT` of the machine's CPU time")
 	return cmd
 }
 
 type sampleOptions struct {
 	podOptions
 	output tracefile.Output
+	exact  bool
 }
 
 func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
-	toFile := o.output.Name != "" && o.output.Name != tracefile.Stdout
-	if toFile {
-		format, err := tracefile.FormatOf(o.output.Name)
-		if err != nil || format == tracefile.NPY { // that holds one container
-			return frame.Usagef("-o %q: want a name that ends in .parquet or .csv, or -", o.output.Name)
-		}
+	format, err := tracefile.FormatOf(o.output.Name)
+	switch {
+	case o.output.Name != "" && (err != nil || format == tracefile.NPY): // that holds one container
+		return frame.Usagef("-o %q: want a name that ends in .parquet or .csv, or -", o.output.Name)
+	case o.exact && format != tracefile.Parquet:
+		return frame.Usagef("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
+	case o.output.Name != "":
 		if err := o.output.Check(); err != nil {
 			return frame.SuggestForce(err)
 		}
 	}
+	if err := frame.Needs(cmd.Flags(), "exact", "max-cost"); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
-	s, err := o.open(ctx, args[0])
+	s, err := o.open(ctx, args)
 	if err != nil {
 		return err
 	}
-	flags := given(cmd, "interval", "duration", "samples")
+	if o.exact && !s.mayTrace() {
+		return fmt.Errorf("%w: set it to more, or leave out --exact", s.mayNotTrace())
+	}
+	flags := given(cmd, "interval", "duration", "samples", "exact", "max-cost")
 	if o.output.Name == "" {
-		return s.run(ctx, "sample", flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return s.run(ctx, "sample", flags, until{ctx}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
-	flags = append(flags, "--output="+tracefile.Stdout)
-	if !toFile {
-		return s.run(ctx, "sample", flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	in, out := io.Pipe()
-	recorded := make(chan error, 1)
-	go func() {
-		err := o.record(in, cmd.ErrOrStderr())
-		cancel()
-		_, _ = io.Copy(io.Discard, in) // until the command has ended
-		recorded <- err
-	}()
-	err = s.run(ctx, "sample", flags, &lines{w: out}, cmd.ErrOrStderr())
-	_ = out.Close() // never fails
-	return errors.Join(<-recorded, err)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	return s.piped(ctx, end, "sample", append(flags, "--output="+tracefile.Stdout), strings.NewReader(""), cmd.ErrOrStderr(), func(in io.Reader) error {
+		return o.record(in, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	})
 }
 
-// record records the samples of a stream of CSV.
-func (o *sampleOptions) record(in io.Reader, stderr io.Writer) error {
-	stream, err := tracefile.ReadCSV(in)
-	if errors.Is(err, tracefile.ErrEmpty) {
-		return nil // the command says why
-	}
-	if err != nil {
-		return fmt.Errorf("read the recording: %w", err)
-	}
-	recorder, err := tracefile.Record(o.output, stream.Header())
-	if err != nil {
-		return files.ExplainJournal(err, "kubectl pinfold")
-	}
-	for row, rowErr := range stream.Rows() {
-		if err = rowErr; err == nil {
-			err = recorder.Append(row)
+// record records what arrives in a journal.
+func (o *sampleOptions) record(in io.Reader, stdout, stderr io.Writer) error {
+	c, err := tracefile.Replay(in, func(h tracefile.Header) (tracefile.Recorder, error) {
+		if o.output.Name == tracefile.Stdout {
+			return tracefile.RecordCSV(stdout, h)
 		}
-		if err != nil {
-			break
-		}
-	}
-	c, finishErr := recorder.Finish()
-	if finishErr == nil && c.Rows > 0 {
+		return tracefile.Record(o.output, h)
+	})
+	if err == nil && o.output.Name != tracefile.Stdout && c.Rows > 0 {
 		frame.Notef(stderr, "%s: %d samples", o.output.Name, c.Rows)
 	}
-	return errors.Join(err, files.ExplainJournal(finishErr, "kubectl pinfold"))
-}
-
-// lines passes whole lines on. The rest of a broken connection would look like a row with another
-// number.
-type lines struct {
-	w    io.Writer
-	rest []byte
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	end := bytes.LastIndexByte(l.rest, '\n') + 1
-	_, err := l.w.Write(l.rest[:end])
-	l.rest = l.rest[:copy(l.rest, l.rest[end:])]
-	return len(p), err
+	return files.ExplainJournal(err, "kubectl pinfold")
 }

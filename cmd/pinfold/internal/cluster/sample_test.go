@@ -1,50 +1,86 @@
 package cluster
 
 import (
+	"bytes"
 	"io"
 	"path/filepath"
-	"strings"
 	"testing"
+	"time"
 
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// TestBrokenStream cuts a stream of samples at every byte. What is recorded are the rows that have
-// arrived whole, and never another number.
+// TestBrokenStream cuts a stream of samples and spans at every byte. What is recorded is what has
+// arrived in whole blocks, and never another number.
 func TestBrokenStream(t *testing.T) {
-	const header, first, second = "time,group,interval_ns,usage_ns\n", "2026-11-26T11:25:19Z,/a,100000000,12345\n", "2026-11-26T11:25:19.1Z,/a,100000000,67890\n"
-	const all = header + first + second
-	for end := range len(all) + 1 {
+	var sent bytes.Buffer
+	r, err := tracefile.RecordJournal(&sent, tracefile.Header{Start: time.Unix(1.7e9, 0), Interval: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole []int // length after each sample, which is a block
+	for i := range 3 {
+		at := time.Duration(i+1) * time.Second
+		if i == 2 {
+			span := &trace.Span{Group: "/a", From: at - time.Second, To: at - time.Millisecond, State: blame.Running, Thread: 7}
+			if err := r.AppendSpan(span); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := &tracefile.Row{Group: "/a", Sample: trace.Sample{At: at, Interval: time.Second, Usage: time.Duration(12345 + i), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited}}}
+		if err := r.Append(row); err != nil {
+			t.Fatal(err)
+		}
+		whole = append(whole, sent.Len())
+	}
+	if _, err := r.Finish(); err != nil || whole[0] == whole[1] || sent.Len() != whole[2] {
+		t.Fatal(err, whole, sent.Len())
+	}
+	for end := range sent.Len() + 1 {
 		o := &sampleOptions{}
 		o.output.Name = filepath.Join(t.TempDir(), "a.parquet")
-		in, out := io.Pipe()
-		go func() {
-			l := &lines{w: out}
-			for piece := range strings.SplitAfterSeq(all[:end], "9") {
-				if _, err := io.WriteString(l, piece); err != nil {
-					t.Error(err)
-				}
-			}
-			_ = out.Close()
-		}()
-		if err := o.record(in, io.Discard); err != nil {
-			t.Fatalf("%q: %v", all[:end], err)
+		if err := o.record(bytes.NewReader(sent.Bytes()[:end]), io.Discard, io.Discard); err != nil {
+			t.Fatalf("%d bytes: %v", end, err)
+		}
+		want := 0
+		for want < 3 && end >= whole[want] {
+			want++
 		}
 		rec, _, err := tracefile.Read(o.output.Name, 0)
-		want := 0
-		for _, whole := range []int{len(header + first), len(all)} {
-			if end >= whole {
-				want++
-			}
-		}
 		if want == 0 {
 			if err == nil {
-				t.Errorf("%q: a file without samples", all[:end])
+				t.Errorf("%d bytes: a file without samples", end)
 			}
 			continue
 		}
-		if err != nil || len(rec.Series[0].Samples) != want || rec.Series[0].Samples[0].Usage != 12345 || want == 2 && rec.Series[0].Samples[1].Usage != 67890 {
-			t.Errorf("%q: %v, %+v", all[:end], err, rec)
+		if err != nil || len(rec.Series[0].Samples) != want {
+			t.Fatalf("%d bytes: %v, %+v", end, err, rec)
 		}
+		for i, s := range rec.Series[0].Samples {
+			if s.Usage != time.Duration(12345+i) {
+				t.Errorf("%d bytes: %+v", end, s)
+			}
+		}
+		spans := 0
+		for s, err := range tracefile.Spans(o.output.Name) {
+			if spans++; err != nil || s.Thread != 7 {
+				t.Errorf("%d bytes: %+v, %v", end, s, err)
+			}
+		}
+		if (spans == 1) != (want == 3) {
+			t.Errorf("%d bytes: %d spans", end, spans)
+		}
+	}
+}
+
+// TestOtherStream: an agent of another version may send something else.
+func TestOtherStream(t *testing.T) {
+	o := &sampleOptions{}
+	o.output.Name = filepath.Join(t.TempDir(), "a.csv")
+	if err := o.record(bytes.NewReader([]byte("time,group,interval_ns,usage_ns\n")), io.Discard, io.Discard); err == nil {
+		t.Error("CSV is a journal")
 	}
 }

@@ -2,18 +2,24 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/remote"
+	"pinfold.dev/pinfold/tracefile"
 )
 
 // NewWhy returns the plugin's subcommand "why".
 func NewWhy() *cobra.Command {
-	o := &podOptions{}
+	o := &whyOptions{}
 	cmd := &cobra.Command{
 		Use:   "why POD [flags]",
 		Short: "Show why a pod's containers are slow: throttled, or waiting for CPUs, and behind what",
@@ -24,27 +30,77 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace, and
 an agent that may trace: the chart's agent.tracePercent is more than 0.
 Otherwise it prints the command line that traces from a pod of its own.`,
 		Example: `  pinfold why web-0
-  pinfold why web-0 -n shop --duration 30s -o json`,
+  pinfold why web-0 -n shop --duration 30s -o json
+  pinfold why web-0 --requests access.csv --perfetto web.pftrace`,
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.Duration("duration", 10*time.Second, "end after `TIME`")
 	f.Float64("max-cost", 5, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
+	f.Bool("histogram", false, "also show how long threads waited in each delay (-o json always does)")
+	f.StringVar(&o.requests, "requests", "", "when it ends, send `FILE`, a log of the requests of a pod with one container, and show where the time of the slowest went (CSV with columns start and end)")
+	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
+	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	frame.OutputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		ctx, stop := frame.Interruptible(cmd.Context())
-		defer stop()
-		context.AfterFunc(ctx, stop) // a second ctrl-C kills
-		s, err := o.open(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		flags := given(cmd, "duration", "max-cost", "output")
-		if !s.mayTrace() {
-			return fmt.Errorf("the agent of node %s may not trace (agent.tracePercent is 0). Trace from a pod of its own:\n  kubectl debug node/%[1]s --profile=sysadmin --image=%s --attach --quiet -- %s",
-				s.pod.Spec.NodeName, s.container.Image, strings.Join(s.arguments("why", flags), " "))
-		}
-		return s.run(ctx, "why", flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	}
+	cmd.RunE = o.run
 	return cmd
+}
+
+type whyOptions struct {
+	podOptions
+	requests string
+	perfetto tracefile.Output
+}
+
+func (o *whyOptions) run(cmd *cobra.Command, args []string) error {
+	if err := frame.Needs(cmd.Flags(), "perfetto", "force"); err != nil {
+		return err
+	}
+	if err := tracefile.Taken(o.perfetto.Name, o.perfetto.Replace); o.perfetto.Name != "" && err != nil {
+		return frame.SuggestForce(err)
+	}
+	ctx, stop := frame.Interruptible(cmd.Context())
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second ctrl-C kills
+	s, err := o.open(ctx, args)
+	if err != nil {
+		return err
+	}
+	if !s.mayTrace() {
+		return fmt.Errorf("%w. Trace from a pod of its own, which neither reads nor writes files here:\n  kubectl debug node/%s --profile=sysadmin --image=%s --attach --quiet -- %s", s.mayNotTrace(),
+			s.node, s.container.Image, strings.Join(s.arguments("why", given(cmd, "duration", "max-cost", "histogram", "output")), " "))
+	}
+	log := io.NopCloser(strings.NewReader(""))
+	if o.requests != "" {
+		if log, err = os.Open(o.requests); err != nil {
+			return fmt.Errorf("--requests: %w", err)
+		}
+		defer log.Close()
+	}
+	flags := given(cmd, "duration", "max-cost", "histogram", "output", "requests", "perfetto")
+	trace := func(file io.Writer) (whole bool, err error) {
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		err = s.piped(ctx, end, "why", flags, log, cmd.ErrOrStderr(), func(in io.Reader) error {
+			return remote.Split(in, map[remote.Stream]io.Writer{
+				remote.Result: cmd.OutOrStdout(),
+				remote.File:   file,
+				remote.Ready:  remote.Func(end),
+				remote.Whole:  remote.Func(func() { whole = true }),
+			})
+		})
+		return whole, err
+	}
+	if o.perfetto.Name == "" {
+		_, err = trace(nil)
+		return err
+	}
+	var failed error // with the file complete
+	return errors.Join(files.WriteTo(o.perfetto, func(f *os.File) error {
+		whole, err := trace(f)
+		if whole {
+			failed, err = err, nil
+		}
+		return err
+	}), failed)
 }

@@ -3,10 +3,12 @@
 package groups
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,13 +33,13 @@ type Names struct {
 	mu     sync.Mutex // protects the following
 	naming kubepods.Naming
 	byID   map[string]string
-	// sandboxes are those of the machine's pods.
+	// sandboxes are those of the pods about which it has learned.
 	sandboxes map[string]bool
 }
 
 // NewNames returns names for a machine with the given root directory, before any link is read.
 func NewNames(root string) *Names {
-	return &Names{dir: filepath.Join(root, "var/log/containers")}
+	return &Names{dir: filepath.Join(root, "var/log/containers"), sandboxes: map[string]bool{}}
 }
 
 // Learn reads the links for a machine's groups of containers. Containers without a link have no
@@ -50,14 +52,40 @@ func (n *Names) Learn(naming kubepods.Naming, containers []string) {
 			byID[id] = name
 		}
 	}
-	names := map[string]string{}
-	for _, group := range containers {
-		place, _ := naming.Parse(group)
-		names[group] = byID[place.Container]
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.naming, n.byID, n.sandboxes = naming, byID, Sandboxes(names)
+	n.naming, n.byID = naming, byID
+	n.sandboxes = n.sandboxesAmong(containers)
+}
+
+// sandboxesAmong returns the sandboxes among all containers of some pods. mu must be locked.
+func (n *Names) sandboxesAmong(containers []string) map[string]bool {
+	names := map[string]string{}
+	for _, group := range containers {
+		place, _ := n.naming.Parse(group)
+		names[group] = n.byID[place.Container]
+	}
+	return Sandboxes(names)
+}
+
+// learnSandboxes learns which containers of the pods of groups are sandboxes.
+func (n *Names) learnSandboxes(fs *cgroup.FS, groups []string) error {
+	read := map[string]bool{} // pods
+	for _, group := range groups {
+		pod := path.Dir(group)
+		if read[pod] || containerID(group) == "" {
+			continue
+		}
+		read[pod] = true
+		containers, err := fs.Children(cgroup.CPU, pod)
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		maps.Copy(n.sandboxes, n.sandboxesAmong(containers))
+		n.mu.Unlock()
+	}
+	return nil
 }
 
 // parseLogLink parses POD_NAMESPACE_CONTAINER-ID.log.
@@ -152,15 +180,16 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 }
 
 // Context returns the context of a command. A command that "kubectl pinfold" runs on a node gets no
-// signals: it ends when its input does, which is also so when the connection breaks.
-func (s *Options) Context(cmd *cobra.Command) context.Context {
+// signals: it ends when its input does, which is also so when the connection breaks, or when a log
+// follows there.
+func (s *Options) Context(ctx context.Context, stdin *bufio.Reader) context.Context {
 	if !s.Remote {
-		return cmd.Context()
+		return ctx
 	}
-	ctx, cancel := context.WithCancel(cmd.Context())
+	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+		_, _ = stdin.Peek(1)
 	}()
 	return ctx
 }
@@ -175,11 +204,7 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
 	}
 	if err == nil { // otherwise there is no kubelet, and groups have no names
-		containers, err := naming.Containers(fs)
-		if err != nil {
-			return nil, nil, err
-		}
-		names.Learn(naming, containers)
+		names.Learn(naming, nil)
 	}
 	var all []Target
 	for _, arg := range args {
@@ -187,24 +212,22 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		if err != nil {
 			return nil, nil, err
 		}
+		if isPattern(arg) {
+			if err := names.learnSandboxes(fs, found); err != nil {
+				return nil, nil, err
+			}
+		}
 		for _, group := range found {
 			if s.Sandboxes || !isPattern(arg) || !names.IsSandbox(group) {
 				all = append(all, Target{Group: group, Name: names.Known(group)})
 			}
 		}
 	}
-	for _, pod := range s.Pods {
-		found, err := names.OfPod(fs, s.Root, pod)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, t := range found {
-			if s.Sandboxes || !names.IsSandbox(t.Group) {
-				all = append(all, t)
-			}
-		}
+	pods, err := s.OfPods(fs, names)
+	if err != nil {
+		return nil, nil, err
 	}
-	if len(all) == 0 {
+	if all = append(all, pods...); len(all) == 0 {
 		return nil, nil, fmt.Errorf("%s: only sandboxes of pods match: include them with --all", strings.Join(slices.Concat(args, s.Pods), ", "))
 	}
 	var once []Target
@@ -214,6 +237,29 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		}
 	}
 	return once, names, nil
+}
+
+// OfPods returns the containers of the pods, without sandboxes unless these are wanted.
+func (s *Options) OfPods(fs *cgroup.FS, names *Names) (all []Target, err error) {
+	for _, pod := range s.Pods {
+		found, err := names.OfPod(fs, s.Root, pod)
+		if err != nil {
+			return nil, err
+		}
+		var paths []string
+		for _, t := range found {
+			paths = append(paths, t.Group)
+		}
+		if err := names.learnSandboxes(fs, paths); err != nil {
+			return nil, err
+		}
+		for _, t := range found {
+			if s.Sandboxes || !names.IsSandbox(t.Group) {
+				all = append(all, t)
+			}
+		}
+	}
+	return all, nil
 }
 
 // OfPod returns the containers of a pod of this node. Learn must have been called. A container
@@ -227,15 +273,12 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, err := n.naming.Pods(fs)
+	pods, err := n.naming.Pods(fs, uids...)
 	if err != nil {
 		return nil, err
 	}
 	var found []Target
 	for _, p := range pods {
-		if !slices.Contains(uids, p.UID) {
-			continue
-		}
 		for _, c := range p.Containers {
 			container := n.Known(c.Path)
 			if container == "" {

@@ -32,6 +32,9 @@ func Occupant(seen *schedtrace.Observation, names *Names, by blame.Occupant) str
 	if group != "/" && group != "" {
 		return report.Printable(names.Of(group))
 	}
+	if by.Process == blame.Rest {
+		return "other processes"
+	}
 	if name := seen.Process(by.Process); name != "" {
 		return report.Printable("process " + name)
 	}

@@ -121,11 +121,7 @@ func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simul
 			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
 		}
 		limit, _ := g.limits.CPUs()
-		mean := 0.0
-		for _, x := range demand.CPUs {
-			mean += x / float64(len(demand.CPUs))
-		}
-		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: mean, Demand: demand})
+		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: demand.Mean(), Demand: demand})
 		return nil
 	})
 	return out, err

@@ -137,12 +137,12 @@ func (r *replayOptions) quota(k *simulation.Recorded, m int) (float64, error) {
 
 // process returns the demand in multiples of the quota.
 func (r *replayOptions) process(k *simulation.Recorded, quota float64) (demand.Process, error) {
-	samples := k.InQuotas(quota)
+	phases := k.InQuotas(quota)
 	switch r.order {
 	case simulation.Replay:
-		return demand.NewReplay(samples)
+		return demand.NewReplay(phases...)
 	case simulation.Independent:
-		return independent(demand.NewEmpirical(samples))
+		return independent(demand.NewEmpirical(slices.Concat(phases...)))
 	}
-	return demand.NewBlocks(samples, k.BlockLength)
+	return demand.NewBlocks(k.BlockLength, phases...)
 }

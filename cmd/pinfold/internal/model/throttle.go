@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -147,6 +148,6 @@ func (o *throttleOptions) recorded(ctx context.Context, stderr io.Writer) (strin
 	for _, warning := range r.Warnings() {
 		frame.Notef(stderr, "%s", warning)
 	}
-	d, err := demand.NewEmpirical(r.InQuotas(quota))
+	d, err := demand.NewEmpirical(slices.Concat(r.InQuotas(quota)...))
 	return fmt.Sprintf("%s, mean %s of a quota of %s CPUs", r.Group, quantity.Share(r.Mean/quota), quantity.CPUs(quota).Fixed()), d, err
 }

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ type session struct {
 // record samples until the end and writes the output. With an error, it also returns what was
 // recorded.
 func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (*session, error) {
-	ctx, stop := signal.NotifyContext(o.Context(cmd), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(o.Context(cmd.Context(), bufio.NewReader(cmd.InOrStdin())), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	ctx, cancel := context.WithCancel(ctx)
@@ -218,9 +219,11 @@ func absentLines(at time.Duration, absent []sampler.Absent) []string {
 func (r *session) begin(start time.Time) (err error) {
 	r.memory.rec.Start = start
 	h := tracefile.Header{Start: start, Interval: r.options.interval}
-	switch r.options.output.Name {
-	case "":
-	case tracefile.Stdout:
+	switch o := r.options; {
+	case o.output.Name == "":
+	case o.output.Name == tracefile.Stdout && o.Remote:
+		r.recorder, err = tracefile.RecordJournal(r.cmd.OutOrStdout(), h)
+	case o.output.Name == tracefile.Stdout:
 		r.recorder, err = tracefile.RecordCSV(r.cmd.OutOrStdout(), h)
 	default:
 		r.recorder, err = tracefile.Record(r.options.output, h)

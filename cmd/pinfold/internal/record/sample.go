@@ -96,7 +96,7 @@ func (o *sampleOptions) check(flags *pflag.FlagSet, args []string) error {
 	}
 	format, _ := tracefile.FormatOf(o.output.Name)
 	switch {
-	case o.exact && format != tracefile.Parquet:
+	case o.exact && format != tracefile.Parquet && !o.Remote:
 		return frame.Usagef("--exact writes a second table beside a Parquet file: give -o FILE.parquet, too")
 	case !o.exact && flags.Changed("max-cost"):
 		return frame.Usagef("--max-cost is about --exact: give it, too")

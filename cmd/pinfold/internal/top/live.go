@@ -5,17 +5,17 @@ package top
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"pinfold.dev/pinfold/linux/sampler"
-	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/top"
 )
 
@@ -23,10 +23,11 @@ import (
 type live struct {
 	watch   *watch
 	sampler *sampler.Sampler
-	keys    *os.File
-	screen  *os.File
+	keys    io.Reader
+	screen  io.Writer
+	size    func() top.Size
 
-	mu    sync.Mutex // protects model
+	mu    sync.Mutex // protects model, and what size returns for a remote screen
 	model *top.Model
 }
 
@@ -35,26 +36,14 @@ const (
 	listEvery   = time.Second
 )
 
-// Control sequences (ECMA-48, and xterm's alternate screen).
+// Control sequences (ECMA-48).
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // hides the cursor
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
-	toTopLeft   = "\x1b[H"
-	clearLine   = "\x1b[K"
+	toTopLeft = "\x1b[H"
+	clearLine = "\x1b[K"
 )
 
-// run draws until a key or the context ends it, and restores the terminal.
+// run draws until a key, the end of the keys, or the context ends it.
 func (l *live) run(ctx context.Context) error {
-	before, err := term.MakeRaw(int(l.keys.Fd()))
-	if err != nil {
-		return fmt.Errorf("read keys one by one: %w: use --once", err)
-	}
-	defer func() {
-		fmt.Fprint(l.screen, leaveScreen)
-		_ = term.Restore(int(l.keys.Fd()), before) // fails only if the terminal is gone
-	}()
-	fmt.Fprint(l.screen, enterScreen)
-
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 2)
@@ -72,7 +61,7 @@ func (l *live) loop(ctx context.Context, failed <-chan error) error {
 	defer signal.Stop(resized)
 	redraw := time.NewTicker(redrawEvery)
 	defer redraw.Stop()
-	pressed := readKeys(l.keys)
+	pressed := l.readKeys()
 	for {
 		if err := l.draw(); err != nil {
 			return err
@@ -106,18 +95,14 @@ func (l *live) press(k top.Key) (quit bool) {
 }
 
 func (l *live) draw() error {
-	width, height, err := term.GetSize(int(l.screen.Fd()))
-	if err != nil || width <= 0 || height <= 0 {
-		width, height = 80, 24
-	}
 	cost := l.sampler.Cost()
 	l.mu.Lock()
 	l.model.Status.Share, l.model.Status.Late, l.model.Status.Missed = cost.Share(), cost.Late, cost.Missed
 	l.model.Rename(l.watch.name)
 	l.model.SetWaits(l.watch.wait)
-	text := l.model.Draw(top.Size{Width: width, Height: height, Colour: terminal.MapOptions(l.screen, os.Getenv).Colour})
+	text := l.model.Draw(l.size())
 	l.mu.Unlock()
-	if _, err := l.screen.WriteString(overwriting(text)); err != nil {
+	if _, err := io.WriteString(l.screen, overwriting(text)); err != nil {
 		return fmt.Errorf("draw: %w", err)
 	}
 	return nil
@@ -132,14 +117,14 @@ func overwriting(lines string) string {
 
 // readKeys reads keys until the terminal is closed. Its goroutine lives until the process ends,
 // since a read from a terminal cannot be cancelled.
-func readKeys(from *os.File) <-chan top.Key {
+func (l *live) readKeys() <-chan top.Key {
 	pressed := make(chan top.Key)
 	go func() {
 		defer close(pressed)
-		var buffer [64]byte
+		var buffer [4096]byte
 		for {
-			n, err := from.Read(buffer[:])
-			for _, k := range parseKeys(string(buffer[:n])) {
+			n, err := l.keys.Read(buffer[:])
+			for _, k := range parseKeys(l.resize(string(buffer[:n]))) {
 				pressed <- k
 			}
 			if err != nil || n == 0 {
@@ -148,6 +133,22 @@ func readKeys(from *os.File) <-chan top.Key {
 		}
 	}()
 	return pressed
+}
+
+// newSize is how a remote terminal tells its size, between keys: as xterm reports it, in lines and
+// columns.
+var newSize = regexp.MustCompile(`\x1b\[8;(\d{1,5});(\d{1,5})t`)
+
+// resize takes new sizes of a remote screen out of what the terminal sends.
+func (l *live) resize(text string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range newSize.FindAllStringSubmatch(text, -1) {
+		screen := &l.watch.screen
+		screen.Height, _ = strconv.Atoi(m[1])
+		screen.Width, _ = strconv.Atoi(m[2])
+	}
+	return newSize.ReplaceAllString(text, "")
 }
 
 // parseKeys parses what a terminal sends for keys: characters and escape sequences. Unknown

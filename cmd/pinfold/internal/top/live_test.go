@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 )
 
@@ -97,7 +98,7 @@ func TestTopOnTerminal(t *testing.T) {
 			terminaltest.Resize(t, tty, 40)
 			p.waitFor("a narrow table", func(s string) bool { return widest(s) == 40 })
 			end(p)
-			p.waitFor("the end", func(s string) bool { return strings.HasSuffix(s, leaveScreen) })
+			p.waitFor("the end", func(s string) bool { return strings.HasSuffix(s, terminal.LeaveScreen) })
 			if err := <-ended; err != nil {
 				t.Errorf("error %v, want none", err)
 			}
@@ -105,6 +106,50 @@ func TestTopOnTerminal(t *testing.T) {
 				t.Errorf("the terminal is not as before: -before +after:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTopElsewhere draws for a terminal elsewhere, which sends keys and its sizes. The end of these
+// ends the command.
+func TestTopElsewhere(t *testing.T) {
+	root := idleNode(t)
+	keys, pressed := io.Pipe()
+	side, screen := io.Pipe()
+	p := &person{t: t, shown: make(chan string, 100)}
+	go func() {
+		var buffer [4096]byte
+		for {
+			n, err := side.Read(buffer[:])
+			if err != nil {
+				return
+			}
+			p.shown <- string(buffer[:n])
+		}
+	}()
+	ended := make(chan error, 1)
+	go func() {
+		cmd := New()
+		cmd.SetArgs([]string{"--host-root", root, "--remote", "--screen=100x24", "/a"})
+		cmd.SetIn(keys)
+		cmd.SetOut(screen)
+		cmd.SetErr(io.Discard)
+		ended <- cmd.ExecuteContext(context.Background())
+	}()
+	p.waitFor("the table", func(s string) bool {
+		return widest(s) == 100 && strings.Contains(s, clearLine+"/a ") && !strings.Contains(s, "\x1b[7m")
+	})
+	for keys, seen := range map[string]func(string) bool{
+		"s":             func(s string) bool { return strings.Contains(s, "[s share]") },
+		"\x1b[8;10;60t": func(s string) bool { return widest(s) == 60 },
+	} {
+		if _, err := io.WriteString(pressed, keys); err != nil {
+			t.Fatal(err)
+		}
+		p.waitFor(keys, seen)
+	}
+	_ = pressed.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

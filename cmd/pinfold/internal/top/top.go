@@ -5,6 +5,8 @@
 package top
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,23 +40,24 @@ last periods as bars (! or red: throttled), and over ten seconds the share of
 throttled periods (of the kernel's timer, and of all), the CPU time beyond the
 quota, and the time in which a thread waited for a CPU.
 
-Without a CGROUP it shows what 'pinfold run' runs, and all containers of this
-node's kubelet. A CGROUP is a path in the hierarchy, a directory, or a pattern
-of one in quotes.
+Without a CGROUP and --pod it shows what 'pinfold run' runs, and all containers
+of this node's kubelet. A CGROUP is a path in the hierarchy, a directory, or a
+pattern of one in quotes.
 
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.`,
-		Example: `  pinfold top
-  pinfold top /user.slice '/system.slice/*.service'
+		Example: `  pinfold top /user.slice '/system.slice/*.service'
+  pinfold top --pod default/web
   pinfold top --once --sort throttled > table.txt`,
 	}
 	o := options{}
+	o.AddFlags(cmd, "watch")
+	cmd.Flags().Lookup("all").Usage = "also show groups without limit that never used any CPU time, and the sandboxes of pods"
+	frame.Var(cmd.Flags(), &o.screen, "screen", "SIZE", "draw for a terminal elsewhere, of COLUMNSxLINES, with +colour if it has", parseSize)
+	_ = cmd.Flags().MarkHidden("screen")
 	cmd.Flags().DurationVar(&o.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
 	frame.OneOf(cmd.Flags(), &o.order, "sort", "what comes first: the largest value, or the first name", top.Orders()...)
-	cmd.Flags().BoolVar(&o.all, "all", false, "also show groups without limit that never used any CPU time, and the sandboxes of pods")
 	cmd.Flags().BoolVar(&o.once, "once", false, "print one table and end")
-	cmd.Flags().StringVar(&o.root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
-	cmd.Flags().StringVar(&o.cgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return (&watch{options: o}).run(cmd, args) }
 	cmd.ValidArgsFunction = groups.Complete
 	return cmd
@@ -62,10 +65,21 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
 
 // options is what the flags request.
 type options struct {
-	interval         time.Duration
-	order            top.Order
-	all, once        bool
-	root, cgroupRoot string
+	groups.Options
+	interval time.Duration
+	order    top.Order
+	once     bool
+	screen   top.Size // of a terminal elsewhere, which also sends the keys; zero without
+}
+
+// parseSize parses the size of a terminal elsewhere.
+func parseSize(text string) (s top.Size, err error) {
+	size, colour := strings.CutSuffix(text, "+colour")
+	s.Colour = colour
+	if _, err = fmt.Sscanf(size, "%dx%d", &s.Width, &s.Height); err != nil {
+		return s, errors.New("must be COLUMNSxLINES, such as 80x24")
+	}
+	return s, nil
 }
 
 // watch is what is watched.
@@ -75,7 +89,7 @@ type watch struct {
 	fs     *cgroup.FS
 	names  *groups.Names
 	waits  *sampler.Waits
-	groups []string // from arguments; nil: all containers and runs
+	groups []string // from arguments; without these and pods: all containers and runs
 	listed bool     // there were containers or runs before
 }
 
@@ -101,13 +115,13 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	if err := t.check(cmd, args); err != nil {
 		return err
 	}
-	if t.fs, err = cgroup.OpenUsage(t.root); err != nil {
+	if t.fs, err = cgroup.OpenUsage(t.Root); err != nil {
 		return err
 	}
 	t.waits = sampler.NewWaits(t.fs)
-	t.names = groups.NewNames(t.root)
+	t.names = groups.NewNames(t.Root)
 	for _, arg := range args {
-		found, err := groups.Find(t.fs, t.root, arg, cmd.ErrOrStderr())
+		found, err := groups.Find(t.fs, t.Root, arg, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -122,31 +136,45 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	stdout := cmd.OutOrStdout()
+	model := top.New()
+	model.Sort, model.All = t.order, t.Sandboxes || len(args)+len(t.Pods) > 0
+	model.Always, model.Never = confine.IsRun, t.names.IsSandbox
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
-	model := top.New()
-	model.Sort, model.All = t.order, t.all || len(args) > 0
-	model.Always, model.Never = confine.IsRun, t.names.IsSandbox
-	if !t.once && terminal.Is(cmd.OutOrStdout()) {
-		if keys, ok := cmd.InOrStdin().(*os.File); ok && terminal.Is(keys) {
-			l := &live{watch: t, sampler: s, model: model, keys: keys, screen: cmd.OutOrStdout().(*os.File)}
-			return l.run(ctx)
-		}
+	l := &live{watch: t, sampler: s, model: model, keys: cmd.InOrStdin(), screen: stdout, size: func() top.Size { return t.screen }}
+	if !t.once && t.screen.Width > 0 {
+		return l.run(ctx)
 	}
-	return t.table(ctx, s, model, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	if keys, ok := l.keys.(*os.File); ok && !t.once && terminal.Is(keys) && terminal.Is(stdout) {
+		screen := stdout.(*os.File)
+		restore, err := terminal.FullScreen(keys, screen)
+		if err != nil {
+			return err
+		}
+		defer restore()
+		l.size = func() top.Size {
+			width, height := terminal.Size(screen)
+			return top.Size{Width: width, Height: height, Colour: terminal.MapOptions(screen, os.Getenv).Colour}
+		}
+		return l.run(ctx)
+	}
+	return t.table(t.Context(ctx, bufio.NewReader(l.keys)), s, model, stdout, cmd.ErrOrStderr())
 }
 
 // list returns the groups to sample, and learns their names.
 func (t *watch) list() ([]string, error) {
-	if t.groups != nil {
+	if t.groups != nil && len(t.Pods) == 0 {
 		return t.groups, nil
 	}
 	runs, err := confine.Runs(t.fs)
 	if err != nil {
 		return nil, err
 	}
-	naming, err := kubepods.Find(t.fs, t.cgroupRoot)
+	naming, err := kubepods.Find(t.fs, t.CgroupRoot)
 	switch {
+	case err != nil && len(t.Pods) > 0:
+		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", t.Pods[0], err)
 	case errors.Is(err, kubepods.ErrNotFound) && (t.listed || len(runs) > 0):
 		t.listed = true
 		return runs, nil
@@ -158,12 +186,20 @@ func (t *watch) list() ([]string, error) {
 	t.listed = true
 	containers, err := naming.Containers(t.fs)
 	t.names.Learn(naming, containers)
-	return append(containers, runs...), err
+	if len(t.Pods) == 0 || err != nil {
+		return append(containers, runs...), err
+	}
+	all := slices.Clone(t.groups)
+	pods, err := t.OfPods(t.fs, t.names)
+	for _, c := range pods {
+		all = append(all, c.Group)
+	}
+	return all, err
 }
 
 // name returns the name of a group in the table.
 func (t *watch) name(group string) string {
-	if t.groups != nil {
+	if slices.Contains(t.groups, group) {
 		return group
 	}
 	return t.names.Of(group)
@@ -203,7 +239,7 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 	}
 	m.Rename(t.name)
 	m.SetWaits(t.wait)
-	_, err = io.WriteString(stdout, m.Draw(top.Size{Width: terminal.MapOptions(stdout, os.Getenv).Width}))
+	_, err = io.WriteString(stdout, m.Draw(top.Size{Width: cmp.Or(t.screen.Width, terminal.MapOptions(stdout, os.Getenv).Width)}))
 	return err
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // readRequests reads a log of requests: CSV with a header, of which the columns "start" and "end"
-// count. These are times as [tabular.ParseTime] reads them.
-func readRequests(r io.Reader) (all []why.Request, err error) {
+// count. These are times as [tabular.ParseTime] reads them. More than most requests are an error.
+func readRequests(r io.Reader, most int) (all []why.Request, err error) {
 	in, err := tabular.NewReader(r, "start", "end")
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the log is empty: want CSV with the columns start and end")
@@ -41,6 +41,9 @@ func readRequests(r io.Reader) (all []why.Request, err error) {
 		}
 		if q.End.Before(q.Start) {
 			return nil, fmt.Errorf("line %d: the request ends before it starts", in.Line(0))
+		}
+		if len(all) == most {
+			return nil, fmt.Errorf("it has more than %d requests: give those of the traced time only", most)
 		}
 		all = append(all, q)
 	}

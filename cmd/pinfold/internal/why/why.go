@@ -5,8 +5,11 @@
 package why
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/remote"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/internal/tabular"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -91,7 +95,10 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	if err := o.check(args); err != nil {
 		return err
 	}
-	if err := tracefile.Taken(o.perfetto.Name, o.perfetto.Replace); o.perfetto.Name != "" && err != nil {
+	stdout := cmd.OutOrStdout()
+	if o.Remote {
+		cmd.SetOut(remote.To(stdout, remote.Result))
+	} else if err := tracefile.Taken(o.perfetto.Name, o.perfetto.Replace); o.perfetto.Name != "" && err != nil {
 		return frame.SuggestForce(err)
 	}
 	fs, err := cgroup.OpenUsage(o.Root)
@@ -116,12 +123,17 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 			return frame.Usagef("--requests: a log is about one container, and %d are traced: name the container's control group", len(targets))
 		}
 		request.MaxSpans = maxSpans
+		if o.Remote {
+			request.MaxSpans = maxSpansRemote
+		}
 	}
-	ctx, stop := frame.Interruptible(o.Context(cmd))
+	input := bufio.NewReader(cmd.InOrStdin())
+	inputBegan := o.Context(cmd.Context(), input)
+	ctx, stop := frame.Interruptible(inputBegan)
 	defer stop()
 	var seen *schedtrace.Observation
 	var expensive *schedtrace.CostError
-	fileErr := o.observed(&request, names, func() error {
+	fileErr := o.observed(stdout, &request, names, func() error {
 		if seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: o.maxCost / 100}); errors.As(err, &expensive) {
 			err = nil
 		}
@@ -156,8 +168,14 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 			c.Limits, _ = r.Limits()
 			r.Close()
 		}
-		if o.requests != "" {
-			c.Requests, logErr = o.slowest(seen, c.Group)
+		if o.requests != "" && o.Remote {
+			if _, err := remote.To(stdout, remote.Ready).Write(nil); err != nil {
+				return err
+			}
+			<-inputBegan.Done()
+			c.Requests, logErr = o.slowest(seen, c.Group, input, math.MaxInt32)
+		} else if o.requests != "" {
+			c.Requests, logErr = o.logged(seen, c.Group)
 		}
 		result.Containers = append(result.Containers, c)
 	}
@@ -167,15 +185,16 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(result.Text(cmd.OutOrStdout()), logErr, fileErr)
 }
 
-// maxSpans limits a container's timeline to some 300 MiB.
-const maxSpans = 5_000_000
+// maxSpans limits a container's timeline to some 300 MiB; a remote command uses the memory of the
+// agent's container. maxLogRemote is the number of requests in the log that it reads.
+const (
+	maxSpans       = 5_000_000
+	maxSpansRemote = 200_000
+	maxLogRemote   = 200_000
+)
 
-// slowest reads the log of requests and splits the times of the slowest.
-func (o *options) slowest(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {
-	timeline := seen.Timelines[group]
-	if timeline.Cut {
-		return nil, fmt.Errorf("--requests: the threads switched too often to record all of it: give a shorter --duration")
-	}
+// logged is slowest with the file of requests.
+func (o *options) logged(seen *schedtrace.Observation, group blame.Group) (*why.Requests, error) {
 	f, err := os.Open(o.requests)
 	if err != nil {
 		return nil, fmt.Errorf("--requests: %w", err)
@@ -185,11 +204,24 @@ func (o *options) slowest(seen *schedtrace.Observation, group blame.Group) (*why
 	if err != nil {
 		return nil, fmt.Errorf("--requests: %w", err)
 	}
-	in, _, err := tabular.Decompress(f, info.Size())
+	return o.slowest(seen, group, f, info.Size())
+}
+
+// slowest reads the log of requests, of a size, and splits the times of the slowest.
+func (o *options) slowest(seen *schedtrace.Observation, group blame.Group, f io.Reader, size int64) (*why.Requests, error) {
+	timeline := seen.Timelines[group]
+	if timeline.Cut {
+		return nil, fmt.Errorf("--requests: the threads switched too often to record all of it: give a shorter --duration")
+	}
+	in, _, err := tabular.Decompress(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("--requests %s: %w", o.requests, err)
 	}
-	log, err := readRequests(in)
+	most := math.MaxInt
+	if o.Remote {
+		most = maxLogRemote
+	}
+	log, err := readRequests(in, most)
 	if err != nil {
 		return nil, fmt.Errorf("--requests %s: %w", o.requests, err)
 	}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package groups
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/linux/cgroup"
+)
+
+// TestTargets: patterns and pods leave out sandboxes, unless these are wanted or named by their path.
+func TestTargets(t *testing.T) {
+	root, app, pause := t.TempDir(), strings.Repeat("a", 64), strings.Repeat("b", 64)
+	files := map[string]string{
+		"proc/self/mountinfo":                             "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+		"sys/fs/cgroup/cgroup.controllers":                "cpuset cpu\n",
+		"sys/fs/cgroup/cgroup.procs":                      "",
+		"var/log/containers/web_shop_app-" + app + ".log": "",
+		"var/log/pods/shop_web_u1/app/0.log":              "",
+	}
+	for _, group := range []string{"kubepods/podu1/" + app, "kubepods/podu1/" + pause, "kubepods/podu2/" + pause} {
+		files["sys/fs/cgroup/"+group+"/cgroup.controllers"] = "cpu\n"
+		files["sys/fs/cgroup/"+group+"/cpu.stat"] = "usage_usec 1\n"
+		files["sys/fs/cgroup/"+group+"/cpu.max"] = "max 100000\n"
+	}
+	for name, content := range files {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs, err := cgroup.OpenUsage(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		options Options
+		args    string
+		want    []string
+	}{
+		{Options{}, "/kubepods/podu1/*", []string{"podu1/" + app}},
+		{Options{}, "/kubepods/podu1/b*", nil},
+		{Options{}, "/kubepods/podu2/*", []string{"podu2/" + pause}}, // which has no container with a name
+		{Options{}, "/kubepods/podu1/" + pause, []string{"podu1/" + pause}},
+		{Options{Sandboxes: true}, "/kubepods/podu1/*", []string{"podu1/" + app, "podu1/" + pause}},
+		{Options{Pods: []string{"shop/web"}}, "", []string{"podu1/" + app}},
+		{Options{Pods: []string{"shop/web"}, Sandboxes: true}, "", []string{"podu1/" + app, "podu1/" + pause}},
+	} {
+		test.options.Root = root
+		found, _, err := test.options.Targets(fs, strings.Fields(test.args), io.Discard)
+		var got []string
+		for _, target := range found {
+			got = append(got, strings.TrimPrefix(target.Group, "/kubepods/"))
+			if named := target.Name == "shop/web/app"; named != strings.HasSuffix(target.Group, app) {
+				t.Errorf("%+v", target)
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" || (err == nil) != (test.want != nil) {
+			t.Errorf("%+v: %v; -want +got:\n%s", test, err, diff)
+		}
+	}
+}
