@@ -37,6 +37,8 @@ func TestHost(t *testing.T) {
 		"together": testTogether, "within": testWithin, "killed": testKilled, "killed-both": func(t *testing.T) { testKilledBoth(t, fs) },
 		"signals": testSignals, "refused": testRefused, "descriptors": testDescriptors,
 		"idle": testIdle, "not-root": func(t *testing.T) { testNotRoot(t, fs) }, "alone": func(t *testing.T) { testAlone(t, fs) },
+		"placed": func(t *testing.T) { testPlaced(t, fs) }, "placed-ended": func(t *testing.T) { testPlacedEnded(t, fs) },
+		"placed-refused": func(t *testing.T) { testPlacedRefused(t, fs) }, "placed-killed": func(t *testing.T) { testPlacedKilled(t, fs) },
 		"locked-by-others": func(t *testing.T) { testLockedByOthers(t, fs) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +84,7 @@ func groups(t *testing.T) []string {
 	}
 	var all []string
 	err = filepath.WalkDir(fs.Dir(cgroup.CPU, "/"), func(name string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && (strings.HasPrefix("/"+d.Name(), runPrefix) || strings.HasPrefix("/"+d.Name(), selfPrefix)) {
+		if err == nil && d.IsDir() && (IsRun(name) || strings.HasPrefix("/"+d.Name(), selfPrefix)) {
 			all = append(all, name)
 		}
 		return nil // groups of others are created and removed meanwhile

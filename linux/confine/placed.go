@@ -60,11 +60,15 @@ func (g *group) hold(ctx context.Context, s Spec, caught *signals) (*Result, err
 		s.Notify(fmt.Sprintf("left out %s below that are in other control groups", processes(elsewhere)))
 	}
 	g.await(ctx, caught)
-	r := &Result{Wall: time.Since(began), Uncounted: true, Terminated: ctx.Err() != nil}
-	left, err := cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
-	if r.LeftBehind = len(left); err == nil {
-		err = g.read(r)
+	r := &Result{Wall: time.Since(began), Terminated: ctx.Err() != nil}
+	threads, err := cgrouptree.ThreadsIn(g.fs, g.fs.Dir(cgroup.CPU, g.Name))
+	for _, id := range threads {
+		if p, err := openProcess(id); err == nil { // not another thread of a process
+			p.handle.Close()
+			r.LeftBehind++
+		}
 	}
+	err = errors.Join(err, g.read(r))
 	r.Uncounted = err != nil
 	return r, err
 }

@@ -110,7 +110,7 @@ func TestReport(t *testing.T) {
 	} {
 		for _, output := range []frame.Format{frame.Text, frame.JSON} {
 			var b strings.Builder
-			o := &options{output: &output, wait: c.wait, statsFile: "given", limit: c.limit, period: 100 * time.Millisecond}
+			o := &options{output: &output, pids: frame.NewList("", "", frame.ParseCount), wait: c.wait, statsFile: "given", limit: c.limit, period: 100 * time.Millisecond}
 			if err := o.report(&b, &c.result); err != nil {
 				t.Fatal(err)
 			}
