@@ -83,15 +83,15 @@ func do(what string, args []string) int {
 		}
 	case "interrupt":
 		return interrupt(number(args[0]), args[1], args[2])
-	case "family": // uses a CPU, as does a child, and starts others again and again
-		go func() { child0("spin", "10m") }()
+	case "family": // does what the argument says, as does a child; if busy, it starts others again and again
+		go func() { child0(arg, "10m") }()
 		go func() {
-			for child0("exit", "0") == 0 {
+			for arg == "spin" && child0("exit", "0") == 0 {
 				time.Sleep(20 * time.Millisecond)
 			}
 		}()
 		fmt.Println("ready")
-		return do("spin", []string{"10m"})
+		return do(arg, []string{"10m"})
 	case "count": // prints signals until SIGTERM
 		return countSignals()
 	case "run-when-told": // when its standard input ends

@@ -42,21 +42,20 @@ func interrupt(n int, victims, text string) int {
 	if victims == "watcher" {
 		go killWhenQuiet(run, &steps)
 	}
-	status, ended, afterRun := noSuchStep, false, 0 // whether the run has ended, and the changes since
+	status, byWatcher := noSuchStep, 0 // changes
 	for pid := run; ; {
 		_ = syscall.PtraceSyscall(pid, signalOf(ws))
 		var err error
 		if pid, err = syscall.Wait4(-1, &ws, unix.WALL, nil); err != nil {
 			return status // all have ended
 		}
-		ended = ended || pid == run && (ws.Exited() || ws.Signaled())
 		if !ws.Stopped() || ws.StopSignal() != syscall.SIGTRAP|0x80 || !isChange(pid) {
 			continue
 		}
-		if steps.Add(1); ended {
-			afterRun++
+		if steps.Add(1); processOf(pid) != run {
+			byWatcher++
 		}
-		if status != 0 && (victims == "watcher" && afterRun == n || victims != "watcher" && int(steps.Load()) == n) {
+		if status != 0 && (victims == "watcher" && byWatcher == n || victims != "watcher" && int(steps.Load()) == n) {
 			status = 0
 			die := []int{processOf(pid)}
 			if victims == "both" {

@@ -21,7 +21,7 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// family is a busy process and its busy child in a group of their own. If the machine has several
+// family is a process and its child in a group of their own. If the machine has several
 // CPUs, both have an affinity to the last one.
 type family struct {
 	fs            *cgroup.FS // within the group
@@ -29,7 +29,8 @@ type family struct {
 	parent, child int
 }
 
-func newFamily(t *testing.T, machine *cgroup.FS, group string) *family {
+// newFamily starts a family that does something: spin or sleep.
+func newFamily(t *testing.T, machine *cgroup.FS, group, what string) *family {
 	t.Helper()
 	procs := ownGroup(t, machine, group, 0)
 	cpus := slices.Collect(usable(t).All())
@@ -37,7 +38,7 @@ func newFamily(t *testing.T, machine *cgroup.FS, group string) *family {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, doWord, "family")
+	cmd := exec.Command(exe, doWord, "family", what)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +64,7 @@ func newFamily(t *testing.T, machine *cgroup.FS, group string) *family {
 	f.fs = machine.Within(groups)
 	eventually(t, "it has a child", func() bool {
 		for _, pid := range withDescendants([]int{f.parent}) {
-			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "\x00spin\x00") {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "\x00"+doWord+"\x00"+what+"\x00") {
 				f.child = pid
 			}
 		}
@@ -109,18 +110,20 @@ func (f *family) order() order {
 // testPlaced checks that a process and those below it get CPUs and a limit, and are back in their
 // group with their affinity at the end, while they start others.
 func testPlaced(t *testing.T, fs *cgroup.FS) {
-	f := newFamily(t, fs, "/pinfold-test-placed")
+	f := newFamily(t, fs, "/pinfold-test-placed", "spin")
 	before := f.state()
 	o := f.order()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s := o.spec()
+	looked := make(chan struct{})
 	s.Notify = func(message string) {
 		if !strings.HasPrefix(message, "placed ") {
 			t.Error(message)
 			return
 		}
 		go func() {
+			defer close(looked)
 			defer cancel()
 			time.Sleep(time.Second)
 			for _, pid := range []int{f.parent, f.child} {
@@ -130,10 +133,10 @@ func testPlaced(t *testing.T, fs *cgroup.FS) {
 					t.Errorf("process %d is in %v on CPUs %s: %v, %v", pid, groups, cpus, err, err2)
 				}
 			}
-			second := f.order().spec()
+			second := f.order()
 			second.PIDs = []int{f.child}
-			if _, err := Run(t.Context(), second); err == nil || !strings.Contains(err.Error(), "another 'pinfold run --pid' has placed process") {
-				t.Errorf("a second run of the same process: %v", err)
+			if said := inGroup(t, nil, 0, second); !strings.Contains(said, "another 'pinfold run --pid' has placed process") {
+				t.Errorf("a second run of the same process: %s", said)
 			}
 		}()
 	}
@@ -141,6 +144,7 @@ func testPlaced(t *testing.T, fs *cgroup.FS) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	<-looked
 	if most := r.Wall/5 + 3*o.Quota; r.Stat.Usage > most || r.Stat.Usage <= 0 {
 		t.Errorf("%v used in %v, want at most %v", r.Stat.Usage, r.Wall, most)
 	}
@@ -158,7 +162,7 @@ func testPlaced(t *testing.T, fs *cgroup.FS) {
 // testPlacedEnded checks that a run ends when the process does, and by signals, and puts the others
 // back. Two runs are in the same group at the same time.
 func testPlacedEnded(t *testing.T, fs *cgroup.FS) {
-	f := newFamily(t, fs, "/pinfold-test-ended")
+	f := newFamily(t, fs, "/pinfold-test-ended", "spin")
 	before := f.state()
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		child := f.order()
@@ -199,8 +203,8 @@ func testPlacedEnded(t *testing.T, fs *cgroup.FS) {
 
 // testPlacedRefused checks that processes that must not be placed are not, with a message.
 func testPlacedRefused(t *testing.T, fs *cgroup.FS) {
-	f := newFamily(t, fs, "/pinfold-test-refused")
-	pod := newFamily(t, fs, "/pinfold-test-pods/kubepods/x")
+	f := newFamily(t, fs, "/pinfold-test-refused", "sleep")
+	pod := newFamily(t, fs, "/pinfold-test-pods/kubepods/x", "sleep")
 	before := f.state() + pod.state()
 	zombie := exec.Command("/proc/self/exe", doWord, "exit", "0")
 	if err := zombie.Start(); err != nil {
@@ -251,30 +255,32 @@ func testPlacedRefused(t *testing.T, fs *cgroup.FS) {
 // testSibling starts a process in another group.
 func testSibling(t *testing.T, fs *cgroup.FS) int {
 	t.Helper()
-	return newFamily(t, fs, "/pinfold-test-sibling").parent
+	return newFamily(t, fs, "/pinfold-test-sibling", "sleep").parent
 }
 
 // testPlacedKilled kills the run, or the run and its watcher together, or first the run and then
 // the watcher, before each of their changes of control groups. The next run, if not the watcher,
-// must put all back.
+// must put all back. Slow machines (emulators) leave changes out.
 func testPlacedKilled(t *testing.T, fs *cgroup.FS) {
-	f := newFamily(t, fs, "/pinfold-test-killed")
+	const patience = 4 * time.Second
+	f := newFamily(t, fs, "/pinfold-test-killed", "sleep")
 	before := f.state()
 	o := f.order()
 	for _, victims := range []string{"run", "both", "watcher"} {
 		if o.Hold = 20 * time.Millisecond; victims == "watcher" {
 			o.Hold = 0
 		}
-		step := 1
-		for ; interrupted(t, step, victims, o); step++ {
+		step, kills := 1, 0
+		for began := time.Now(); interrupted(t, step, victims, o); kills++ {
 			if f.state() != before {
 				run(t, order{Do: []string{"exit", "0"}})
 			}
 			eventually(t, fmt.Sprintf("%s killed before change %d: after the next run, all is\n%s", victims, step, before),
 				func() bool { return f.state() == before }) // runs of other tests may be at it
+			step += 1 + int(time.Since(began)/patience)
 		}
-		t.Logf("%s: killed before each of %d changes", victims, step-1)
-		if step < 8 {
+		t.Logf("%s: killed before %d changes, the last before number %d", victims, kills, step-1)
+		if step <= 6 {
 			t.Errorf("%s: there were only %d changes", victims, step-1)
 		}
 	}

@@ -135,7 +135,7 @@ func StopThreaded(fs *cgroup.FS, parent string, controllers ...cgroup.Controller
 			continue
 		}
 		for _, c := range h.controllers {
-			if err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "-"+string(c)); err != nil {
+			if err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "-"+string(c)); err != nil && !isGone(err) {
 				return fmt.Errorf("stop delegating %s from %s: %w", c, dir, err)
 			}
 		}

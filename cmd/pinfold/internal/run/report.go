@@ -31,8 +31,8 @@ type stats struct {
 	CPUs        *cpuset.Set      `json:"cpus,omitempty"` // if they were chosen
 	Idle        bool             `json:"idle,omitempty"`
 	MaxRSSBytes int64            `json:"maxRSSBytes,omitempty"` // not of --pid
-	LeftBehind  int              `json:"leftBehind"`          // processes
-	Uncounted   bool             `json:"uncounted,omitempty"` // the group could not be read: CPU time and limit are unknown
+	LeftBehind  int              `json:"leftBehind"`            // processes
+	Uncounted   bool             `json:"uncounted,omitempty"`   // the group could not be read: CPU time and limit are unknown
 	Limit       *recording.Limit `json:"limit,omitempty"`
 }
 

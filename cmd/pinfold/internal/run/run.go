@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -200,7 +201,8 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 		stats = f
 	}
 	result, err := confine.Run(cmd.Context(), confine.Spec{
-		Name: o.name, Path: path, Args: args, PIDs: o.pids.Each, Settings: o.settings(), CPUs: o.choose(stderr), Wait: o.wait,
+		Name: o.name, Path: path, Args: args, PIDs: slices.Compact(slices.Sorted(slices.Values(o.pids.Each))),
+		Settings: o.settings(), CPUs: o.choose(stderr), Wait: o.wait,
 		Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: stderr,
 		Notify: func(message string) { frame.Notef(stderr, "%s", message) },
 	})
