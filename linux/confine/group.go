@@ -109,7 +109,7 @@ func (g *group) findParents(machine *cgroup.FS, pids []int) (p cgrouptree.Parent
 	if err := machine.Require(g.Controllers...); err != nil {
 		return p, err
 	}
-	if g.processes, p.Groups, err = openAll(machine, pids); err != nil {
+	if g.processes, p.Groups, err = openAll(machine, pids, g.Controllers); err != nil {
 		return p, &ProcessError{err}
 	}
 	return p, nil

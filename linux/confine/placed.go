@@ -51,14 +51,11 @@ func (g *group) makePlaced(wanted cgroup.Wanted) (err error) {
 // hold places the processes until they end, ctx ends or a signal comes, and reads the statistics.
 func (g *group) hold(ctx context.Context, s Spec, caught *signals) (*Result, error) {
 	began := time.Now()
-	moved, elsewhere, err := g.place(ctx)
+	n, err := g.place(ctx)
 	if err != nil {
-		return nil, err
+		return nil, &ProcessError{err}
 	}
-	s.Notify(fmt.Sprintf("placed %s in %s", processes(moved), g.fs.Dir(cgroup.CPU, g.Name)))
-	if elsewhere > 0 {
-		s.Notify(fmt.Sprintf("left out %s below that are in other control groups", processes(elsewhere)))
-	}
+	s.Notify(fmt.Sprintf("processes placed in %s: %d", g.fs.Dir(cgroup.CPU, g.Name), n))
 	g.await(ctx, caught)
 	r := &Result{Wall: time.Since(began), Terminated: ctx.Err() != nil}
 	threads, err := cgrouptree.ThreadsIn(g.fs, g.fs.Dir(cgroup.CPU, g.Name))
@@ -73,71 +70,54 @@ func (g *group) hold(ctx context.Context, s Spec, caught *signals) (*Result, err
 	return r, err
 }
 
-func processes(n int) string {
-	if n == 1 {
-		return "1 process"
-	}
-	return fmt.Sprintf("%d processes", n)
-}
-
-// place moves the processes and those below them to the group. It looks again for processes that
-// were started meanwhile by those that were not yet in it.
-func (g *group) place(ctx context.Context) (moved, elsewhere int, err error) {
+// place moves the processes and those below them to the group, and returns their number. It looks
+// again for processes that were started meanwhile by those that were not yet in it.
+func (g *group) place(ctx context.Context) (n int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	above, err := lockPlace(ctx, g.fs.Dir(cgroup.CPU, "/")) // against another run of the same processes
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	defer above.release()
 	var named []int
 	for _, p := range g.processes {
 		if err := g.move(p); err != nil {
-			return 0, 0, &ProcessError{err}
+			return 0, err
 		}
 		named = append(named, p.pid)
 	}
-	for before := -1; moved > before; {
-		before, elsewhere = moved, 0
+	n = len(named)
+	for before := 0; n > before; {
+		before = n
 		tree := withDescendants(named)
 		for _, pid := range tree[len(named):] {
-			switch ok, err := g.moveBelow(pid, tree); {
-			case errors.Is(err, errElsewhere):
-				elsewhere++
-			case err != nil:
-				return 0, 0, &ProcessError{err}
-			case ok:
-				moved++
+			moved, err := g.moveBelow(pid, tree)
+			if err != nil {
+				return 0, err
+			}
+			if moved {
+				n++
 			}
 		}
 	}
-	return moved + len(named), elsewhere, nil
+	return n, nil
 }
 
-// errElsewhere reports that a process is in another group than those above it.
-var errElsewhere = errors.New("moved to another control group meanwhile")
-
-// moveBelow moves a descendant unless it has ended or is in the group already.
+// moveBelow moves a descendant, unless it has ended or is in other groups than those above it.
 func (g *group) moveBelow(pid int, tree []int) (bool, error) {
 	p, err := openProcess(pid)
 	if err != nil {
-		return false, nil // it has ended
+		return false, nil
 	}
 	defer p.handle.Close()
 	s, err := readStat(pid)
-	if err != nil || !slices.Contains(tree, s.parent) { // another process has its id by now
+	in, err2 := cgrouptree.GroupsOf(g.machine, pid)
+	if err != nil || err2 != nil || g.isElsewhere(in) || !slices.Contains(tree, s.parent) { // not if another process has its id
 		return false, nil
 	}
-	in, err := cgrouptree.GroupsOf(g.machine, pid)
-	if err != nil && p.hasEnded() || in[cgroup.CPU] == path.Join(g.Roots[cgroup.CPU], g.Name) {
-		return false, nil
-	}
-	if err != nil || g.isElsewhere(in) {
-		return false, errElsewhere
-	}
-	err = g.move(p)
-	if p.hasEnded() {
-		return false, nil
+	if err = g.move(p); p.hasEnded() {
+		err = nil
 	}
 	return err == nil, err
 }
@@ -151,7 +131,7 @@ func (g *group) isElsewhere(groups map[cgroup.Controller]string) bool {
 func (g *group) move(p *process) error {
 	in, err := freeGroups(g.machine, p.pid)
 	if err == nil && g.isElsewhere(in) {
-		err = fmt.Errorf("process %d was %w", p.pid, errElsewhere)
+		err = fmt.Errorf("process %d was moved to another control group meanwhile", p.pid)
 	}
 	if err == nil && slices.Contains(g.Controllers, cgroup.CPUSet) {
 		var cpus cpuset.Set

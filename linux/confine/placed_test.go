@@ -118,7 +118,7 @@ func testPlaced(t *testing.T, fs *cgroup.FS) {
 	s := o.spec()
 	looked := make(chan struct{})
 	s.Notify = func(message string) {
-		if !strings.HasPrefix(message, "placed ") {
+		if !strings.HasPrefix(message, "processes placed in ") {
 			t.Error(message)
 			return
 		}

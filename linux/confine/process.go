@@ -125,7 +125,7 @@ func withDescendants(pids []int) []int {
 }
 
 // openAll opens the processes to be placed and returns their groups, which must be the same.
-func openAll(machine *cgroup.FS, pids []int) (all []*process, groups map[cgroup.Controller]string, err error) {
+func openAll(machine *cgroup.FS, pids []int, of []cgroup.Controller) (all []*process, groups map[cgroup.Controller]string, err error) {
 	above := map[int]bool{} // this process, and those that started it
 	for pid := os.Getpid(); pid > 1; {
 		above[pid] = true
@@ -148,7 +148,7 @@ func openAll(machine *cgroup.FS, pids []int) (all []*process, groups map[cgroup.
 		switch {
 		case err != nil:
 			return all, nil, err
-		case groups != nil && in[cgroup.CPU] != groups[cgroup.CPU], groups != nil && in[cgroup.CPUSet] != groups[cgroup.CPUSet]:
+		case groups != nil && slices.ContainsFunc(of, func(c cgroup.Controller) bool { return in[c] != groups[c] }):
 			return all, nil, fmt.Errorf("processes %d and %d are in different control groups: give each a 'pinfold run' of its own", pids[0], pid)
 		}
 		groups = in
