@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -279,6 +280,8 @@ func find(machine *cgroup.FS, c cgroup.Controller, accept func(group string) boo
 		case accept(group):
 			groups = append(groups, filepath.Join("/", group))
 			return fs.SkipDir
+		case hasNone(d):
+			return fs.SkipDir
 		}
 		return nil
 	})
@@ -287,4 +290,11 @@ func find(machine *cgroup.FS, c cgroup.Controller, accept func(group string) boo
 		return nil, fmt.Errorf("look for runs: %w", err)
 	}
 	return groups, nil
+}
+
+// hasNone reports whether a directory has no directories in it: the kernel counts them as links
+// (fs/kernfs/inode.c). Listing the files of each of 1000 groups takes 60 ms.
+func hasNone(d fs.DirEntry) bool {
+	info, err := d.Info()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 2
 }
