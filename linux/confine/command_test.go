@@ -84,6 +84,7 @@ func do(what string, args []string) int {
 	case "interrupt":
 		return interrupt(number(args[0]), args[1], args[2])
 	case "family": // does what the argument says, as does a child; if busy, it starts others again and again
+		_, _ = io.Copy(io.Discard, os.Stdin) // until it is in its group
 		go func() { child0(arg, "10m") }()
 		go func() {
 			for arg == "spin" && child0("exit", "0") == 0 {

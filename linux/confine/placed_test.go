@@ -43,6 +43,10 @@ func newFamily(t *testing.T, machine *cgroup.FS, group, what string) *family {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tell, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	narrowly(t, cpuset.Of(cpus[len(cpus)-1]), func() { err = cmd.Start() })
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +57,7 @@ func newFamily(t *testing.T, machine *cgroup.FS, group, what string) *family {
 			t.Fatal(err)
 		}
 	}
+	tell.Close()
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
@@ -216,7 +221,10 @@ func testPlacedRefused(t *testing.T, fs *cgroup.FS) {
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("%d threads, %v", len(threads), err)
 	}
-	thread, _ := strconv.Atoi(threads[1].Name())
+	thread, _ := strconv.Atoi(threads[0].Name())
+	if thread == f.parent { // they are in the order of their digits
+		thread, _ = strconv.Atoi(threads[1].Name())
+	}
 	for want, pids := range map[string][]int{
 		"there is no process 4194304":                              {4194304},
 		"process 1 starts and ends all others":                     {1},
@@ -234,10 +242,12 @@ func testPlacedRefused(t *testing.T, fs *cgroup.FS) {
 		o := f.order()
 		o.PIDs = pids
 		s := o.spec()
-		s.Notify = func(message string) { t.Error(message) }
-		if _, err := Run(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s.Notify = func(message string) { t.Error(message); cancel() }
+		if _, err := Run(ctx, s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("processes %d: %v, want %s", pids, err, want)
 		}
+		cancel()
 	}
 	o := f.order()
 	o.Burst = 2 * o.Quota // the kernel refuses that, after the group was created
