@@ -290,8 +290,8 @@ func testPlacedKilled(t *testing.T, fs *cgroup.FS) {
 			step += 1 + int(time.Since(began)/patience)
 		}
 		t.Logf("%s: killed before %d changes, the last before number %d", victims, kills, step-1)
-		if step <= 6 {
-			t.Errorf("%s: there were only %d changes", victims, step-1)
+		if kills < 2 {
+			t.Errorf("%s: killed only %d times", victims, kills)
 		}
 	}
 }
