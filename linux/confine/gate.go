@@ -81,7 +81,7 @@ func enter(text string) error {
 	if err != nil {
 		return err
 	}
-	if err := cgrouptree.Enter(g.fs, g.Name+leaf, g.Controllers...); err != nil {
+	if err := cgrouptree.Move(g.fs, g.Name+leaf, 0, g.Controllers...); err != nil {
 		return err
 	}
 	if !slices.Contains(g.Controllers, cgroup.CPUSet) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,7 @@ import (
 
 const (
 	runPrefix  = "/pinfold-run-"
+	pidPrefix  = "/pinfold-pid-" // contains processes that ran already
 	selfPrefix = "/pinfold-self-"
 	leaf       = "/command" // below the run's group, contains the processes
 	lockGroup  = "/pinfold-lock"
@@ -42,22 +44,29 @@ type group struct {
 	Self        string                       // the group to which this process has moved to leave its own; may be ""
 	Controllers []cgroup.Controller
 
-	fs   *cgroup.FS // within Roots
-	lock *os.File
+	machine   *cgroup.FS
+	fs        *cgroup.FS // within Roots
+	lock      *os.File
+	processes []*process // of Spec.PIDs
 }
 
 // newGroup creates the group of a run, with its settings.
 func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
-	g := &group{Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}}
+	g := &group{machine: machine, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}}
 	if s.CPUs != nil {
 		g.Controllers = append(g.Controllers, cgroup.CPUSet)
 	}
-	parents, err := cgrouptree.FindParents(machine, g.Controllers...)
+	parents, err := g.findParents(machine, s.PIDs)
 	if err != nil {
 		return nil, err
 	}
 	g.Roots = parents.Groups
 	g.fs = machine.Within(parents.Groups)
+	if len(s.PIDs) > 0 {
+		if err := cgrouptree.CheckBelow(g.fs, isOurs, g.Controllers...); err != nil {
+			return nil, &ProcessError{err}
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	above, err := lockPlace(ctx, g.fs.Dir(cgroup.CPU, "/"))
@@ -74,11 +83,17 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 	wanted := s.Settings
 	wanted.CPUs = nil
 	if s.CPUs != nil {
-		cpus, err := g.choose(s.CPUs, taken)
+		cpus, err := g.choose(s, taken)
 		if err != nil {
 			return nil, err
 		}
 		wanted.CPUs = &cpus
+	}
+	if len(s.PIDs) > 0 {
+		if err := g.makePlaced(wanted); err != nil {
+			return nil, errors.Join(err, g.putBack(ctx))
+		}
+		return g, nil
 	}
 	if err := g.make(parents.MustLeave, s.Name, wanted); err != nil {
 		return nil, errors.Join(err, g.remove())
@@ -86,23 +101,46 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 	return g, nil
 }
 
+// findParents finds the groups below which the run's group is created: for processes that run
+// already, their own.
+func (g *group) findParents(machine *cgroup.FS, pids []int) (p cgrouptree.Parents, err error) {
+	if len(pids) == 0 {
+		return cgrouptree.FindParents(machine, g.Controllers...)
+	}
+	if err := machine.Require(g.Controllers...); err != nil {
+		return p, err
+	}
+	if g.processes, p.Groups, err = openAll(machine, pids, g.Controllers); err != nil {
+		return p, &ProcessError{err}
+	}
+	return p, nil
+}
+
 // choose calls the function that chooses the CPUs.
-func (g *group) choose(choose func(Room) (cpuset.Set, error), taken cpuset.Set) (cpuset.Set, error) {
+func (g *group) choose(s Spec, taken cpuset.Set) (cpuset.Set, error) {
 	parent, err := g.fs.Effective("/")
 	if err != nil {
 		return cpuset.Set{}, err
 	}
 	affinity, err := sysfs.Affinity()
+	if len(s.PIDs) > 0 {
+		affinity = cpuset.Set{}
+	}
+	for i := 0; i < len(s.PIDs) && err == nil; i++ {
+		var one cpuset.Set
+		one, err = sysfs.AffinityOf(s.PIDs[i])
+		affinity = affinity.Union(one)
+	}
 	if err != nil {
 		return cpuset.Set{}, err
 	}
-	return choose(Room{Parent: parent, Affinity: affinity, Taken: taken})
+	return s.CPUs(Room{Parent: parent, Affinity: affinity, Taken: taken})
 }
 
 // make creates the groups, with a unique name if the name is empty. If it fails, remove must be
 // called.
 func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err error) {
-	id := fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
+	id := newID()
 	if leaveRoot {
 		if err := cgrouptree.LeaveRoot(g.fs, selfPrefix+id); err != nil {
 			return err
@@ -125,18 +163,22 @@ func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err err
 	return cgrouptree.Make(g.fs, g.Name+leaf, g.Controllers...)
 }
 
-// remove kills the processes in the group, removes it, and moves this process back to its original
-// group. It may be called again after it has failed.
+// newID returns a unique name.
+func newID() string {
+	return fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
+}
+
+// remove kills the processes in the group, or puts them back, removes it, and moves this process
+// back to its original group. It may be called again after it has failed.
 func (g *group) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
+	if isPlaced(g.Name) {
+		return g.lockAndPutBack(ctx)
+	}
 	if g.Name != "" {
 		err := cgrouptree.Kill(ctx, g.fs, g.Name, g.Controllers...)
-		// The directory with the lock is last, because other runs find the group by it.
-		for _, c := range []cgroup.Controller{cgroup.CPUSet, cgroup.CPUAcct, cgroup.CPU} {
-			err = errors.Join(err, cgrouptree.Remove(ctx, g.fs, g.Name, c))
-		}
-		if err != nil {
+		if err = errors.Join(err, g.removeDirs(ctx)); err != nil {
 			return fmt.Errorf("%w: the next 'pinfold run' from here tries again", err)
 		}
 	}
@@ -146,10 +188,19 @@ func (g *group) remove() error {
 	return nil
 }
 
+// removeDirs removes the directories of the group. That with the lock is last, because other runs
+// find the group by it.
+func (g *group) removeDirs(ctx context.Context) (err error) {
+	for _, c := range []cgroup.Controller{cgroup.CPUSet, cgroup.CPUAcct, cgroup.CPU} {
+		err = errors.Join(err, cgrouptree.Remove(ctx, g.fs, g.Name, c))
+	}
+	return err
+}
+
 // sweep removes the groups of runs that were killed together with their watchers. It returns the
 // CPUs of the current runs.
 func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
-	for _, name := range g.others(runPrefix) {
+	for _, name := range append(g.others(runPrefix), g.others(pidPrefix)...) {
 		held, err := tryLock(g.fs.Dir(cgroup.CPU, name))
 		if errors.Is(err, errHeld) {
 			if s, err := g.fs.ReadParts(name, cgroup.Parts{CPUs: true}); err == nil {
@@ -160,7 +211,11 @@ func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 		if err != nil {
 			continue // it was removed meanwhile, or belongs to another user
 		}
-		left := group{Name: name, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}, fs: g.fs}
+		if isPlaced(name) { // putBackAll has failed and said so
+			held.Close()
+			continue
+		}
+		left := group{Name: name, Controllers: allControllers(), fs: g.fs}
 		if err := left.remove(); err != nil {
 			notify(fmt.Sprintf("a run that was killed left %s, which cannot be removed: %v", name, err))
 		} else {
@@ -198,12 +253,20 @@ func (g *group) checkFree(name string) error {
 }
 
 // IsRun reports whether a group belongs to a run.
-func IsRun(group string) bool { return strings.HasPrefix("/"+filepath.Base(group), runPrefix) }
+func IsRun(group string) bool {
+	return strings.HasPrefix("/"+filepath.Base(group), runPrefix) || isPlaced(group)
+}
 
 // Runs returns the groups of all users' runs on a machine, except those inside containers of a
 // kubelet.
 func Runs(machine *cgroup.FS) ([]string, error) {
-	top := machine.Dir(cgroup.CPU, "/")
+	return find(machine, cgroup.CPU, IsRun)
+}
+
+// find returns the topmost groups that a function accepts, except those inside containers of a
+// kubelet, sorted.
+func find(machine *cgroup.FS, c cgroup.Controller, accept func(group string) bool) ([]string, error) {
+	top := machine.Dir(c, "/")
 	var groups []string
 	err := filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
 		switch group := strings.TrimPrefix(dir, top); {
@@ -214,8 +277,10 @@ func Runs(machine *cgroup.FS) ([]string, error) {
 		case !d.IsDir():
 		case strings.HasPrefix(d.Name(), "kubepods"):
 			return fs.SkipDir
-		case IsRun(group):
+		case accept(group):
 			groups = append(groups, filepath.Join("/", group))
+			return fs.SkipDir
+		case hasNone(d):
 			return fs.SkipDir
 		}
 		return nil
@@ -225,4 +290,11 @@ func Runs(machine *cgroup.FS) ([]string, error) {
 		return nil, fmt.Errorf("look for runs: %w", err)
 	}
 	return groups, nil
+}
+
+// hasNone reports whether a directory has no directories in it: the kernel counts them as links
+// (fs/kernfs/inode.c). Listing the files of each of 1000 groups takes 60 ms.
+func hasNone(d fs.DirEntry) bool {
+	info, err := d.Info()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 2
 }

@@ -85,9 +85,9 @@ func isSame(f *os.File, dir string) bool {
 // omit): a group is held as long as the process in its name exists. Runs with a given name need
 // locks.
 func heldByName(dir string) error {
-	name, isRun := strings.CutPrefix("/"+filepath.Base(dir), runPrefix)
+	name := strings.TrimPrefix(strings.TrimPrefix("/"+filepath.Base(dir), runPrefix), pidPrefix)
 	pid, _, _ := strings.Cut(name, "-")
-	if !isRun || pid == strconv.Itoa(os.Getpid()) {
+	if !IsRun(dir) || pid == strconv.Itoa(os.Getpid()) {
 		return nil
 	}
 	if CheckName(pid) == nil {

@@ -78,10 +78,10 @@ func BenchmarkSwitch(b *testing.B) {
 			}
 			if watched {
 				group := newGroup(b, fs, "watched", 0)
-				if err := cgrouptree.Enter(fs, group, cgroup.CPU); err != nil {
+				if err := cgrouptree.Move(fs, group, 0, cgroup.CPU); err != nil {
 					b.Fatal(err)
 				}
-				defer func() { _ = cgrouptree.Enter(fs, own, cgroup.CPU) }()
+				defer func() { _ = cgrouptree.Move(fs, own, 0, cgroup.CPU) }()
 				if err := tracer.Set(blame.Group(must(fs.Inode(cgroup.CPU, group))(b)), Threads|Quota); err != nil {
 					b.Fatal(err)
 				}

@@ -22,6 +22,15 @@ func Affinity() (cpuset.Set, error) {
 
 // AffinityOf returns the CPUs that the threads of a process may run on, which are in its cpuset.
 func AffinityOf(pid int) (all cpuset.Set, err error) {
+	each, err := AffinityOfThreads(pid)
+	for _, cpus := range each {
+		all = all.Union(cpus)
+	}
+	return all, err
+}
+
+// AffinityOfThreads is AffinityOf for each thread.
+func AffinityOfThreads(pid int) (each []cpuset.Set, err error) {
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)) // none without the process
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
@@ -29,15 +38,18 @@ func AffinityOf(pid int) (all cpuset.Set, err error) {
 			continue
 		}
 		one, err := affinity(id)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
-			return all, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
+		if errors.Is(err, unix.ESRCH) { // it has ended
+			continue
 		}
-		all = all.Union(one)
+		if err != nil {
+			return nil, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
+		}
+		each = append(each, one)
 	}
-	if all.IsEmpty() {
-		return all, fmt.Errorf("there is no process %d", pid)
+	if len(each) == 0 {
+		return nil, fmt.Errorf("there is no process %d", pid)
 	}
-	return all, nil
+	return each, nil
 }
 
 // affinity returns the CPUs of a thread; 0 is this one.

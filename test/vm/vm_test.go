@@ -151,6 +151,7 @@ func testGuest(t *testing.T, l lab) {
 		compiled("linux-cgrouptree", "cgrouptree.test", "^TestHost$"),
 		compiled("linux-sampler", "sampler.test", "^(TestHost|TestNoAllocation)$"),
 		compiled("linux-confine", "confine.test", "^TestHost$"),
+		compiled("linux-confine-placed", "confine.test", "^TestPlaced$"),
 		compiled("linux-sysfs", "sysfs.test", "^TestHost$"),
 		traces,
 		compiled("agent", "agent.test", "^TestCoresOnThisMachine$"),
@@ -160,6 +161,7 @@ func testGuest(t *testing.T, l lab) {
 	replayed(t, "linux-cgrouptree", ran)
 	replayed(t, "linux-sampler", ran)
 	replayed(t, "linux-confine", ran)
+	replayed(t, "linux-confine-placed", ran)
 	replayed(t, "linux-sysfs", ran)
 	replayed(t, "linux-schedtrace", ran)
 	replayed(t, "agent", ran)

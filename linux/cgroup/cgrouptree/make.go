@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,11 +124,11 @@ func (h selected) inherit(dir string) error {
 	return nil
 }
 
-// Enter moves this process, with all its threads, to a group.
-func Enter(fs *cgroup.FS, group string, controllers ...cgroup.Controller) error {
+// Move moves a process, with all its threads, to a group. The process 0 is this one.
+func Move(fs *cgroup.FS, group string, pid int, controllers ...cgroup.Controller) error {
 	for _, h := range hierarchiesOf(fs, controllers) {
 		name := filepath.Join(h.Mount, group, string(cgroup.Procs))
-		err := kernfile.Write(name, "0")
+		err := kernfile.Write(name, strconv.Itoa(pid))
 		cause := ""
 		switch {
 		case err == nil:

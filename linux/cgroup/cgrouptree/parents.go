@@ -40,17 +40,11 @@ func FindParents(fs *cgroup.FS, controllers ...cgroup.Controller) (Parents, erro
 	if err := fs.Require(controllers...); err != nil {
 		return Parents{}, err
 	}
-	parents := Parents{Groups: map[cgroup.Controller]string{}}
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-		if fs.Hierarchy(c).Mount == "" {
-			continue // version 2 has no cpuacct
-		}
-		own, err := Own(fs, c)
-		if err != nil {
-			return Parents{}, err
-		}
-		parents.Groups[c] = own
+	groups, err := groupsOf(fs, "self", os.Getpid())
+	if err != nil {
+		return Parents{}, err
 	}
+	parents := Parents{Groups: groups}
 	for _, h := range hierarchiesOf(fs, controllers) {
 		if h.ReadOnly {
 			return Parents{}, &cgroup.HierarchyError{Controller: h.controllers[0], Where: h.Mount, Problem: cgroup.ErrReadOnly,
@@ -77,14 +71,35 @@ func FindParents(fs *cgroup.FS, controllers ...cgroup.Controller) (Parents, erro
 	return parents, nil
 }
 
+// groupsOf returns the group of a process or thread in each hierarchy; see [Own].
+func groupsOf(fs *cgroup.FS, proc string, pid int) (map[cgroup.Controller]string, error) {
+	groups := map[cgroup.Controller]string{}
+	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
+		if fs.Hierarchy(c).Mount == "" {
+			continue // version 2 has no cpuacct
+		}
+		group, err := groupOf(fs, c, proc, pid)
+		if err != nil {
+			return nil, err
+		}
+		groups[c] = group
+	}
+	return groups, nil
+}
+
 // Own returns the group of this process in a controller's hierarchy. In a container with a cgroup
 // namespace of its own, the kernel does not name groups above the container's: Own then looks for
 // the group of version 2 that lists this process.
 func Own(fs *cgroup.FS, c cgroup.Controller) (string, error) {
-	name := filepath.Join(fs.Root(), "proc/self/cgroup")
+	return groupOf(fs, c, "self", os.Getpid())
+}
+
+// groupOf is Own for any process or thread, a directory below /proc.
+func groupOf(fs *cgroup.FS, c cgroup.Controller, proc string, pid int) (string, error) {
+	name := filepath.Join(fs.Root(), "proc", proc, "cgroup")
 	f, err := os.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("find this process's control group: %w", err)
+		return "", fmt.Errorf("find the control group of process %d: %w", pid, err)
 	}
 	defer f.Close()
 	h := fs.Hierarchy(c)
@@ -97,14 +112,14 @@ func Own(fs *cgroup.FS, c cgroup.Controller) (string, error) {
 	}
 	group, ok := h.Below(own)
 	if !ok && h.Version == cgroup.V2 {
-		group, ok, err = find(h, os.Getpid())
+		group, ok, err = find(h, pid)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find this process's control group: %w", err)
+		return "", fmt.Errorf("find the control group of process %d: %w", pid, err)
 	}
 	if !ok {
-		return "", fmt.Errorf("this process's control group %s is not within %s, where group %s of the hierarchy is mounted: mount all of it",
-			own, h.Mount, h.Part)
+		return "", fmt.Errorf("the control group %s of process %d is not within %s, where group %s of the hierarchy is mounted: mount all of it",
+			own, pid, h.Mount, h.Part)
 	}
 	return group, nil
 }
