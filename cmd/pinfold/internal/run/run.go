@@ -30,7 +30,7 @@ import (
 // New returns the subcommand "run".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [flags] -- COMMAND [ARG...]\nrun --pid PID[,PID...] [flags]",
+		Use:   "run [flags] -- COMMAND [ARG...]\nrun --pid PID... [flags]",
 		Short: "Run a command with CPUs, limit and burst of its own",
 		Long: `Run a command in a control group of its own, and show at the end what it used
 and how often it was throttled. The group is always removed. This requires root,
@@ -45,7 +45,6 @@ With --pid, processes that run already are in the group until they end or
 pinfold does (ctrl-C), with those below them; then they are put back.`,
 		Example: `  pinfold run --limit 0.5 --burst 100% -- ./server
   pinfold run --cpus 4 --full-cores required -- make -j4
-  pinfold run --cpuset 0-3 --idle -o json --stats-file stats.json -- ./batch
   pinfold run --pid 4242 --limit 1.5`,
 	}
 	cmd.ValidArgsFunction = frame.CompleteFiles
