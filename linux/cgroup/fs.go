@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // FS accesses the cgroups of a machine. A group is named by its path within the hierarchies, for
@@ -79,7 +81,7 @@ func OpenUsage(root string) (*FS, error) {
 		return nil, fmt.Errorf("find the mounted control groups: %w; is %s the root of a machine?", err, root)
 	}
 	defer f.Close()
-	mounts, err := parseMountinfo(f)
+	mounts, err := mountinfo.GetMountsFromReader(f, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}

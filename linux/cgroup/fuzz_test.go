@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
+
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
 
@@ -11,7 +13,7 @@ func FuzzMountinfo(f *testing.F) {
 	f.Add("31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n")
 	f.Add("1 1 0:1 / / rw - x y z\n2 1 0:1 /.. /a\\040b ro - cgroup cgroup rw,cpu\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		mounts, err := parseMountinfo(strings.NewReader(text))
+		mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(text), nil)
 		if err == nil && len(visible(mounts)) > len(mounts) {
 			t.Error("more visible mounts than mounts")
 		}

@@ -1,16 +1,15 @@
 package cgroup
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 )
@@ -29,22 +28,25 @@ type Hierarchy struct {
 // findHierarchies returns the mounted hierarchies. Mount points in mountinfo are relative to the
 // process's root, so root is prepended. The exception is a root that contains mounts of its own,
 // such as the host's /sys mounted into a container: then only those count.
-func findHierarchies(root string, mounts []mount) ([]Hierarchy, error) {
+func findHierarchies(root string, mounts []*mountinfo.Info) ([]Hierarchy, error) {
 	var below, found []Hierarchy
 	for _, m := range visible(mounts) {
-		h := Hierarchy{Version: V1, Mount: m.point, Controllers: m.options, ReadOnly: m.readOnly, Part: m.root}
-		switch m.fsType {
+		options := strings.Split(m.VFSOptions, ",") // the controllers of version 1, and rw or ro
+		h := Hierarchy{Version: V1, Mount: m.Mountpoint, Part: m.Root,
+			ReadOnly:    slices.Contains(strings.Split(m.Options, ","), "ro") || slices.Contains(options, "ro"),
+			Controllers: slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" })}
+		switch m.FSType {
 		case "cgroup":
 		case "cgroup2":
 			h.Version = V2
 		default:
 			continue
 		}
-		if root != "/" && isBelow(m.point, root) {
+		if root != "/" && isBelow(m.Mountpoint, root) {
 			below = append(below, h)
 			continue
 		}
-		h.Mount = filepath.Join(root, m.point)
+		h.Mount = filepath.Join(root, m.Mountpoint)
 		found = append(found, h)
 	}
 	if len(below) > 0 {
@@ -118,88 +120,38 @@ func missingAdvice(c Controller, all []Hierarchy) string {
 		c, c, strings.Join(mounted, ", "))
 }
 
-// mount is a line of /proc/PID/mountinfo; see proc_pid_mountinfo(5).
-type mount struct {
-	id, parent int
-	root       string // the directory of the file system that is mounted
-	point      string
-	readOnly   bool
-	fsType     string
-	options    []string // of the superblock: the controllers of a v1 hierarchy
-}
-
-// parseMountinfo parses /proc/PID/mountinfo.
-func parseMountinfo(r io.Reader) ([]mount, error) {
-	var mounts []mount
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20) // overlay mounts list all their layers
-	for n := 1; lines.Scan(); n++ {
-		m, err := parseMount(lines.Text())
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		mounts = append(mounts, m)
-	}
-	return mounts, lines.Err()
-}
-
-// parseMount parses "ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE
-// SUPER-OPTIONS".
-func parseMount(line string) (mount, error) {
-	fields := strings.Split(line, " ")
-	dash := slices.Index(fields, "-")
-	if dash < 6 || len(fields) < dash+4 {
-		return mount{}, fmt.Errorf("%q is not a line of mountinfo", line)
-	}
-	id, errID := strconv.Atoi(fields[0])
-	parent, errParent := strconv.Atoi(fields[1])
-	if errID != nil || errParent != nil {
-		return mount{}, fmt.Errorf("%q does not begin with two numbers", line)
-	}
-	options := strings.Split(fields[dash+3], ",")
-	// The kernel's octal escapes; show_mountinfo in fs/proc_namespace.c.
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace
-	return mount{
-		id: id, parent: parent,
-		root: unescape(fields[3]), point: unescape(fields[4]),
-		readOnly: slices.Contains(strings.Split(fields[5], ","), "ro") || slices.Contains(options, "ro"),
-		fsType:   fields[dash+1],
-		options:  slices.DeleteFunc(options, func(o string) bool { return o == "rw" || o == "ro" }),
-	}, nil
-}
-
 // visible returns the mounts that their paths lead to, that is, those not covered by a later mount.
 // A mount covers another one if it is mounted on the root of that one, or if both have the same
 // parent and it is mounted on a directory above.
-func visible(mounts []mount) []mount {
-	byID := make(map[int]mount, len(mounts))
-	byParent := make(map[int][]mount, len(mounts))
+func visible(mounts []*mountinfo.Info) []*mountinfo.Info {
+	byID := make(map[int]*mountinfo.Info, len(mounts))
+	byParent := make(map[int][]*mountinfo.Info, len(mounts))
 	for _, m := range mounts {
-		byID[m.id] = m
-		byParent[m.parent] = append(byParent[m.parent], m)
+		byID[m.ID] = m
+		byParent[m.Parent] = append(byParent[m.Parent], m)
 	}
-	coveredAtRoot := func(m mount) bool {
-		return slices.ContainsFunc(byParent[m.id], func(o mount) bool { return o.id != m.id && o.point == m.point })
+	coveredAtRoot := func(m *mountinfo.Info) bool {
+		return slices.ContainsFunc(byParent[m.ID], func(o *mountinfo.Info) bool { return o.ID != m.ID && o.Mountpoint == m.Mountpoint })
 	}
-	coveredAbove := func(m mount) bool {
-		return slices.ContainsFunc(byParent[m.parent], func(o mount) bool {
-			return o.id != m.id && o.id != m.parent && o.point != m.point && isBelow(m.point, o.point)
+	coveredAbove := func(m *mountinfo.Info) bool {
+		return slices.ContainsFunc(byParent[m.Parent], func(o *mountinfo.Info) bool {
+			return o.ID != m.ID && o.ID != m.Parent && o.Mountpoint != m.Mountpoint && isBelow(m.Mountpoint, o.Mountpoint)
 		})
 	}
-	reachable := func(m mount) bool {
+	reachable := func(m *mountinfo.Info) bool {
 		for range len(mounts) { // bounds a loop of parents in a broken file
 			if coveredAbove(m) {
 				return false
 			}
-			parent, ok := byID[m.parent]
-			if !ok || parent.id == m.id {
+			parent, ok := byID[m.Parent]
+			if !ok || parent.ID == m.ID {
 				return true
 			}
 			m = parent
 		}
 		return false
 	}
-	return slices.DeleteFunc(slices.Clone(mounts), func(m mount) bool { return coveredAtRoot(m) || !reachable(m) })
+	return slices.DeleteFunc(slices.Clone(mounts), func(m *mountinfo.Info) bool { return coveredAtRoot(m) || !reachable(m) })
 }
 
 // isBelow reports whether a path is the directory or below it.
