@@ -17,15 +17,14 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
 	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestFigures fills figures into the texts of testdata/figures.txt and looks for these texts in the
 // documents. Spaces and line breaks do not count.
 func TestFigures(t *testing.T) {
-	archive, err := txtar.ParseFile("testdata/figures.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/figures.txt"))(t)
 	summaries := baseline(t)
 	bench := func(name, unit string) (float64, error) {
 		summary, ok := summaries[name+" "+unit]
@@ -60,9 +59,7 @@ func TestFigures(t *testing.T) {
 	for _, file := range archive.Files {
 		document := oneLine(read(t, file.Name))
 		var texts bytes.Buffer
-		if err := template.Must(template.New(file.Name).Funcs(functions).Parse(string(file.Data))).Execute(&texts, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, template.Must(template.New(file.Name).Funcs(functions).Parse(string(file.Data))).Execute(&texts, nil))
 		for text := range strings.SplitSeq(texts.String(), "\n\n") {
 			if !strings.Contains(document, oneLine(text)) {
 				t.Errorf("%s does not have this text, which its figures come to:\n%s", file.Name, oneLine(text))
@@ -100,10 +97,7 @@ var processors = regexp.MustCompile(`-[0-9]+$`)
 // baseline returns the medians of baseline.txt, with their intervals, by the name of the benchmark,
 // a space and the unit.
 func baseline(t *testing.T) map[string]benchmath.Summary {
-	file, err := os.Open("baseline.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open("baseline.txt"))(t)
 	defer file.Close()
 	values := map[string][]float64{}
 	for r := benchfmt.NewReader(file, "baseline.txt"); r.Scan(); {
@@ -164,9 +158,6 @@ func cell(file, heading string, column int, keys ...string) (string, error) {
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func read(t *testing.T, file string) string {
-	text, err := os.ReadFile(filepath.Join("..", file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", file)))(t)
 	return string(text)
 }

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // parseMachine builds a machine from lines such as
@@ -42,9 +43,7 @@ func parseMachine(t *testing.T, text string) *topology.Machine {
 	}
 	m.Kinds = topology.KindsOf(m.CPUs)
 	fillNodes(m)
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Validate())
 	return m
 }
 
@@ -176,11 +175,7 @@ func removeNode(m *topology.Machine, i int) {
 
 func number(t *testing.T, text string) int {
 	t.Helper()
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.Atoi(text))(t)
 }
 
 func size(t *testing.T, text string) uint64 {

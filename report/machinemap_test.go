@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMaps draws the machines of testdata/maps. Every file is a txtar archive of a machine (see
@@ -73,9 +74,7 @@ func draw(t interface {
 }, m *topology.Machine, opts report.MapOptions) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := report.MachineMap(&b, m, opts); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.MachineMap(&b, m, opts))
 	return b.String()
 }
 

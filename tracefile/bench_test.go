@@ -4,6 +4,8 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkWrite writes samples of 100 groups.
@@ -14,22 +16,14 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	rec := steady(groups, 100)
 	rows := inTime(rec)
-	journal, err := createJournal(filepath.Join(b.TempDir(), "j"), header(rec))
-	if err != nil {
-		b.Fatal(err)
-	}
-	text, err := newCSVWriter(io.Discard, header(rec))
-	if err != nil {
-		b.Fatal(err)
-	}
+	journal := must.Get(createJournal(filepath.Join(b.TempDir(), "j"), header(rec)))(b)
+	text := must.Get(newCSVWriter(io.Discard, header(rec)))(b)
 	for name, w := range map[string]writer{"journal": journal, "parquet": newParquetWriter(io.Discard, header(rec)), "csv": text} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if err := w.Write(rows[i]); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, w.Write(rows[i]))
 				i = (i + 1) % len(rows)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // onGrid returns a recording whose times are whole tenths of a second, so that no program rounds
@@ -158,9 +159,7 @@ func TestParquetErrors(t *testing.T) {
 			}
 			c.change(&rows[2])
 			file := filepath.Join(t.TempDir(), "a.parquet")
-			if err := parquet.WriteFile(file, rows); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, parquet.WriteFile(file, rows))
 			if _, _, err := Read(file, 0); err == nil || !strings.HasPrefix(err.Error(), file+": "+c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -173,9 +172,7 @@ func TestParquetErrors(t *testing.T) {
 		Usage    int64  `parquet:"usage_ns"`
 	}
 	file := filepath.Join(t.TempDir(), "a.parquet")
-	if err := parquet.WriteFile(file, []date{{1, "/a", 1, 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.WriteFile(file, []date{{1, "/a", 1, 1}}))
 	if _, _, err := Read(file, 0); err == nil || !strings.Contains(err.Error(), `column "time" is of type DATE, want a TIMESTAMP`) {
 		t.Errorf("dates: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // all reads a whole recording from a reader. ok is false if the content is not valid.
@@ -25,10 +26,7 @@ func all(rows reader, err error) (rec *trace.Recording, ok bool) {
 
 // FuzzCSV reads arbitrary content as CSV. Accepted samples are valid and survive a round trip.
 func FuzzCSV(f *testing.F) {
-	text, err := os.ReadFile("testdata/small.csv")
-	if err != nil {
-		f.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/small.csv"))(f)
 	f.Add(text)
 	f.Add([]byte("time,group,interval_ns,usage_ns\n2026-01-01T00:00:00Z,/a,100,1\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -38,9 +36,7 @@ func FuzzCSV(f *testing.F) {
 		}
 		checkSeries(t, rec)
 		var b bytes.Buffer
-		if _, err := WriteCSV(&b, header(rec), Rows(rec)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(WriteCSV(&b, header(rec), Rows(rec)))(t)
 		again, ok := all(newCSVReader(&b))
 		if !ok {
 			t.Fatalf("the CSV that was written is rejected:\n%s", &b)
@@ -60,10 +56,7 @@ func FuzzCSV(f *testing.F) {
 // FuzzNPY reads arbitrary content as .npy.
 func FuzzNPY(f *testing.F) {
 	for _, name := range []string{"float32", "float64", "int32", "int64", "version2", "bad-structs", "bad-cut"} {
-		text, err := os.ReadFile("testdata/npy/" + name + ".npy")
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/npy/" + name + ".npy"))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -133,10 +126,7 @@ func FuzzParquet(f *testing.F) {
 	for _, x := range []hostile{{}, {finish: func(b []byte) []byte { return b[:len(b)-20] }}} {
 		name := filepath.Join(f.TempDir(), "x.parquet")
 		x.write(f, name)
-		content, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(name))(f)
 		f.Add(content)
 	}
 	name := filepath.Join(f.TempDir(), "fuzz.parquet")
@@ -144,9 +134,7 @@ func FuzzParquet(f *testing.F) {
 		if len(content) > 16<<10 {
 			t.Skip("the memory limit depends on the size of the file")
 		}
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, content, 0o600))
 		var rec *trace.Recording
 		var err error
 		if used := allocated(func() { rec, _, err = Read(name, 0) }); used > 2*maxMemory {

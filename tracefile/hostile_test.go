@@ -19,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // maxMemory is the most that reading a small file may allocate in total, in bytes.
@@ -49,10 +50,7 @@ type withMore struct {
 const gibi = 1 << 30
 
 func hostiles(t *testing.T) map[string]hostile {
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(zstd.NewWriter(nil))(t)
 	zeros := encoder.EncodeAll(make([]byte, 256<<20), nil)
 	values := func(encoding format.Encoding, content []byte) func(*fakeHeader) {
 		return func(h *fakeHeader) {
@@ -84,9 +82,7 @@ func hostiles(t *testing.T) map[string]hostile {
 			var b bytes.Buffer
 			w := brotli.NewWriter(&b)
 			_, err := w.Write(make([]byte, 64<<20))
-			if err := errors.Join(err, w.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err, w.Close()))
 			h.codec, h.content = format.Brotli, b.Bytes()
 		}},
 		"sizes": {column: "usage_ns", header: func(h *fakeHeader) {
@@ -135,13 +131,9 @@ func (x *hostile) write(t testing.TB, name string) {
 	var b bytes.Buffer
 	w := parquet.NewGenericWriter[withMore](&b)
 	for i := range int64(3) {
-		if _, err := w.Write([]withMore{{record{Time: i + 1, Group: "/a", Interval: 1}, i}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write([]withMore{{record{Time: i + 1, Group: "/a", Interval: 1}, i}}))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	file := b.Bytes()
 	if x.column != "" || x.footer != nil {
 		file = x.change(t, file)
@@ -149,17 +141,12 @@ func (x *hostile) write(t testing.TB, name string) {
 	if x.finish != nil {
 		file = x.finish(file)
 	}
-	if err := os.WriteFile(name, file, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, file, 0o600))
 }
 
 // change appends the new page and a new footer to a file.
 func (x *hostile) change(t testing.TB, file []byte) []byte {
-	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parquet.OpenFile(bytes.NewReader(file), int64(len(file))))(t)
 	meta := f.Metadata()
 	file = slices.Clone(file[:len(file)-8-int(binary.LittleEndian.Uint32(file[len(file)-8:]))])
 	if x.column != "" {
@@ -195,11 +182,7 @@ func (x *hostile) change(t testing.TB, file []byte) []byte {
 }
 
 func marshal(t testing.TB, v any) []byte {
-	b, err := thrift.Marshal(new(thrift.CompactProtocol), v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(thrift.Marshal(new(thrift.CompactProtocol), v))(t)
 }
 
 // allocated returns how many bytes f allocates in total.

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // journalOf writes rows to a new journal.
@@ -23,18 +25,11 @@ func journalOf(t interface {
 	Fatal(...any)
 }, name string, h Header, rows []*Row) {
 	t.Helper()
-	j, err := createJournal(name, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(createJournal(name, h))(t)
 	for _, r := range rows {
-		if err := j.Write(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.Write(r))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 }
 
 // TestJournalProperty writes random recordings and reads them back.
@@ -56,19 +51,14 @@ func TestCutAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "j")
 	journalOf(t, name, header(rec), rows)
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(name))(t)
 	ends, counts := blocks(t, whole)
 	if len(ends) < 4 {
 		t.Fatalf("the journal has %d blocks, want at least 4", len(ends))
 	}
 	cut := filepath.Join(dir, "cut")
 	for n := range len(whole) + 1 {
-		if err := os.WriteFile(cut, whole[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(cut, whole[:n], 0o600))
 		last := 0 // whole blocks
 		for last < len(ends) && ends[last] <= n {
 			last++
@@ -98,14 +88,9 @@ func blocks(t *testing.T, journal []byte) (ends, counts []int) {
 	var d decoder
 	count := 0
 	for in.Len() > 0 {
-		content, err := readBlock(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(readBlock(in, nil))(t)
 		if d.begin(content); len(ends) == 0 {
-			if _, err := d.header(); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(d.header())(t)
 		}
 		for _, _, err := d.next(); err == nil; _, _, err = d.next() {
 			count++
@@ -136,14 +121,9 @@ func TestFlippedBits(t *testing.T) {
 	rows := inTime(rec)
 	name := filepath.Join(t.TempDir(), "j")
 	journalOf(t, name, header(rec), rows)
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(name))(t)
 	for i := len(journalMagic); i < len(whole); i++ {
-		if err := os.WriteFile(name, flipped(whole, i), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, flipped(whole, i), 0o600))
 		got, lost, err := readRows(name)
 		if errors.Is(err, ErrEmpty) {
 			continue
@@ -186,10 +166,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("files: %v, want the journal only", entries)
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a.csv")
-	c, err := Convert(kept.Journal, Output{Name: elsewhere})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Convert(kept.Journal, Output{Name: elsewhere}))(t)
 	got, lost, err := readRows(elsewhere)
 	if err != nil || lost != 0 {
 		t.Fatalf("%d bytes lost, %v", lost, err)
@@ -230,9 +207,7 @@ func TestOutputsAreNotReplaced(t *testing.T) {
 	dir := t.TempDir()
 	rec := steady([]string{"/a"}, 3)
 	name := filepath.Join(dir, "a.csv")
-	if err := os.WriteFile(name, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("precious"), 0o600))
 	if _, err := Record(Output{Name: name}, header(rec)); !errors.Is(err, os.ErrExist) {
 		t.Errorf("Record over a file: %v", err)
 	}
@@ -241,16 +216,9 @@ func TestOutputsAreNotReplaced(t *testing.T) {
 	}
 	// A file that is created during the recording is kept, too.
 	other := filepath.Join(dir, "b.csv")
-	r, err := Record(Output{Name: other}, header(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Append(inTime(rec)[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(other, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Record(Output{Name: other}, header(rec)))(t)
+	must.Do(t, r.Append(inTime(rec)[0]))
+	must.Do(t, os.WriteFile(other, []byte("precious"), 0o600))
 	if _, err := r.Finish(); !errors.As(err, new(*KeptError)) || !errors.Is(err, os.ErrExist) {
 		t.Errorf("Finish over a file: %v", err)
 	}
@@ -274,10 +242,7 @@ func TestOutputsAreNotReplaced(t *testing.T) {
 // TestNothingRecorded: a recording without samples leaves neither output nor journal.
 func TestNothingRecorded(t *testing.T) {
 	dir := t.TempDir()
-	r, err := Record(Output{Name: filepath.Join(dir, "a.parquet")}, Header{time.Now(), time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Record(Output{Name: filepath.Join(dir, "a.parquet")}, Header{time.Now(), time.Second}))(t)
 	if c, err := r.Finish(); err != nil || c.Rows != 0 {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestNPYFiles reads the files in testdata/npy, which numpy 2.4 wrote.
@@ -67,10 +69,7 @@ func TestNPYRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := drawRecording(t)
 		rec.Series = rec.Series[:1]
-		c, err := Write(Output{name, true}, header(rec), Rows(rec))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Write(Output{name, true}, header(rec), Rows(rec)))(t)
 		got, _, err := Read(name, rec.Interval)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestPython reads a Parquet file with pandas and DuckDB and an .npy file with numpy, and compares
@@ -22,9 +23,7 @@ func TestPython(t *testing.T) {
 	parquet, npy := filepath.Join(dir, "a.parquet"), filepath.Join(dir, "a.npy")
 	spans := steadySpans([]string{"/a", "/c"}, 20)
 	recordTo(t, rec, parquet, spans...)
-	if _, err := Write(Output{Name: npy}, header(rec), Only(Rows(rec), func(r *Row) bool { return r.Group == "/a" })); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Write(Output{Name: npy}, header(rec), Only(Rows(rec), func(r *Row) bool { return r.Group == "/a" })))(t)
 	command := exec.Command(python, "testdata/read.py", parquet, SpansOf(parquet), npy)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
@@ -42,18 +41,12 @@ func TestPython(t *testing.T) {
 		if row.Group == "/a" {
 			values = append(values, int64(row.Usage))
 		}
-		if err := encoder.Encode(columnsOf(header(rec), row)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(columnsOf(header(rec), row)))
 	}
 	for _, s := range spans {
-		if err := encoder.Encode(columnsOfSpan(header(rec), &s)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, encoder.Encode(columnsOfSpan(header(rec), &s)))
 	}
-	if err := encoder.Encode(map[string]any{"dtype": "int64", "values": values}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(map[string]any{"dtype": "int64", "values": values}))
 	if diff := cmp.Diff(lines(t, want.Bytes()), lines(t, out)); diff != "" {
 		t.Errorf("Python reads other values (-want +got):\n%s", diff)
 	}
@@ -104,9 +97,7 @@ func lines(t *testing.T, text []byte) []map[string]any {
 	var out []map[string]any
 	for decoder.More() {
 		var line map[string]any
-		if err := decoder.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, decoder.Decode(&line))
 		out = append(out, line)
 	}
 	return out
@@ -119,10 +110,7 @@ func pythonWith(t *testing.T, modules ...string) string {
 	for _, m := range modules {
 		script += "import " + m + "\n"
 	}
-	own, err := filepath.Abs("../bin/python/bin/python3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(filepath.Abs("../bin/python/bin/python3"))(t)
 	for _, name := range []string{own, "python3"} {
 		path, err := exec.LookPath(name)
 		if err != nil {

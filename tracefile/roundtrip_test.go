@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func header(rec *trace.Recording) Header { return Header{rec.Start, rec.Interval} }
@@ -35,22 +36,12 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := sorted(drawRecording(t))
 		for format, name := range map[Format]string{Parquet: dir + "/a.parquet", CSV: dir + "/a.csv"} {
-			f, err := os.Create(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := newWriter(format, f, header(rec))
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Create(name))(t)
+			w := must.Get(newWriter(format, f, header(rec)))(t)
 			for _, row := range inTime(rec) {
-				if err := w.Write(row); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Write(row))
 			}
-			if err := errors.Join(w.Close(), f.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(w.Close(), f.Close()))
 			check(t, rec, name)
 		}
 	})
@@ -69,9 +60,7 @@ func TestConvert(t *testing.T) {
 		}
 		for _, to := range []string{"to.parquet", "to.csv"} {
 			converted := filepath.Join(dir, to)
-			if _, err := Convert(name, Output{converted, true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Convert(name, Output{converted, true}))(t)
 			check(t, rec, converted)
 		}
 	}
@@ -85,25 +74,15 @@ type tester interface {
 
 func recordTo(t tester, rec *trace.Recording, name string, spans ...trace.Span) {
 	t.Helper()
-	r, err := Record(Output{name, true}, header(rec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Record(Output{name, true}, header(rec)))(t)
 	rows := inTime(rec)
 	for _, row := range rows {
-		if err := r.Append(row); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Append(row))
 	}
 	for _, s := range spans {
-		if err := r.AppendSpan(&s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.AppendSpan(&s))
 	}
-	c, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(r.Finish())(t)
 	if c.Rows != int64(len(rows)) || c.Spans != int64(len(spans)) {
 		t.Errorf("%d rows and %d spans written, want %d and %d", c.Rows, c.Spans, len(rows), len(spans))
 	}
@@ -135,10 +114,7 @@ func TestManyRows(t *testing.T) {
 	if !reflect.DeepEqual(rec, got) {
 		t.Error("the recording that was read differs")
 	}
-	info, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(name))(t)
 	perSample := float64(info.Size()) / float64(3*len(rec.Series[0].Samples))
 	t.Logf("%.1f bytes per sample", perSample)
 	if perSample > 16 {
@@ -151,9 +127,7 @@ func TestCSVGolden(t *testing.T) {
 	const file = "testdata/small.csv"
 	rec := steady([]string{"/a", "/b"}, 4)
 	var b bytes.Buffer
-	if _, err := WriteCSV(&b, header(rec), Rows(rec)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(WriteCSV(&b, header(rec), Rows(rec)))(t)
 	golden.Compare(t, file, b.String())
 	check(t, rec, file)
 }
@@ -164,9 +138,7 @@ func TestForeignCSV(t *testing.T) {
 	text := "\ufeffgroup,usage_ns,mood,interval_ns,time\n" +
 		"/a,5,good,100,2026-01-01T01:00:00.0000001+01:00\n" +
 		"/a,6,\"so, so\",100,2026-01-01T00:00:00.0000002Z\n"
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	got, _, err := Read(name, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -215,9 +187,7 @@ func TestInvalidFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "x")
-			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(c.text), 0o600))
 			_, _, err := Read(file, time.Second)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), file+": ") {
 				t.Fatalf("error %v, want one with %q and the file's name", err, c.want)
@@ -242,15 +212,10 @@ func TestDamagedParquet(t *testing.T) {
 	name := filepath.Join(dir, "a.parquet")
 	rec := steady([]string{"/a", "/b"}, 8)
 	recordTo(t, rec, name)
-	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(name))(t)
 	damaged := filepath.Join(dir, "b.parquet")
 	read := func(content []byte) error {
-		if err := os.WriteFile(damaged, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(damaged, content, 0o600))
 		_, _, err := Read(damaged, 0)
 		return err
 	}
@@ -313,10 +278,7 @@ func TestUmask(t *testing.T) {
 	for _, ending := range []string{".parquet", ".csv"} {
 		name := filepath.Join(t.TempDir(), "a"+ending)
 		recordTo(t, steady([]string{"/a"}, 3), name)
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(name))(t)
 		if info.Mode() != 0o640 {
 			t.Errorf("%s has mode %v, want -rw-r-----", name, info.Mode())
 		}

@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // steadySpans returns spans of n threads of each group: each runs, is throttled until an edge, and
@@ -94,9 +95,7 @@ func TestSpans(t *testing.T) {
 		for i := range spans {
 			err = errors.Join(err, j.WriteSpan(&spans[i]))
 		}
-		if err := errors.Join(err, j.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, j.Close()))
 		inTable(spans)
 		for _, from := range []string{name, journal} {
 			if diff := gocmp.Diff(spans, gather(t, Spans(from))); diff != "" {
@@ -172,9 +171,7 @@ func TestOtherSpans(t *testing.T) {
 	recordTo(t, rec, name, steadySpans([]string{"/a"}, 1)...)
 	rec.Start = rec.Start.Add(time.Second)
 	recordTo(t, rec, other)
-	if err := os.Rename(SpansOf(name), SpansOf(other)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(SpansOf(name), SpansOf(other)))
 	if _, _, err := Read(other, 0); err == nil || !strings.Contains(err.Error(), "b.spans.parquet: it belongs to another recording") {
 		t.Error(err)
 	}
@@ -190,9 +187,7 @@ func TestOtherSpans(t *testing.T) {
 		rows = append(rows, toRecord(header(rec), r))
 	}
 	recordTo(t, rec, rewritten, steadySpans([]string{"/a"}, 1)...)
-	if err := parquet.WriteFile(rewritten, rows); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, parquet.WriteFile(rewritten, rows))
 	if _, _, err := Read(rewritten, 0); err == nil || !strings.Contains(err.Error(), "c.spans.parquet: it may belong to another recording") {
 		t.Error(err)
 	}
@@ -200,18 +195,14 @@ func TestOtherSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, rec, rewritten)
-	if err := os.WriteFile(SpansOf(other), []byte("PAR1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(SpansOf(other), []byte("PAR1"), 0o600))
 	if _, _, err := Read(other, 0); err == nil || !strings.Contains(err.Error(), "b.spans.parquet: not a complete Parquet file") {
 		t.Error(err)
 	}
 	if err := (Output{other, true}).Check(); err == nil || !strings.Contains(err.Error(), "it would be replaced, and is not a table of spans") {
 		t.Error(err)
 	}
-	if err := os.Remove(other); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(other))
 	if err := (Output{Name: other}).Check(); !errors.Is(err, os.ErrExist) {
 		t.Errorf("the name of the table is taken: %v", err)
 	}

@@ -47,6 +47,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // loads returns the mean demands to measure.
@@ -70,20 +71,14 @@ func BenchmarkSimulate(b *testing.B) {
 		for _, c := range found {
 			b.Run(fmt.Sprintf("u=%v/by=%s", load, c.name), func(b *testing.B) {
 				q := question{load, max(int64(b.N), shortest), seed}
-				a, err := c.ask(b.Context(), q)
-				if err != nil {
-					b.Fatal(err)
-				}
+				a := must.Get(c.ask(b.Context(), q))(b)
 				b.ReportMetric(0, "ns/op") // includes the start of a program
 				b.ReportMetric(groups*float64(a.Periods)/a.WallSeconds, "cgroup-periods/s")
 				b.ReportMetric(groups*float64(a.Periods)/a.CPUSeconds, "cgroup-periods/cpu-s")
 				if c.name == found[0].name {
 					first[q] = a
 				} else if reference, ok := first[q]; ok {
-					off, err := c.agree(a, reference)
-					if err != nil {
-						b.Fatal(err)
-					}
+					off := must.Get(c.agree(a, reference))(b)
 					b.ReportMetric(off, "standard-errors")
 				}
 			})
@@ -141,10 +136,7 @@ func TestPeers(t *testing.T) {
 		q := question{load, shortest, 1}
 		var first answer
 		for i, c := range found {
-			a, err := c.ask(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(c.ask(t.Context(), q))(t)
 			if i == 0 {
 				first = a
 			}
@@ -177,10 +169,7 @@ func TestLeftOut(t *testing.T) {
 
 // TestDisagree: a contender with a different result ends the run with an error that names it.
 func TestDisagree(t *testing.T) {
-	first, err := pinfold(1).ask(t.Context(), question{.5, shortest, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(pinfold(1).ask(t.Context(), question{.5, shortest, 1}))(t)
 	for name, c := range map[string]struct {
 		same   bool
 		change func(*answer)

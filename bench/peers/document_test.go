@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestDocument compares Pinfold's rows in results.md, without the times, with current
@@ -15,18 +17,12 @@ func TestDocument(t *testing.T) {
 	}
 	for _, mc := range machines() {
 		m := mc.shape.MustBuild()
-		c, err := newComparison(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(newComparison(m))(t)
 		us := c.contenders[0]
 		us.choose = pinfold(c.index, 1)
 		c.contenders = []contender{us}
 		const sets = 1000
-		rows, err := c.cases(t.Context(), mc, sets, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(c.cases(t.Context(), mc, sets, func(string) {}))(t)
 		_, section, found := strings.Cut(string(text), rows[0].heading())
 		if !found {
 			t.Fatalf("no table %q", rows[0].heading())

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestKubeletSeesTheMachine compares what the kubelet derives from cAdvisor's types with the
@@ -19,10 +20,7 @@ func TestKubeletSeesTheMachine(t *testing.T) {
 	for _, mc := range machines() {
 		t.Run(mc.name, func(t *testing.T) {
 			m := mc.shape.MustBuild()
-			k, err := newKubelet(m, variants()[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			k := must.Get(newKubelet(m, variants()[0]))(t)
 			kt := k.machine
 			got := [...]int{kt.NumCPUs, kt.NumCores, kt.NumUncoreCache, kt.NumNUMANodes, kt.NumSockets}
 			want := [...]int{len(m.CPUs), len(m.Cores()), len(m.LLCs()), len(m.NUMANodes), len(m.Packages())}
@@ -60,22 +58,13 @@ func TestFullCoresOnlyChoosesAlike(t *testing.T) {
 	strict.cpuOptions = map[string]string{cpumanager.FullPCPUsOnlyOption: "true"}
 	var kubelets [2]*kubelet
 	for i, v := range []variant{plain, strict} {
-		k, err := newKubelet(m, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(newKubelet(m, v))(t)
 		kubelets[i] = k
 	}
 	for _, how := range scatters() {
 		for _, free := range freeSets(m, how, 3) {
-			want, err := chooser(kubelets[0].choose).ask(free, 16)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := chooser(kubelets[1].choose).ask(free, 16)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(chooser(kubelets[0].choose).ask(free, 16))(t)
+			got := must.Get(chooser(kubelets[1].choose).ask(free, 16))(t)
 			if got.cpus != want.cpus {
 				t.Errorf("free %s, %v: with the option %v, without %v", how, free, got.cpus, want.cpus)
 			}
@@ -116,10 +105,7 @@ func TestNeverWorseThanKubelet(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", v.name, err)
 			}
-			ours, err := pinfold(ix, 1).ask(free, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			ours := must.Get(pinfold(ix, 1).ask(free, n))(t)
 			compared++
 			switch judge(ix.Quality(ours.cpus), ix.Quality(theirs.cpus)) {
 			case asGood:
@@ -149,13 +135,8 @@ func TestKubeletOnUnevenCores(t *testing.T) {
 		m.CPUs = append(m.CPUs, topology.CPU{ID: cpuset.CPU(cpu), Core: core, Kind: kind})
 	}
 	m.NUMANodes = []topology.NUMANode{{CPUs: m.Online(), LocalCPUs: m.Online(), Distances: []int{topology.LocalDistance}}}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	k, err := newKubelet(m, variants()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Validate())
+	k := must.Get(newKubelet(m, variants()[0]))(t)
 	free := cpuset.Of(1, 4) // CPU 0, on the core of CPU 1, is taken
 	if a, err := k.choose(free, 2); err != nil || a.cpus != cpuset.Of(0, 1) {
 		t.Errorf("the kubelet gives %v of %v (error %v), not 0-1 as it did: compare uneven machines, too", a.cpus, free, err)

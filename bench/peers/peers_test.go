@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestOutput compares the kubelets on few free sets. It fails if an answer of one is better than
@@ -18,10 +19,7 @@ import (
 func TestOutput(t *testing.T) {
 	var rows []row
 	for _, mc := range machines() {
-		more, err := compare(t.Context(), mc, 2, func(string) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := must.Get(compare(t.Context(), mc, 2, func(string) {}))(t)
 		for i := range more {
 			if more[i].median <= 0 {
 				t.Errorf("%+v: no time", more[i])

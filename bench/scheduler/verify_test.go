@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/survey"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // objectsOf returns a cluster with these pods and one node: 8 CPUs in two NUMA nodes, CPU 0
@@ -22,10 +23,7 @@ func objectsOf(t *testing.T, pods ...*corev1.Pod) *survey.Objects {
 	t.Helper()
 	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 4}.MustBuild()
 	node := simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: firstCore(machine)}
-	object, err := node.Topology("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := must.Get(node.Topology(""))(t)
 	return &survey.Objects{Nodes: []*corev1.Node{node.Object()}, Pods: pods,
 		Topologies: []survey.Topology{{Name: "n1", Decoded: nodetopology.NewDecoder().Decode(object)}}}
 }

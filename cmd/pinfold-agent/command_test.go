@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestMain(m *testing.M) { frametest.Main(m, "pinfold-agent", main) }
@@ -33,15 +34,11 @@ func TestCommandLine(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",`+
-		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",`+
+		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600))
 	empty, broken := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "broken")
 	for file, text := range map[string]string{empty: "\n", broken: "default: {burst: {percent: 5}}"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	reports := t.TempDir()
 	report := fmt.Sprintf(`{"time":%q,"node":"n1","mode":"observe","pending":[{"group":"/kubepods/x/y","pod":"a/web","container":"app",`+

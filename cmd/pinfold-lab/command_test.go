@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 	"pinfold.dev/pinfold/lab/measure"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
@@ -65,9 +66,7 @@ func TestWrongConfig(t *testing.T) {
 		"version: 2\n":             "this program knows version 1",
 		"version: [\n":             "wrong.yaml",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		if _, err := run(t, "run", "--config", file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
@@ -111,10 +110,7 @@ func TestRequests(t *testing.T) {
 
 // TestList checks that every experiment is listed with its question.
 func TestList(t *testing.T) {
-	text, err := run(t, "list")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(run(t, "list"))(t)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != len(measure.Names()) {
 		t.Fatalf("%d lines, want %d", len(lines), len(measure.Names()))
@@ -130,13 +126,8 @@ func TestList(t *testing.T) {
 func TestReport(t *testing.T) {
 	const results = "../../docs/results"
 	dir := t.TempDir()
-	if _, err := run(t, "report", results, "-o", dir); err != nil {
-		t.Fatal(err)
-	}
-	have, err := os.ReadFile(filepath.Join(dir, markdown))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(run(t, "report", results, "-o", dir))(t)
+	have := must.Get(os.ReadFile(filepath.Join(dir, markdown)))(t)
 	want, err := os.ReadFile(filepath.Join(results, markdown))
 	if err != nil || string(have) != string(want) {
 		t.Errorf("%s/%s is not the report of its data: run 'pinfold-lab report %s' (%v)", results, markdown, results, err)
@@ -144,9 +135,7 @@ func TestReport(t *testing.T) {
 	if _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "has no result.jsonl") {
 		t.Errorf("error %v, want that there is no result", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "result.jsonl"), []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "result.jsonl"), []byte("text"), 0o600))
 	if _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "which pinfold-lab run has not written") {
 		t.Errorf("error %v, want that it is no result", err)
 	}

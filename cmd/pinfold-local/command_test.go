@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func runHere(t *testing.T, args ...string) (stdout, stderr string, err error) {
@@ -44,9 +45,7 @@ func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
 
 func TestMistakesAreExplained(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("odd.json", []byte(`{"cpus":[]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("odd.json", []byte(`{"cpus":[]}`), 0o600))
 	for _, test := range []struct {
 		args   string
 		want   string
@@ -98,9 +97,7 @@ func TestDownWithoutCluster(t *testing.T) {
 func TestForeignDirectoryIsNotChanged(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--detach"}} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600))
 		_, _, err := runHere(t, append([]string{"up", "--data-dir", dir}, flags...)...)
 		if err == nil || !strings.Contains(err.Error(), `contains "thesis.txt" and was not made by pinfold-local`) {
 			t.Errorf("up %q: error %v", flags, err)
@@ -141,17 +138,9 @@ func TestHelpListsTheCommands(t *testing.T) {
 
 func TestNodeGroups(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "My Machine_2.json")
-	text, err := topology.Shape{CoresPerLLC: 3}.MustBuild().MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	groups, err := nodeGroups([]string{"amd-256=2", "cores:2,threads:2", "amd-256"}, []string{file + "=1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(topology.Shape{CoresPerLLC: 3}.MustBuild().MarshalJSON())(t)
+	must.Do(t, os.WriteFile(file, text, 0o600))
+	groups := must.Get(nodeGroups([]string{"amd-256=2", "cores:2,threads:2", "amd-256"}, []string{file + "=1"}))(t)
 	var got []string
 	for _, node := range simnode.Nodes(groups) {
 		got = append(got, node.Name)
@@ -205,10 +194,7 @@ func TestDetachedSupervisorGetsAllFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command, err := supervisorCommand(given.Flags(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	command := must.Get(supervisorCommand(given.Flags(), nil))(t)
 	up := newUp()
 	if err := up.ParseFlags(command.Args[2:]); err != nil || command.Args[1] != "up" {
 		t.Fatalf("%v: %v", command.Args, err)

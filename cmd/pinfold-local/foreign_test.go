@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // makeTree creates files with the given names below dir. A name that ends in "/" is a directory.
@@ -20,15 +22,11 @@ func makeTree(t *testing.T, dir string, files map[string]string) {
 		if strings.HasSuffix(name, "/") {
 			parent = path
 		}
-		if err := os.MkdirAll(parent, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(parent, 0o700))
 		if parent == path {
 			continue
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 }
 

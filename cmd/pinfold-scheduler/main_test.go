@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 	"pinfold.dev/pinfold/kube/scheduler"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestMain(m *testing.M) { frametest.Main(m, "pinfold-scheduler", main) }
@@ -40,20 +41,10 @@ func decode(t *testing.T, text []byte) *config.KubeSchedulerConfiguration {
 // kubeconfig of the command line.
 func TestDefaultConfiguration(t *testing.T) {
 	cmd := newCommand()
-	if err := cmd.ParseFlags([]string{"--kubeconfig", "/some/where"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.PreRunE(cmd, nil); err != nil {
-		t.Fatal(err)
-	}
-	path, err := cmd.Flags().GetString("config")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.ParseFlags([]string{"--kubeconfig", "/some/where"}))
+	must.Do(t, cmd.PreRunE(cmd, nil))
+	path := must.Get(cmd.Flags().GetString("config"))(t)
+	text := must.Get(os.ReadFile(path))(t)
 	c := decode(t, text)
 	if got := c.ClientConnection.Kubeconfig; got != "/some/where" {
 		t.Errorf("kubeconfig %q", got)
@@ -69,12 +60,8 @@ func TestVersion(t *testing.T) {
 		cmd := newCommand()
 		var out strings.Builder
 		cmd.SetOut(&out)
-		if err := cmd.ParseFlags([]string{flag}); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.PreRunE(cmd, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.ParseFlags([]string{flag}))
+		must.Do(t, cmd.PreRunE(cmd, nil))
 		if !strings.HasPrefix(out.String(), want) || want == "" && out.Len() > 0 {
 			t.Errorf("%s: %q, want %q first", flag, out.String(), want)
 		}
@@ -83,12 +70,8 @@ func TestVersion(t *testing.T) {
 
 func TestGivenConfigurationIsKept(t *testing.T) {
 	cmd := newCommand()
-	if err := cmd.ParseFlags([]string{"--config", "/mine"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.PreRunE(cmd, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.ParseFlags([]string{"--config", "/mine"}))
+	must.Do(t, cmd.PreRunE(cmd, nil))
 	if path, err := cmd.Flags().GetString("config"); err != nil || path != "/mine" {
 		t.Errorf("config %q, %v", path, err)
 	}
@@ -97,10 +80,7 @@ func TestGivenConfigurationIsKept(t *testing.T) {
 // In a cluster the configuration has no kubeconfig. The plugin replaces the default scheduler's
 // binder.
 func TestConfigurationInCluster(t *testing.T) {
-	text, err := configuration("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(configuration(""))(t)
 	c := decode(t, text)
 	if len(c.Profiles) != 1 || c.Profiles[0].SchedulerName != "default-scheduler" || c.ClientConnection.Kubeconfig != "" {
 		t.Fatalf("profiles %+v, kubeconfig %q", c.Profiles, c.ClientConnection.Kubeconfig)

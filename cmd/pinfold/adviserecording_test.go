@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -50,9 +51,7 @@ func TestRecordings(t *testing.T) {
 		start := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 		rec := &trace.Recording{Start: start, Interval: r.interval, Series: []trace.Series{r.record(t, r.interval, r.samples)}}
 		var b bytes.Buffer
-		if _, err := tracefile.WriteCSV(&b, tracefile.Header{Start: start, Interval: r.interval}, tracefile.Rows(rec)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tracefile.WriteCSV(&b, tracefile.Header{Start: start, Interval: r.interval}, tracefile.Rows(rec)))(t)
 		golden.Compare(t, "testdata/recordings/"+file, b.String())
 	}
 }
@@ -63,10 +62,7 @@ func (s server) record(t *testing.T, interval time.Duration, samples int) trace.
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], 1)
 	r := rand.New(rand.NewChaCha8(key))
-	g, err := bandwidthtest.NewGroup(bandwidthtest.Fluid(s.cpus), s.limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(bandwidthtest.NewGroup(bandwidthtest.Fluid(s.cpus), s.limits))(t)
 	out := trace.Series{Group: s.group, Name: s.name}
 	drawn := func(mean time.Duration) time.Duration { return 1 + time.Duration(r.ExpFloat64()*float64(mean)) }
 	single, crowd := drawn(s.every), drawn(s.crowdEvery)

@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func pinfold() *cobra.Command { return newRoot("pinfold") }
@@ -24,9 +25,7 @@ func TestDocuments(t *testing.T) { frametest.Documents(t, pinfold) }
 func TestWrongFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"number": "5", "cut": `{"a":`, "yaml": "a: [", "quote": "\"x\n", "log": "start,end\n1,2\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		file := filepath.Join(dir, name)
 		for _, args := range [][]string{
 			{"place", "--cpus", "1", "--machine", file}, {"place", "--batch", file}, {"topology", "--machine", file}, {"topology", "--sysfs", file},

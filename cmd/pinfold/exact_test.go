@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/perfetto/perfettotest"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -88,10 +89,7 @@ func TestSampleExact(t *testing.T) {
 	}
 	viewer := filepath.Join(dir, "a.pftrace")
 	pinfold("trace", "export", file, "--perfetto", viewer)
-	content, err := os.ReadFile(viewer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(viewer))(t)
 	t.Run("viewer", func(t *testing.T) {
 		rows := perfettotest.Query(t, "../..", content, `select cast(sum(slice.dur) as text) from slice join track on slice.track_id = track.id
 			where track.name glob 'sh *' and slice.name = 'throttled'`)

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -35,9 +36,7 @@ func TestManual(t *testing.T) {
 		archive.Files = append(archive.Files, txtar.File{Name: filepath.Base(path), Data: data})
 	}
 	file := filepath.Join(t.TempDir(), "manual.txtar")
-	if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, txtar.Format(archive), 0o600))
 	testscript.Run(t, testscript.Params{Files: []string{file}, Condition: condition})
 }
 

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -33,9 +34,7 @@ func manyGroups(tb testing.TB, groups int) string {
 		rec.Series = append(rec.Series, s)
 	}
 	file := filepath.Join(tb.TempDir(), "many.parquet")
-	if _, err := tracefile.Write(tracefile.Output{Name: file}, tracefile.Header{Start: rec.Start, Interval: rec.Interval}, tracefile.Rows(rec)); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(tracefile.Write(tracefile.Output{Name: file}, tracefile.Header{Start: rec.Start, Interval: rec.Interval}, tracefile.Rows(rec)))(tb)
 	return file
 }
 

@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -54,9 +55,7 @@ func group(t *testing.T) (*cgroup.FS, string) {
 	}
 	for file, value := range map[string]time.Duration{"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota} {
 		text := fmt.Sprint(value.Microseconds())
-		if err := os.WriteFile(filepath.Join(fs.Dir(cgroup.CPU, name), file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(fs.Dir(cgroup.CPU, name), file), []byte(text), 0o600))
 	}
 	return fs, name
 }
@@ -65,25 +64,16 @@ func group(t *testing.T) (*cgroup.FS, string) {
 func spin(t *testing.T, fs *cgroup.FS, name string) {
 	t.Helper()
 	command := exec.Command("sh", "-c", "read go; while :; do :; done")
-	in, err := command.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(command.StdinPipe())(t)
+	must.Do(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		if err := os.WriteFile(filepath.Join(fs.Dir(c, name), "cgroup.procs"), fmt.Append(nil, command.Process.Pid), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(fs.Dir(c, name), "cgroup.procs"), fmt.Append(nil, command.Process.Pid), 0o600))
 	}
-	if _, err := io.WriteString(in, "go\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(in, "go\n"))(t)
 }
 
 // TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains
@@ -91,20 +81,14 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 func TestSampleThrottled(t *testing.T) {
 	fs, name := group(t)
 	spin(t, fs, name)
-	before, err := cgroupstat.Read(fs, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(cgroupstat.Read(fs, name))(t)
 	file := filepath.Join(t.TempDir(), "a.parquet")
 	var stdout, stderr bytes.Buffer
 	args := []string{"sample", fs.Dir(cgroup.CPU, name), "--duration", "2s", "-o", file}
 	if err := frame.Run(t.Context(), newRoot("pinfold"), args, nil, &stdout, &stderr); err != nil {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
-	after, err := cgroupstat.Read(fs, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(cgroupstat.Read(fs, name))(t)
 	rec, _, err := tracefile.Read(file, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -167,9 +151,7 @@ func TestSampleFullDisk(t *testing.T) {
 	}
 	elsewhere := filepath.Join(t.TempDir(), "a.parquet")
 	stderr.Reset()
-	if err := frame.Run(t.Context(), newRoot("pinfold"), []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, frame.Run(t.Context(), newRoot("pinfold"), []string{"trace", "recover", file + ".journal", "-o", elsewhere}, nil, io.Discard, &stderr))
 	rec, _, err := tracefile.Read(elsewhere, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestSweepInterrupted: an interruption leaves nothing, and says so.
@@ -29,10 +30,7 @@ func TestSweepInterrupted(t *testing.T) {
 
 // TestDocsNumbers checks that the simulator still computes some rows of docs/charts/sweep.csv.
 func TestDocsNumbers(t *testing.T) {
-	text, err := os.ReadFile("../../docs/charts/sweep.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/charts/sweep.csv"))(t)
 	for _, which := range [][]string{{"exponential", "0.9", "10", "1"}, {"pareto", "0.8", "10", "inf"}} {
 		dir := filepath.Join(t.TempDir(), "sweep")
 		err := frame.Run(t.Context(), newRoot("pinfold"), []string{"simulate", "sweep", "-o", dir, "--distribution", which[0], "--mean", which[1],
@@ -40,10 +38,7 @@ func TestDocsNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made, err := os.ReadFile(filepath.Join(dir, "sweep.csv"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(os.ReadFile(filepath.Join(dir, "sweep.csv")))(t)
 		_, row, _ := strings.Cut(string(made), "\n")
 		if !strings.HasPrefix(row, strings.Join(which, ",")+",") || !strings.Contains(string(text), "\n"+row) {
 			t.Errorf("docs/charts/sweep.csv does not have the row\n%sMake docs/charts anew, as its README says", row)

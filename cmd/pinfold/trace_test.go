@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -17,9 +18,7 @@ import (
 func TestInterruptedConversion(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "a.csv")
-	if err := os.WriteFile(from, []byte("time,group,interval_ns,usage_ns\n2026-01-01T00:00:01Z,/a,1000000000,1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(from, []byte("time,group,interval_ns,usage_ns\n2026-01-01T00:00:01Z,/a,1000000000,1\n"), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, stderr bytes.Buffer

@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // runWhy runs "pinfold why", and skips the test if this machine cannot trace.
@@ -41,9 +42,7 @@ func TestWhyProgress(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	if err := tty.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tty.Close())
 	shown, _ := io.ReadAll(side) // it ends with EIO, see pty(7)
 	if !regexp.MustCompile(`\[#+\.+\] +[1-9][0-9]%  [0-9.]+m?s  \(ctrl-C ends\)`).Match(shown) || !strings.HasSuffix(string(shown), "\r\x1b[K") {
 		t.Errorf("the terminal showed %q", shown)
@@ -54,19 +53,13 @@ func TestWhyProgress(t *testing.T) {
 func TestWhy(t *testing.T) {
 	fs, name := group(t)
 	spin(t, fs, name)
-	text, err := runWhy(t, name, "--duration", "1s", "--histogram")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(runWhy(t, name, "--duration", "1s", "--histogram"))(t)
 	for _, want := range []string{name + ": observed for 1.", "limit 0.2 CPUs in periods of 50ms", "was throttled", "longest delays", "to (us)", "of the time in which it wanted to run"} {
 		if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("the report has no %q:\n%s", want, text)
 		}
 	}
-	text, err = runWhy(t, name, "--duration", "1s", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(runWhy(t, name, "--duration", "1s", "-o", "json"))(t)
 	var report struct {
 		Observed   float64 `json:"observedSeconds"`
 		Containers []struct {
@@ -109,9 +102,7 @@ func TestWhyRequests(t *testing.T) {
 		at := begin.Add(time.Duration(i) * 50 * time.Millisecond)
 		rows += format(at) + "," + format(at.Add(50*time.Millisecond)) + "\n"
 	}
-	if err := os.WriteFile(log, []byte(rows), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(log, []byte(rows), 0o600))
 	text, err = runWhy(t, name, "--duration", "1s", "--requests", log)
 	time.Sleep(time.Until(begin.Add(5 * time.Second)))
 	if err != nil || !strings.Contains(text, "that were traced (1): 50.0 ms and more\n") {

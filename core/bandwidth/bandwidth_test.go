@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestNextDebt compares the debt with the backlog of the full model, period by period.
@@ -18,10 +19,7 @@ func TestNextDebt(t *testing.T) {
 		}
 		limits := bandwidth.Limits{Quota: bandwidth.MinQuota + microseconds("quota", 200_000), Period: 100 * time.Millisecond}
 		limits.Burst = microseconds("burst", int(limits.Quota/time.Microsecond))
-		c, err := bandwidthtest.NewController(limits)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(bandwidthtest.NewController(limits))(t)
 		var debt time.Duration
 		for range rapid.IntRange(1, 60).Draw(t, "periods") {
 			demand := microseconds("demand", 400_000)

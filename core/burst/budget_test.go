@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestBudget requests other settings at any moment, and writes them if the budget pays. The group
@@ -23,10 +24,7 @@ func TestBudget(t *testing.T) {
 			return bandwidth.Limits{Quota: quota, Period: period, Burst: []time.Duration{0, quota / 2, quota}[r.IntN(3)].Truncate(time.Microsecond)}
 		}
 		l := setting()
-		kernel, err := bandwidthtest.NewController(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kernel := must.Get(bandwidthtest.NewController(l))(t)
 		b := OpenNew(0, l)
 		if rapid.Bool().Draw(t, "known") {
 			b = OpenKnown(0, l)
@@ -50,9 +48,7 @@ func TestBudget(t *testing.T) {
 				if !b.Pays(max(l.Quota, to.Quota), max(l.Burst, to.Burst)) {
 					continue
 				}
-				if err := kernel.Write(to); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, kernel.Write(to))
 				b.InForce(now, to)
 				writes++
 			}

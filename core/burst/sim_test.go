@@ -7,6 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms = time.Millisecond
@@ -55,10 +56,7 @@ type load struct {
 
 func newGroup(t fataler, name string, base bandwidth.Limits, p Policy, l load) *group {
 	t.Helper()
-	kernel, err := bandwidthtest.NewController(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kernel := must.Get(bandwidthtest.NewController(base))(t)
 	return &group{name: name, base: base, policy: p, kernel: kernel, load: l}
 }
 
@@ -144,7 +142,5 @@ func (g *group) write(t fataler, l bandwidth.Limits) {
 		return
 	}
 	g.changes++
-	if err := g.kernel.Write(l); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.kernel.Write(l))
 }

@@ -6,16 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkDraw draws from each distribution, and from ten clients that are on and off.
 func BenchmarkDraw(b *testing.B) {
 	processes := map[string]Process{}
 	for _, words := range []string{"exponential .7", "pareto 4 .7", "truncated-pareto 4 .7 5", "poisson .7 10", "gamma .5 .7", "lognormal 1 .7", "empirical 0 .2 .7 3"} {
-		d, err := parse(strings.Fields(words))
-		if err != nil {
-			b.Fatal(err)
-		}
+		d := must.Get(parse(strings.Fields(words)))(b)
 		processes[strings.Fields(words)[0]] = Independent{d}
 	}
 	var err error

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestScenarios runs testdata/scenarios/*.txt. A line is a distribution with its parameters, or
@@ -69,10 +70,7 @@ func TestDraws(t *testing.T) {
 
 // eachDraw runs a test for the distribution in each line of testdata/draws.txt.
 func eachDraw(t *testing.T, test func(t *testing.T, number int, d Distribution, variance string)) {
-	text, err := os.ReadFile("testdata/draws.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/draws.txt"))(t)
 	number := 0
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -80,10 +78,7 @@ func eachDraw(t *testing.T, test func(t *testing.T, number int, d Distribution, 
 		}
 		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
 			name, variance, _ := strings.Cut(line, " variance ")
-			d, err := parse(strings.Fields(name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(parse(strings.Fields(name)))(t)
 			test(t, number, d, variance)
 		})
 		number++
@@ -121,9 +116,7 @@ func checkMoments(t *testing.T, d Distribution, sample []float64, variance strin
 		return
 	}
 	var want float64
-	if _, err := fmt.Sscan(variance, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(variance, &want))(t)
 	if off := math.Abs(squares - want); off > errorsBound*math.Sqrt((fourth-squares*squares)/draws)+1e-10 {
 		t.Errorf("the variance of the draws is %v, want %v", squares, want)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/stat"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestReplay starts at a given sample, wraps around, and scales to a mean.
@@ -73,10 +75,7 @@ func TestOnOff(t *testing.T) {
 		on, off float64
 		clients int
 	}{{1.11, 10, 64}, {5, 20, 1}, {0.2, 0.3, 2}, {3, 1, 3}} {
-		o, err := NewOnOff(0.5, c.on, c.off, c.clients)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(NewOnOff(0.5, c.on, c.off, c.clients))(t)
 		r := rand.New(rand.NewPCG(3, uint64(c.clients)))
 		series := take(o.Start(r), r, 400_000)
 		share, rate := c.on/(c.on+c.off), 1/c.on+1/c.off

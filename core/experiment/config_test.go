@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // small returns a valid experiment.
@@ -178,24 +179,17 @@ func TestScale(t *testing.T) {
 func TestFile(t *testing.T) {
 	var file bytes.Buffer
 	environment := Environment{Started: time.Unix(1, 2).UTC(), CPUs: 2, Programs: map[Program]string{Web: "built in"}}
-	w, err := NewWriter(&file, small(), environment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&file, small(), environment))(t)
 	windows := []Window{
 		{Condition: "alone", Load: "load", From: 1, To: 2, Figures: map[Figure]float64{P99: 1.5}, Latencies: []byte{1, 2}},
 		{Condition: "with", Load: "load", Disturbed: "other processes"},
 	}
 	for _, window := range windows {
-		if err := w.Window(window); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Window(window))
 	}
 	killed := file.String()
 	explained := []Explanation{{Condition: "alone", Load: "load", Window: time.Second, Parts: blame.Parts{Running: 1, Own: 2}}}
-	if err := w.End(explained, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.End(explained, nil))
 	want := Result{Config: small(), Environment: environment, Windows: windows, Explained: explained, Complete: true}
 	have, err := Read(&file)
 	if diff := cmp.Diff(want, have); err != nil || diff != "" {
@@ -225,22 +219,15 @@ func TestFile(t *testing.T) {
 // written.
 func FuzzRead(f *testing.F) {
 	var file bytes.Buffer
-	w, err := NewWriter(&file, small(), Environment{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := w.Window(Window{Condition: "alone", Figures: map[Figure]float64{P99: 1}}); err != nil {
-		f.Fatal(err)
-	}
+	w := must.Get(NewWriter(&file, small(), Environment{}))(f)
+	must.Do(f, w.Window(Window{Condition: "alone", Figures: map[Figure]float64{P99: 1}}))
 	f.Add(file.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Read(bytes.NewReader(data))
 		if err != nil {
 			return
 		}
-		if _, err := NewWriter(&bytes.Buffer{}, r.Config, r.Environment); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(NewWriter(&bytes.Buffer{}, r.Config, r.Environment))(t)
 		for _, a := range r.Config.Answers {
 			r.Compare(a).Verdict()
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // bursting returns an experiment in which five replicas may burst, and the recording of one that
@@ -44,9 +45,7 @@ func bursting(periods int) (Result, *trace.Recording) {
 // exponential demand, where sigma = exp(-(1-sigma)/u).
 func TestPredict(t *testing.T) {
 	result, recording := bursting(20_000)
-	if err := result.Config.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.Config.Check())
 	sigma := 0.46699642
 	for _, test := range []struct {
 		figure    Figure

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // streams returns the random sources of a seed.
@@ -25,9 +26,7 @@ func BenchmarkMonteCarlo(b *testing.B) {
 				const m = 20
 				a := newUniform(m, Strict, quotaTicks, newDrawer(kindOf(m, independent(d)), roomTicks/m, streams(1)(1)))
 				r := &replica{engine: a, plan: &plan{groups: m}}
-				if err := r.steps(b.Context(), int64(b.N), func(int64) {}); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, r.steps(b.Context(), int64(b.N), func(int64) {}))
 				b.ReportMetric(m*float64(b.N)/b.Elapsed().Seconds(), "cgroup-periods/s")
 			})
 		}
@@ -41,18 +40,10 @@ func kindOf(m int, p demand.Process) planKind {
 
 func exponential(tb testing.TB, mean float64) demand.Distribution {
 	tb.Helper()
-	d, err := demand.NewExponential(mean)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return d
+	return must.Get(demand.NewExponential(mean))(tb)
 }
 
 func pareto(tb testing.TB, shape, mean float64) demand.Distribution {
 	tb.Helper()
-	d, err := demand.NewPareto(shape, mean)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return d
+	return must.Get(demand.NewPareto(shape, mean))(tb)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -24,9 +25,7 @@ func TestDrawers(t *testing.T) {
 			t.Fatalf("%s has no fast drawer", name)
 		}
 		ticks := make([]int64, n)
-		if err := drawer.draw(ticks); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, drawer.draw(ticks))
 		sum, squares, worst := 0.0, 0.0, 0.0
 		slices.Sort(ticks)
 		for i, x := range ticks {
@@ -77,15 +76,10 @@ func TestTail(t *testing.T) {
 
 // TestOtherDemands: other demands come from package demand, with one source per group.
 func TestOtherDemands(t *testing.T) {
-	replay, err := demand.NewReplay([]float64{1, 2, 3, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	replay := must.Get(demand.NewReplay([]float64{1, 2, 3, 4}))(t)
 	r := rand.New(rand.NewPCG(1, 1))
 	ticks := make([]int64, 3*8)
-	if err := newDrawer(kindOf(3, replay), roomTicks, r).draw(ticks); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, newDrawer(kindOf(3, replay), roomTicks, r).draw(ticks))
 	for i, x := range ticks[3:] {
 		if want := (ticks[i] + quotaTicks) % (4 * quotaTicks); x != want {
 			t.Errorf("%v: group %d does not go on with %d", ticks, i%3, want)

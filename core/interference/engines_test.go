@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // given is a drawer of prepared demands, less the quota.
@@ -123,10 +125,7 @@ func checkStep(t *rapid.T, n int, reference *slow, period []int64, engines ...en
 	before := reference.close
 	want := reference.step(period)
 	for i, e := range engines {
-		got, err := e.step()
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(e.step())(t)
 		if got != want && reference.close == before {
 			t.Fatalf("period %d, engine %d: missed %v, want %v", n, i, got, want)
 		}

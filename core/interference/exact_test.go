@@ -7,6 +7,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -17,9 +18,7 @@ func TestAgainstExact(t *testing.T) {
 	gamma, err1 := demand.NewGamma(0.5, 0.6)
 	lognormal, err2 := demand.NewLognormal(0.8, 0.7)
 	poisson, err3 := demand.NewPoisson(0.7, 10)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, err3))
 	for name, d := range map[string]demand.Distribution{
 		"little": exponential(t, 0.3), "exponential": exponential(t, 0.7), "much": exponential(t, 0.9), "pareto": pareto(t, 4, 0.7), "gamma": gamma, "lognormal": lognormal, "poisson": poisson,
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -61,9 +62,7 @@ func TestWorkers(t *testing.T) {
 	replay, err1 := demand.NewReplay(recording)
 	blocks, err2 := demand.NewBlocks(3, recording)
 	onOff, err3 := demand.NewOnOff(0.5, 2, 3, 2)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, err3))
 	for name, p := range map[string]demand.Process{
 		"exponential": independent(exponential(t, 0.7)), "pareto": independent(pareto(t, 4, 0.7)),
 		"replay": replay, "blocks": blocks, "on and off": onOff,
@@ -122,10 +121,7 @@ func TestStandardErrors(t *testing.T) {
 		sum, squares, told := 0.0, 0.0, 0.0
 		for seed := range uint64(seeds) {
 			c.Random = streams(100 + seed)
-			r, err := Simulate(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Simulate(t.Context(), c))(t)
 			e := estimate(r)
 			sum, squares, told = sum+e.Value, squares+e.Value*e.Value, told+e.StandardError/seeds
 		}

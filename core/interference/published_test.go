@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -91,10 +92,7 @@ type publishedRow struct {
 
 func publishedRows(t *testing.T) []publishedRow {
 	t.Helper()
-	text, err := os.ReadFile("testdata/published.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/published.txt"))(t)
 	var rows []publishedRow
 	for lines := bufio.NewScanner(strings.NewReader(string(text))); lines.Scan(); {
 		if strings.HasPrefix(lines.Text(), "#") {
@@ -122,9 +120,5 @@ func publishedRows(t *testing.T) []publishedRow {
 func simulate(t *testing.T, c Config) *Result {
 	t.Helper()
 	c.Random, c.Workers = streams(7), 2
-	r, err := Simulate(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(Simulate(t.Context(), c))(t)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // scripted misses the given deadlines and meets all later ones.
@@ -27,13 +29,8 @@ func TestWCET(t *testing.T) {
 		missed := rapid.SliceOfN(rapid.Bool(), 1, 60).Draw(t, "missed")
 		periods := rapid.IntRange(1, len(missed)).Draw(t, "periods")
 		r := &replica{engine: &scripted{missed: missed}, plan: &plan{}}
-		if err := r.steps(t.Context(), int64(periods), func(int64) {}); err != nil {
-			t.Fatal(err)
-		}
-		got, err := r.finish(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.steps(t.Context(), int64(periods), func(int64) {}))
+		got := must.Get(r.finish(t.Context()))(t)
 		want, misses := map[int]int64{}, int64(0)
 		sum := 0
 		for i, m := range missed[:periods] {

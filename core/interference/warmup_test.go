@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -24,10 +25,7 @@ func TestWarmUpOfMemory(t *testing.T) {
 		on     float64
 		warned bool
 	}{{3, false}, {100, false}, {1000, true}} {
-		clients, err := demand.NewOnOff(0.5, c.on, 9*c.on, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		clients := must.Get(demand.NewOnOff(0.5, c.on, 9*c.on, 1))(t)
 		r := simulate(t, Config{Groups: oneKind(20, 0, clients), Capacity: 100, Periods: 1_200_000})
 		got := r.Groups[0].ThrottleRatio
 		if off := math.Abs(got.Value - 0.5); !c.warned && off > 4*got.StandardError+0.1/c.on {

@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // benchMachines are the machines of BenchmarkPlace. Their free sets are generated from benchSeed,
@@ -72,14 +73,10 @@ func BenchmarkPlace(b *testing.B) {
 
 func benchPlace(b *testing.B, ix *Index, sets []cpuset.Set, req Request) {
 	for i := range sets {
-		if _, err := ix.Place(sets[i], req); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(ix.Place(sets[i], req))(b)
 	}
 	for i := 0; b.Loop(); i++ {
-		if _, err := ix.Place(sets[i%len(sets)], req); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(ix.Place(sets[i%len(sets)], req))(b)
 	}
 	b.StopTimer()
 	times := timeEach(ix, sets, req)
@@ -117,9 +114,7 @@ func TestPlaceDoesNotAllocate(t *testing.T) {
 				i := 0
 				n := testing.AllocsPerRun(200, func() {
 					i++
-					if _, err := ix.Place(sets[i%len(sets)], Request{CPUs: cpus}); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(ix.Place(sets[i%len(sets)], Request{CPUs: cpus}))(t)
 				})
 				if n != 0 {
 					t.Errorf("%s free=%s cpus=%d: %v allocations per placement, want none", machine.name, how, cpus, n)

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func roundTrip(m *topology.Machine) (*topology.Machine, string, error) {
@@ -42,10 +43,7 @@ func TestJSONRoundTrip(t *testing.T) {
 func TestOrderOfListsDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := topologytest.Random(t)
-		text, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(m))(t)
 		var loose struct {
 			CPUs      []json.RawMessage `json:"cpus"`
 			NUMANodes []map[string]any  `json:"numaNodes"`
@@ -53,9 +51,7 @@ func TestOrderOfListsDoesNotMatter(t *testing.T) {
 			Offline   json.RawMessage   `json:"offline,omitempty"`
 			Isolated  json.RawMessage   `json:"isolated,omitempty"`
 		}
-		if err := json.Unmarshal(text, &loose); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &loose))
 		loose.CPUs = rapid.Permutation(loose.CPUs).Draw(t, "cpus")
 		order := make([]int, len(loose.NUMANodes))
 		for i := range order {
@@ -75,9 +71,7 @@ func TestOrderOfListsDoesNotMatter(t *testing.T) {
 			nodes[to]["distances"] = shuffled
 		}
 		loose.NUMANodes = nodes
-		if text, err = json.Marshal(loose); err != nil {
-			t.Fatal(err)
-		}
+		text = must.Get(json.Marshal(loose))(t)
 		again, err := topology.Decode(strings.NewReader(string(text)))
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -89,13 +83,10 @@ func TestOrderOfListsDoesNotMatter(t *testing.T) {
 }
 
 func TestDecodeDefaults(t *testing.T) {
-	m, err := topology.Decode(strings.NewReader(`{"cpus":[
+	m := must.Get(topology.Decode(strings.NewReader(`{"cpus":[
 		{"id":3,"core":1,"llc":0,"numa":4,"die":0,"package":0,"kind":"efficiency"},
 		{"id":2,"core":0,"llc":0,"numa":-1,"die":0,"package":0,"kind":"fast"},
-		{"id":1,"core":2,"llc":0,"numa":0,"die":0,"package":0,"kind":"performance"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+		{"id":1,"core":2,"llc":0,"numa":0,"die":0,"package":0,"kind":"performance"}]}`)))(t)
 	want := &topology.Machine{
 		CPUs: []topology.CPU{{ID: 1, Core: 2, Kind: "performance"}, {ID: 2, NUMA: topology.NoNUMA, Kind: "fast"},
 			{ID: 3, Core: 1, NUMA: 4, Kind: "efficiency"}},
@@ -111,10 +102,7 @@ func TestDecodeDefaults(t *testing.T) {
 }
 
 func TestMarshalByValue(t *testing.T) {
-	byPointer, err := json.Marshal(small())
-	if err != nil {
-		t.Fatal(err)
-	}
+	byPointer := must.Get(json.Marshal(small()))(t)
 	byValue, err := json.Marshal(*small())
 	if err != nil || string(byValue) != string(byPointer) {
 		t.Errorf("by value %s, %v\nby pointer %s", byValue, err, byPointer)
@@ -147,10 +135,7 @@ func TestDecodeErrors(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(name))(t)
 			machine, want, ok := strings.Cut(string(text), "\n---\n")
 			if !ok {
 				t.Fatal("no line of dashes")
@@ -181,10 +166,7 @@ func TestUnmarshalLeavesMachineOnError(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	for _, m := range []*topology.Machine{small(), topology.Shape{}.MustBuild(), topology.Shape{Packages: 2, NUMAPerPackage: 2, ThreadsPerCore: 2}.MustBuild()} {
-		text, err := json.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(json.Marshal(m))(f)
 		f.Add(text)
 	}
 	f.Add([]byte(`{"cpus":[{"id":1,"numa":-1}],"numaNodes":[{"id":3,"localCPUs":"1","distances":[10]}],"isolated":"1","offline":"2-3","kinds":[""]}`))

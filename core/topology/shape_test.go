@@ -9,6 +9,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // outline returns the first groups of each kind as CPU lists.
@@ -55,13 +56,8 @@ func TestShapes(t *testing.T) {
 				firstNode: "0", firstPackage: "0-1", lastPackage: "2-3", distances: "abkk"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, err := test.shape.Build()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(test.shape.Build())(t)
+			must.Do(t, m.Validate())
 			if got := outlineOf(m); got != test.want {
 				t.Errorf("got  %+v\nwant %+v", got, test.want)
 			}
@@ -86,13 +82,8 @@ func TestSiblingsOfTheSeedsMachines(t *testing.T) {
 func TestDrawnShapesAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := topologytest.RandomShape(t, cpuset.MaxCPUs)
-		m, err := shape.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(shape.Build())(t)
+		must.Do(t, m.Validate())
 		for _, core := range m.Cores() {
 			if core.CPUs.Len() != shape.ThreadsPerCore {
 				t.Fatalf("core %d has CPUs %q, want %d of them", core.ID, core.CPUs, shape.ThreadsPerCore)

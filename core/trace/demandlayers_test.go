@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestRecoveryProperty: demand is never negative and never later than the usage that serves it, the
@@ -77,9 +78,7 @@ func TestRecoveryOfNonsense(t *testing.T) {
 				At: times.Draw(t, "at"), Interval: max(1, times.Draw(t, "interval")), Usage: times.Draw(t, "usage"), ThrottledTime: times.Draw(t, "throttled"),
 				Limits: bandwidth.Limits{Quota: max(1, times.Draw(t, "quota")), Period: max(1, times.Draw(t, "period"))},
 			}
-			if err := samples[i].Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, samples[i].Validate())
 		}
 		s := Series{Samples: samples}
 		if d, err := s.Demand(1, 100*time.Millisecond); err == nil && len(d.CPUs) == 0 {

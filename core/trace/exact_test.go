@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms = time.Millisecond
@@ -73,10 +74,7 @@ func TestExactDemand(t *testing.T) {
 			}
 		}
 		s.Exact.End(0, 300*ms)
-		d, err := s.Demand(100*ms, 100*ms)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(s.Demand(100*ms, 100*ms))(t)
 		if diff := cmp.Diff(c.want, d.CPUs); diff != "" || !d.Exact || d.Open != c.open {
 			t.Errorf("%s: exact %v, %d open (want %d); demand (-want +got):\n%s", c.name, d.Exact, d.Open, c.open, diff)
 		}
@@ -153,10 +151,7 @@ func TestExactProperty(t *testing.T) {
 			s.Exact.Add(&all[i])
 		}
 		s.Exact.End(0, end*ms)
-		d, err := s.Demand(100*ms, 100*ms)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(s.Demand(100*ms, 100*ms))(t)
 		usage, demand := 0.0, 0.0
 		for i, cpus := range d.CPUs {
 			usage += s.Samples[i].CPUs()

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestRecoveredDemand runs the same requests with and without a limit in the model of package
@@ -145,10 +146,7 @@ func (e experiment) run(t *testing.T) outcome {
 		quota := time.Duration(float64(work) / float64(until/period) * e.times).Truncate(time.Microsecond)
 		limited := record(t, m, bandwidth.Limits{Quota: quota, Period: period}, arrivals, e.interval, phase, until)
 		free := record(t, m, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}, arrivals, e.interval, phase, until)
-		d, err := limited.Demand(e.interval, period)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(limited.Demand(e.interval, period))(t)
 		right := limitFor(free.PerPeriod(e.interval, period))
 		o.used = append(o.used, limitFor(limited.PerPeriod(e.interval, period))/right-1)
 		o.recovered = append(o.recovered, limitFor(d.CPUs)/right-1)
@@ -160,10 +158,7 @@ func (e experiment) run(t *testing.T) outcome {
 
 // record samples a group that serves the requests.
 func record(t *testing.T, m bandwidthtest.Machine, l bandwidth.Limits, arrivals []arrival, interval, phase, until time.Duration) *trace.Series {
-	g, err := bandwidthtest.NewGroup(m, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(bandwidthtest.NewGroup(m, l))(t)
 	s := &trace.Series{}
 	var before bandwidthtest.Stats
 	for at := phase; at <= until; at += interval {

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestScenarios summarises the series of testdata/*.txtar. The section "series" has a line
@@ -92,9 +93,7 @@ func parseSample(t *testing.T, words []string, nominal time.Duration) (s trace.S
 			continue
 		}
 		if word == "times" {
-			if _, err := fmt.Sscan(rest[0], &times); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(rest[0], &times))(t)
 			rest = rest[1:]
 			continue
 		}
@@ -117,9 +116,5 @@ func parseSample(t *testing.T, words []string, nominal time.Duration) (s trace.S
 }
 
 func duration(t *testing.T, text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(time.ParseDuration(text))(t)
 }

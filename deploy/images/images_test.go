@@ -22,6 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // small is a program that is built within a second, and links modules.
@@ -52,28 +54,16 @@ func TestImages(t *testing.T) {
 	if again := build(); !strings.HasSuffix(again, "@"+digest+"\n") || !strings.HasPrefix(again, "pinfold.dev/version:v1@") {
 		t.Errorf("the second build printed %q, the first %q", again, pushed)
 	}
-	tag, err := name.NewTag(repository + "/version:v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	index, err := remote.Index(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tag := must.Get(name.NewTag(repository + "/version:v1"))(t)
+	index := must.Get(remote.Index(tag))(t)
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := must.Get(index.IndexManifest())(t)
 	var platforms []string
 	for _, m := range manifest.Manifests {
 		platforms = append(platforms, m.Platform.String())
-		image, err := index.Image(m.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := must.Get(index.Image(m.Digest))(t)
 		inspect(t, image, m.Platform.Architecture)
 	}
 	if want := []string{"linux/amd64", "linux/arm64"}; !slices.Equal(platforms, want) {
@@ -84,10 +74,7 @@ func TestImages(t *testing.T) {
 // inspect checks the files and the configuration of an image.
 func inspect(t *testing.T, image v1.Image, architecture string) {
 	t.Helper()
-	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(image.ConfigFile())(t)
 	if config.Architecture != architecture || config.Config.User != "65532:65532" || !slices.Equal(config.Config.Entrypoint, []string{"/version"}) {
 		t.Errorf("configuration %+v", config)
 	}
@@ -117,9 +104,7 @@ func inspect(t *testing.T, image v1.Image, architecture string) {
 		}
 	}
 	var list cdx.BOM
-	if err := cdx.NewBOMDecoder(bytes.NewReader(files["usr/share/sbom/version.cdx.json"]), cdx.BOMFileFormatJSON).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cdx.NewBOMDecoder(bytes.NewReader(files["usr/share/sbom/version.cdx.json"]), cdx.BOMFileFormatJSON).Decode(&list))
 	for _, c := range *list.Components {
 		found := slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(name string) bool {
 			return strings.HasPrefix(name, licencesDir+c.Name+"@"+c.Version+"/") || c.Name == goModule
@@ -136,9 +121,7 @@ func inspect(t *testing.T, image v1.Image, architecture string) {
 // TestWrongUsage says what the errors contain.
 func TestWrongUsage(t *testing.T) {
 	full := t.TempDir()
-	if err := os.WriteFile(filepath.Join(full, "precious"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(full, "precious"), nil, 0o600))
 	for args, says := range map[string]string{
 		"-platforms linux/riscv64":        `platform "linux/riscv64": there are linux/amd64 and linux/arm64`,
 		"-push Registry/Team":             `-push "Registry/Team": give a registry and a path`,
@@ -178,9 +161,7 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "license.go"), []byte("package license"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "license.go"), []byte("package license"), 0o600))
 	if _, err := textsIn(dir, "example.com/m@v1"); err == nil || !strings.Contains(err.Error(), "module example.com/m@v1 has no licence file") {
 		t.Errorf("a module without a licence: %v", err)
 	}

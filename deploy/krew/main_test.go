@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // release makes a release of stand-ins for the binaries, and returns its directory and what was
@@ -40,10 +42,7 @@ func TestRelease(t *testing.T) {
 	if _, again, err := makeRelease(t, "-version", "v1.2.3-rc.1", "-url", "https://example.com/v1.2.3-rc.1/"); err != nil || again != sums {
 		t.Errorf("checksums differ: %v\n%s%s", err, sums, again)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "pinfold.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(dir, "pinfold.yaml")))(t)
 	var plugin struct {
 		Spec struct {
 			Version   string
@@ -71,15 +70,9 @@ func TestRelease(t *testing.T) {
 // filesIn lists the files of an archive, with the content of the binary.
 func filesIn(t *testing.T, file string) string {
 	t.Helper()
-	opened, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(os.Open(file))(t)
 	defer opened.Close()
-	zipped, err := gzip.NewReader(opened)
-	if err != nil {
-		t.Fatal(err)
-	}
+	zipped := must.Get(gzip.NewReader(opened))(t)
 	var all []string
 	for archive := tar.NewReader(zipped); ; {
 		header, err := archive.Next()
@@ -92,10 +85,7 @@ func filesIn(t *testing.T, file string) string {
 		text := header.Name + " " + header.FileInfo().Mode().Perm().String()
 		text = strings.NewReplacer("-rwxr-xr-x", "755", "-rw-r--r--", "644").Replace(text)
 		if header.Name == "kubectl-pinfold" {
-			data, err := io.ReadAll(archive)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(io.ReadAll(archive))(t)
 			text += " " + string(data)
 		}
 		all = append(all, text)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestWrite checks content and permissions of a file that is new, replaced or kept, under a strict
@@ -30,7 +32,7 @@ func TestWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
 			if test.old != "" {
-				must(t, os.WriteFile(path, []byte(test.old), 0o666))
+				must.Do(t, os.WriteFile(path, []byte(test.old), 0o666))
 			}
 			if err := Write(path, []byte("new"), test.options); !errors.Is(err, test.err) {
 				t.Fatalf("error %v, want %v", err, test.err)
@@ -59,18 +61,18 @@ func TestFailure(t *testing.T) {
 	for _, options := range []Options{{}, {KeepOld: true}, {Suffix: ".new", Sync: true}} {
 		path := filepath.Join(t.TempDir(), "file")
 		if !options.KeepOld {
-			must(t, os.WriteFile(path, []byte("old"), 0o600))
+			must.Do(t, os.WriteFile(path, []byte("old"), 0o600))
 		}
 		if err := WriteFunc(path, options, func(*os.File) error { return full }); !errors.Is(err, full) {
 			t.Errorf("%+v: error %v", options, err)
 		}
 		if options.KeepOld {
-			must(t, os.WriteFile(path, []byte("old"), 0o600))
+			must.Do(t, os.WriteFile(path, []byte("old"), 0o600))
 		}
 		expect(t, path, "old")
 	}
 	dir := filepath.Join(t.TempDir(), "folder", "in")
-	must(t, os.MkdirAll(dir, 0o700))
+	must.Do(t, os.MkdirAll(dir, 0o700))
 	var wrong *os.PathError
 	if err := Write(filepath.Dir(dir), nil, Options{}); !errors.As(err, &wrong) || wrong.Op != Replace || wrong.Path != filepath.Dir(dir) {
 		t.Errorf("write over a directory: %v", err)
@@ -81,9 +83,9 @@ func TestFailure(t *testing.T) {
 	}
 	expect(t, filepath.Dir(dir), "")
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	must(t, syscall.Mkfifo(pipe, 0o600))
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	link := filepath.Join(t.TempDir(), "link")
-	must(t, os.Symlink(pipe, link))
+	must.Do(t, os.Symlink(pipe, link))
 	for _, name := range []string{pipe, link} {
 		if err := Write(name, nil, Options{}); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 			t.Errorf("write over a pipe: %v", err)
@@ -98,10 +100,10 @@ func TestFailure(t *testing.T) {
 // symbolic link of that name is not followed.
 func TestLeftover(t *testing.T) {
 	letter := filepath.Join(t.TempDir(), "letter")
-	must(t, os.WriteFile(letter, []byte("dear"), 0o600))
+	must.Do(t, os.WriteFile(letter, []byte("dear"), 0o600))
 	path := filepath.Join(t.TempDir(), "file")
-	must(t, os.Symlink(letter, path+".new"))
-	must(t, Write(path, []byte("new"), Options{Suffix: ".new"}))
+	must.Do(t, os.Symlink(letter, path+".new"))
+	must.Do(t, Write(path, []byte("new"), Options{Suffix: ".new"}))
 	expect(t, path, "new")
 	expect(t, letter, "dear")
 }
@@ -115,12 +117,5 @@ func expect(t *testing.T, path, want string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("files %v (%v), want one", entries, err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -6,24 +6,18 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestWriteLayout writes a layout twice, and keeps everything that is not one.
 func TestWriteLayout(t *testing.T) {
-	image, err := Build(spec())
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := must.Get(Build(spec()))(t)
 	all := []Named{{"example.com/web:1", image}}
 	dir := filepath.Join(t.TempDir(), "new", "images")
 	for range 2 {
-		if err := WriteLayout(dir, all); err != nil {
-			t.Fatal(err)
-		}
-		index, err := layout.ImageIndexFromPath(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteLayout(dir, all))
+		index := must.Get(layout.ImageIndexFromPath(dir))(t)
 		manifest, err := index.IndexManifest()
 		if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations[RefName] != "example.com/web:1" {
 			t.Errorf("%+v, error %v", manifest, err)
@@ -32,9 +26,7 @@ func TestWriteLayout(t *testing.T) {
 	other := filepath.Join(dir, "notes.txt")
 	site := filepath.Join(t.TempDir(), "index.json")
 	for _, file := range []string{other, site} {
-		if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("text"), 0o600))
 	}
 	for _, dir := range []string{dir, filepath.Dir(site), site} {
 		if err := WriteLayout(dir, all); err == nil {

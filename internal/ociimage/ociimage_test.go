@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 func spec() Spec {
@@ -28,14 +30,8 @@ func TestBuild(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		s := spec()
 		s.Compress = compress
-		image, err := Build(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifest, err := image.Manifest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := must.Get(Build(s))(t)
+		manifest := must.Get(image.Manifest())(t)
 		layerType := types.OCIUncompressedLayer
 		if compress {
 			layerType = types.OCILayer
@@ -47,14 +43,8 @@ func TestBuild(t *testing.T) {
 		if err != nil || config.OS != "linux" || config.Architecture != "arm64" || config.Config.User != "1:1" || !config.Created.IsZero() {
 			t.Errorf("configuration %+v (%v)", config, err)
 		}
-		layers, err := image.Layers()
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := layers[0].Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		layers := must.Get(image.Layers())(t)
+		content := must.Get(layers[0].Uncompressed())(t)
 		want := []string{"bin/ 755 ", "etc/ 755 ", "tmp/ 1777 ", "var/ 755 ", "var/log/ 755 ", "var/log/web/ 755 ", "bin/web 755 program", "etc/passwd 644 root"}
 		if diff := cmp.Diff(want, list(t, content)); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
@@ -77,10 +67,7 @@ func list(t *testing.T, content io.ReadCloser) (all []string) {
 		if header.Uid != 0 || header.Gid != 0 || header.ModTime.Unix() > 0 {
 			t.Errorf("%s belongs to %d:%d and is of %v", header.Name, header.Uid, header.Gid, header.ModTime)
 		}
-		data, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(io.ReadAll(archive))(t)
 		all = append(all, header.Name+" "+strconv.FormatInt(header.Mode, 8)+" "+string(data))
 	}
 }
@@ -90,14 +77,8 @@ func TestReproducible(t *testing.T) {
 	digestOf := func(change func(*Spec)) string {
 		s := spec()
 		change(&s)
-		image, err := Build(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		digest, err := image.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := must.Get(Build(s))(t)
+		digest := must.Get(image.Digest())(t)
 		return digest.String()
 	}
 	want := digestOf(func(*Spec) {})

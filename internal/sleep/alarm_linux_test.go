@@ -5,15 +5,14 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestAlarm waits for hours with a context that ends soon.
 func TestAlarm(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	alarm, err := NewAlarm(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alarm := must.Get(NewAlarm(ctx))(t)
 	defer alarm.Close()
 	for _, until := range []time.Time{{}, time.Now(), time.Now().Add(3 * time.Millisecond)} {
 		if err := alarm.Wait(until); err != nil || time.Now().Before(until) {

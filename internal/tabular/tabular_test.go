@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestParseTime(t *testing.T) {
@@ -159,13 +161,9 @@ func TestDecompress(t *testing.T) {
 	w := gzip.NewWriter(&bomb)
 	zeros := make([]byte, 1<<20)
 	for range 128 {
-		if _, err := w.Write(zeros); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(zeros))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	got, _, err := unpack(bomb.Bytes())
 	plain(t, "bomb", err, "more than 64 times its size")
 	if most := maxContent + maxContentPerByte*bomb.Len(); len(got) > most {
@@ -183,10 +181,7 @@ func unpack(file []byte) (content []byte, compressed bool, err error) {
 
 // TestReadError: an error of the disk stays what it is.
 func TestReadError(t *testing.T) {
-	f, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(t.TempDir()))(t)
 	defer f.Close()
 	if _, err := NewReader(f, "a"); err == nil || !strings.Contains(err.Error(), "is a directory") {
 		t.Errorf("error %v", err)

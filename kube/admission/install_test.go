@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestInstallAgain loses the answer to each request in turn, after the server has carried it out.
@@ -22,9 +24,7 @@ func TestInstallAgain(t *testing.T) {
 			if created++; created != n+1 {
 				return false, nil, nil
 			}
-			if err := client.Tracker().Create(action.GetResource(), action.(kubetesting.CreateAction).GetObject(), ""); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, client.Tracker().Create(action.GetResource(), action.(kubetesting.CreateAction).GetObject(), ""))
 			return true, nil, lost
 		})
 		if err := Install(t.Context(), client); !errors.Is(err, lost) {
@@ -34,14 +34,8 @@ func TestInstallAgain(t *testing.T) {
 			t.Errorf("request %d: the next call: %v", n, err)
 		}
 		registration := client.AdmissionregistrationV1()
-		policies, err := registration.ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		bindings, err := registration.ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		policies := must.Get(registration.ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{}))(t)
+		bindings := must.Get(registration.ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{}))(t)
 		if have := len(policies.Items) + len(bindings.Items); have != objects {
 			t.Errorf("request %d: %d objects, want %d", n, have, objects)
 		}

@@ -17,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestTemplates compares the chart's templates with the policies. In the templates, values of the
@@ -65,19 +66,11 @@ func manifest(t *testing.T, objects ...any) string {
 	t.Helper()
 	var all []string
 	for _, obj := range objects {
-		text, err := json.Marshal(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(obj))(t)
 		var fields map[string]any
-		if err := json.Unmarshal(text, &fields); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &fields))
 		delete(fields, "status") // written by the API server
-		one, err := yaml.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(yaml.Marshal(fields))(t)
 		all = append(all, string(one))
 	}
 	return strings.Join(all, "---\n")
@@ -90,21 +83,14 @@ type judge struct {
 }
 
 func newJudge(t *testing.T) *judge {
-	env, err := cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
-		cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := must.Get(cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType), cel.Variable("oldObject", cel.DynType),
+		cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType))))(t)
 	compile := func(expression string) cel.Program {
 		ast, issues := env.Compile(expression)
 		if issues.Err() != nil {
 			t.Fatal(issues.Err())
 		}
-		program, err := env.Program(ast)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return program
+		return must.Get(env.Program(ast))(t)
 	}
 	j := &judge{variables: map[string]cel.Program{}, validations: map[string]cel.Program{}}
 	for _, v := range Policy().Spec.Variables {
@@ -144,11 +130,7 @@ func (j *judge) refuses(t *rapid.T, before, after *corev1.Pod) map[string]bool {
 }
 
 func asFields(t *rapid.T, pod *corev1.Pod) map[string]any {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fields
+	return must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(pod))(t)
 }
 
 // drawPod returns a pod with any annotations, valid or not, with or without an allocation.

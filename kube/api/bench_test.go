@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkClaim measures what a scheduler does once for every bound pod, and Parse what it does
@@ -14,9 +16,7 @@ func BenchmarkClaim(b *testing.B) {
 	pod := boundPod()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Claim(pod, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(Claim(pod, nil))(b)
 	}
 }
 

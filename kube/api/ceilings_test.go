@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const someCeilings = `
@@ -138,10 +139,7 @@ func FuzzCeilings(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		written := must.Get(json.Marshal(c))(t)
 		if again, err := ParseCeilings(written); err != nil || !reflect.DeepEqual(again.For("any"), c.For("any")) {
 			t.Fatalf("%q was read as %s, which is read as %+v, %v", text, written, again, err)
 		}
@@ -159,18 +157,11 @@ func FuzzCeilings(f *testing.F) {
 
 func mustParseCeilings(t *testing.T, text string) *Ceilings {
 	t.Helper()
-	c, err := ParseCeilings([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(ParseCeilings([]byte(text)))(t)
 	return &c
 }
 
 func readsBurst(t *testing.T, text string) burst.Policy {
 	t.Helper()
-	p, err := readBurst(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(readBurst(text))(t)
 }

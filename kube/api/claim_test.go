@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // claimMachine has the CPUs 0-3 on NUMA node 0, 4-7 on node 1, 8 on none, 9 offline, and node 2
@@ -27,9 +28,7 @@ func claimMachine(t testing.TB) *topology.Machine {
 		m.NUMANodes[i].Distances = []int{20, 20, 20}
 		m.NUMANodes[i].Distances[i] = 10
 	}
-	if err := m.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Validate())
 	return m
 }
 

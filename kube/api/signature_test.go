@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func newKey(t testing.TB) (ed25519.PublicKey, ed25519.PrivateKey) {
@@ -113,10 +114,7 @@ func TestRestoredAllocationLoses(t *testing.T) {
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
 				LastTransitionTime: metav1.Unix(int64(100+i), 0)}}
 			pod.Annotations[AllocationAnnotation] = signedAllocation(time.Unix(100, int64(i))).Sign(pod.UID, private)
-			claim, err := keys.Claim(pod, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			claim := must.Get(keys.Claim(pod, nil))(t)
 			all = append(all, claim)
 		}
 		return all
@@ -167,14 +165,8 @@ func heap() int {
 
 func TestParseKeys(t *testing.T) {
 	public, private := newKey(t)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	publicDER, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(private))(t)
+	publicDER := must.Get(x509.MarshalPKIXPublicKey(public))(t)
 	privatePEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 	publicPEM := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicDER})
 	if key, err := ParsePrivateKey(privatePEM); err != nil || !key.Equal(private) {
@@ -207,8 +199,6 @@ func BenchmarkSignedClaim(b *testing.B) {
 	pod.Annotations[AllocationAnnotation] = signedAllocation(time.Unix(1, 5)).Sign(pod.UID, private)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := keys.Claim(pod, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(keys.Claim(pod, nil))(b)
 	}
 }

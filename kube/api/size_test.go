@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // largePod returns a bound pod with n init containers and n main ones, each of which the kubelet
@@ -77,10 +78,7 @@ func TestLargePods(t *testing.T) {
 func TestLargeClaims(t *testing.T) {
 	index := placement.NewIndex(topology.Intel104().MustBuild())
 	busy.Linear(t, 250, func(n int) func() {
-		claim, err := Claim(largePod(n), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		claim := must.Get(Claim(largePod(n), nil))(t)
 		return func() {
 			if books := ledger.New(index, ledger.Config{}, claim); len(books.Portions()) == 0 {
 				t.Error("the claim is not granted")

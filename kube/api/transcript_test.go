@@ -13,16 +13,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // runTranscript runs every case of a file in testdata: a line "=== title", a pod in short form, a
 // line "---", and the result of answer for the pod.
 func runTranscript(t *testing.T, path string, answer func(*corev1.Pod) string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	head, rest, _ := strings.Cut(string(text), "=== ")
 	var out strings.Builder
 	out.WriteString(head)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // machinesEnv names a folder of captured machines, NAME.tar.gz with a sys directory in each.
@@ -32,10 +33,7 @@ func TestCapturedMachinesRoundTrip(t *testing.T) {
 			if out, err := exec.Command("tar", "-xzf", archive, "-C", root).CombinedOutput(); err != nil {
 				t.Fatalf("unpack %s: %v\n%s", archive, err, out)
 			}
-			m, err := sysfs.Read(os.DirFS(filepath.Join(root, "sys")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(sysfs.Read(os.DirFS(filepath.Join(root, "sys"))))(t)
 			m.LLCBytes = nil // objects do not have it
 			obj := encode(t, m, someState)
 			got, state, err := ToMachine(throughJSON(t, obj))

@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func drawState(t *rapid.T, m *topology.Machine) State {
@@ -88,10 +89,7 @@ func corruptText(t *rapid.T, text string) string {
 func FuzzToMachine(f *testing.F) {
 	all := machines(f)
 	for _, name := range []string{"odd", "hybrid", "adjacent"} {
-		text, err := json.Marshal(encode(f, all[name], someState))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(json.Marshal(encode(f, all[name], someState)))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

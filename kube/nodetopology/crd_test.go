@@ -2,6 +2,7 @@ package nodetopology
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // definition returns the definition in the manifest.
 func definition(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
+	text := must.Get(os.ReadFile("../../deploy/chart/crds/nodetopology.yaml"))(t)
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(chart.NodeTopology, &crd); err != nil {
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
 		t.Fatal(err)
 	}
 	return &crd
@@ -32,16 +34,12 @@ func internalCRD(t *testing.T) *apiextensions.CustomResourceDefinition {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{apiextensions.AddToScheme, apiextensionsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, add(scheme))
 	}
 	crd := definition(t)
 	scheme.Default(crd)
 	var internal apiextensions.CustomResourceDefinition
-	if err := scheme.Convert(crd, &internal, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, scheme.Convert(crd, &internal, nil))
 	return &internal
 }
 
@@ -59,25 +57,17 @@ func TestObjectsFitTheSchema(t *testing.T) {
 	if internal == nil {
 		internal = internalCRD(t).Spec.Versions[0].Schema
 	}
-	structural, err := structuralschema.NewStructural(internal.OpenAPIV3Schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	structural := must.Get(structuralschema.NewStructural(internal.OpenAPIV3Schema))(t)
 	validator, _, err := validation.NewSchemaValidator(internal.OpenAPIV3Schema)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all := machines(t)
 	for _, name := range machineNames(all) {
-		text, err := json.Marshal(encode(t, all[name], someState))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(encode(t, all[name], someState)))(t)
 		var before, after map[string]any
 		for _, into := range []*map[string]any{&before, &after} {
-			if err := json.Unmarshal(text, into); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(text, into))
 		}
 		if errs := validation.ValidateCustomResource(nil, after, validator); len(errs) > 0 {
 			t.Errorf("%s: %v", name, errs.ToAggregate())

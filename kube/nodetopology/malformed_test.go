@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMalformed runs testdata/malformed.txt. Each case is one or more edits of the object of a
@@ -19,10 +20,7 @@ import (
 // but where "digest" is edited.
 func TestMalformed(t *testing.T) {
 	const path = "testdata/malformed.txt"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	var got bytes.Buffer
 	var obj *NodeTopology
 	m := topology.Shape{Packages: 2, CoresPerLLC: 2, ThreadsPerCore: 2, Numbering: topology.SiblingsAdjacent}.MustBuild()

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // throughJSON returns the object after encoding and decoding, as by the API server.
@@ -32,11 +33,7 @@ func throughJSON(t testing.TB, obj *NodeTopology) *NodeTopology {
 
 func encode(t testing.TB, m *topology.Machine, state State) *NodeTopology {
 	t.Helper()
-	obj, err := FromMachine("n1", m, state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return obj
+	return must.Get(FromMachine("n1", m, state))(t)
 }
 
 var someState = State{Writer: "pinfold-agent test", ReservedCPUs: cpuset.Of(0, 3), KubeletPolicy: KubeletPolicyNone, AgentHealth: AgentHealthy}
@@ -72,10 +69,7 @@ func TestSize(t *testing.T) {
 	const most = 24 << 10
 	all := machines(t)
 	for _, name := range machineNames(all) {
-		text, err := json.Marshal(encode(t, all[name], someState))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(encode(t, all[name], someState)))(t)
 		t.Logf("%-12s %4d CPUs: %5d bytes", name, len(all[name].CPUs), len(text))
 		if len(text) > most {
 			t.Errorf("%s: %d bytes, want at most %d", name, len(text), most)
@@ -86,10 +80,7 @@ func TestSize(t *testing.T) {
 // The objects of two machines as printed by kubectl get -o yaml.
 func TestGoldenObjects(t *testing.T) {
 	for name, m := range map[string]*topology.Machine{"intel104": topology.Intel104().MustBuild(), "odd": oddMachine()} {
-		got, err := yaml.Marshal(encode(t, m, someState))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(yaml.Marshal(encode(t, m, someState)))(t)
 		golden.Compare(t, "testdata/"+name+".yaml", string(got))
 	}
 }

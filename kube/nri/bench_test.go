@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkCreateContainer measures how long the runtime waits when it creates a container: one
@@ -29,13 +30,8 @@ func BenchmarkCreateContainer(b *testing.B) {
 	})
 	defer ended.Wait()
 	defer cancel()
-	other, err := stub.New(&other{}, stub.WithPluginName("empty"), stub.WithPluginIdx("10"), stub.WithSocketPath(empty.socket()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := other.Start(ctx); err != nil {
-		b.Fatal(err)
-	}
+	other := must.Get(stub.New(&other{}, stub.WithPluginName("empty"), stub.WithPluginIdx("10"), stub.WithSocketPath(empty.socket())))(b)
+	must.Do(b, other.Start(ctx))
 	defer other.Stop()
 	ours.await(1)
 	empty.await(1)
@@ -45,19 +41,13 @@ func BenchmarkCreateContainer(b *testing.B) {
 		c := &api.Container{Id: "c1", PodSandboxId: "sandbox", Name: "main", Linux: &api.LinuxContainer{
 			CgroupsPath: "/kubepods/pod5a0c/c1", Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Quota: api.Int64(100000)}}}}
 		began := time.Now()
-		if err := r.create(ctx, pod, c); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.create(ctx, pod, c))
 		took := time.Since(began)
 		if r == ours && c.Linux.Resources.Cpu.Cpus != "2-3" {
 			b.Fatal("created without our settings")
 		}
-		if err := r.start(ctx, pod, c); err != nil {
-			b.Fatal(err)
-		}
-		if err := r.remove(ctx, pod, c); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.start(ctx, pod, c))
+		must.Do(b, r.remove(ctx, pod, c))
 		return took
 	}
 	var a, e []time.Duration

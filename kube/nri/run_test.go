@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // running starts Run. It returns a function that ends it and a channel of its states.
@@ -121,16 +122,10 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			dir, err := os.MkdirTemp("", "nri")
-			if err != nil {
-				t.Fatal(err)
-			}
+			dir := must.Get(os.MkdirTemp("", "nri"))(t)
 			defer os.RemoveAll(dir)
 			socket := filepath.Join(dir, "s")
-			listener, err := net.Listen("unix", socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			listener := must.Get(net.Listen("unix", socket))(t)
 			defer listener.Close()
 			var accepted atomic.Int64
 			go func() {
@@ -190,9 +185,7 @@ func (r registrar) UpdateContainers(context.Context, *api.UpdateContainersReques
 func TestExplainDial(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "file")
-	if err := os.WriteFile(plain, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(plain, nil, 0o600))
 	for socket, want := range map[string]error{
 		filepath.Join(dir, "none", "s"): errNoSocket,
 		plain:                           errNotListening,

@@ -15,6 +15,8 @@ import (
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 	nrilog "github.com/containerd/nri/pkg/log"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testTimeout replaces the runtime's 2 s to make tests of slow handlers faster. It is long enough
@@ -56,10 +58,7 @@ type testRuntime struct {
 
 func newTestRuntime(t testing.TB) *testRuntime {
 	// The path of a socket has at most 107 bytes, and t.TempDir may be longer.
-	dir, err := os.MkdirTemp("", "nri")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "nri"))(t)
 	r := &testRuntime{t: t, dir: dir}
 	t.Cleanup(func() {
 		r.end(false)
@@ -86,9 +85,7 @@ func (r *testRuntime) begin() {
 	}
 	r.nri = made
 	_ = os.Remove(r.socket()) // as NRI does with the one of a killed runtime
-	if r.front, err = net.ListenUnix("unix", &net.UnixAddr{Name: r.socket(), Net: "unix"}); err != nil {
-		r.t.Fatal(err)
-	}
+	r.front = must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: r.socket(), Net: "unix"}))(r.t)
 	go r.forward(r.front, back)
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // A question is answered once, and answers beyond the maximum are forgotten.
@@ -50,10 +51,7 @@ func TestRequestsOfStaticContainers(t *testing.T) {
 				pod := askingPod("pod-"+request, 2)
 				pod.Annotations["pinfold.dev/cpu-policy"] = test.policy
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(request)}
-				q, err := newQuestion(pod)
-				if err != nil {
-					t.Fatal(err)
-				}
+				q := must.Get(newQuestion(pod))(t)
 				keys = append(keys, q.key)
 				assumed := assume(t, p, startCycle(t, p, pod, node), pod, node)
 				res, ok := p.shared.reservations.of(assumed)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestParseArgs(t *testing.T) {
@@ -80,21 +81,10 @@ func TestDefaultConfigurationArgs(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(DefaultConfiguration), &config); err != nil {
-		t.Fatal(err)
-	}
-	text, err := yaml.Marshal(config.Profiles[0].PluginConfig[0].Args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := parseArgs(&runtime.Unknown{Raw: text})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := parseArgs(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(DefaultConfiguration), &config))
+	text := must.Get(yaml.Marshal(config.Profiles[0].PluginConfig[0].Args))(t)
+	got := must.Get(parseArgs(&runtime.Unknown{Raw: text}))(t)
+	want := must.Get(parseArgs(nil))(t)
 	want.APIVersion, want.Kind = argsVersion, argsKind
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkUnchangedNode measures Filter and Score for a node that has not changed since a pod with
@@ -78,10 +79,7 @@ func BenchmarkNamespaceCeiling(b *testing.B) {
 	}
 	pod := askingPod("a", 4)
 	state := startCycle(b, p, pod, nodes[0])
-	c, err := cycleOf(state)
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := must.Get(cycleOf(state))(b)
 	for _, node := range nodes { // derives the states
 		p.Filter(context.Background(), state, pod, node)
 	}

@@ -26,6 +26,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // onePod is an API server with one pod. It binds and patches the pod only at the version named in
@@ -242,9 +243,7 @@ func TestBindThroughAnOutage(t *testing.T) {
 				case "gone":
 					o.remove()
 				default:
-					if err := o.steal(test.then); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, o.steal(test.then))
 				}
 				if status := <-done; status.IsSuccess() == test.fails {
 					t.Errorf("status %v: %s", status.Code(), status.Message())
@@ -341,9 +340,7 @@ func TestBindEditedPod(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOnePod(askingPod("pod", 2))
 			if test.change != nil {
-				if err := o.edit("", test.change); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, o.edit("", test.change))
 			}
 			begun := time.Now()
 			err := newBinder(t, o, askingPod("pod", 2), true).bind(t.Context()).AsError()

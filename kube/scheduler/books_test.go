@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // life simulates the pods of one node in the scheduler's cache, with everything that can happen to
@@ -73,9 +74,7 @@ func (l *life) podEnds(t *rapid.T) {
 }
 
 func (l *life) remove(t *rapid.T, pod *corev1.Pod) {
-	if err := l.node.RemovePod(klog.Background(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.node.RemovePod(klog.Background(), pod))
 }
 
 // restart replaces the plugin. Assumed pods have been bound or not.

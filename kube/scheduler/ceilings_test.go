@@ -9,6 +9,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // withCeilings adds ceilings per pod and per namespace to a configuration.
@@ -57,10 +58,7 @@ func TestCeilings(t *testing.T) {
 // reserved.
 func TestReserveChecksCeiling(t *testing.T) {
 	p := barePlugin(t)
-	args, err := parseArgs(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := must.Get(parseArgs(nil))(t)
 	six := 6
 	args.Ceilings.Default.ExclusiveCPUs.PerNamespace = &six
 	p.args = args

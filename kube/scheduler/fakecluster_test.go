@@ -36,6 +36,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 	"pinfold.dev/pinfold/test/logtext"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // fakeCluster is a complete kube-scheduler with the plugin and client-go's fake API servers.
@@ -97,19 +98,14 @@ func (c *fakeCluster) start(configuration string) {
 		c.plugin = p
 		return p, err
 	}
-	c.scheduler, err = kubescheduler.New(ctx, c.client, informers, nil,
+	c.scheduler = must.Get(kubescheduler.New(ctx, c.client, informers, nil,
 		func(string) events.EventRecorderLogger { return recorder{c.events} },
 		kubescheduler.WithProfiles(obj.(*config.KubeSchedulerConfiguration).Profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: newHere}),
-		kubescheduler.WithPodInitialBackoffSeconds(0), kubescheduler.WithPodMaxBackoffSeconds(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+		kubescheduler.WithPodInitialBackoffSeconds(0), kubescheduler.WithPodMaxBackoffSeconds(0)))(t)
 	informers.Start(ctx.Done())
 	informers.WaitForCacheSync(ctx.Done())
-	if err := c.scheduler.WaitForHandlersSync(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.scheduler.WaitForHandlersSync(ctx))
 	done := runIn(ctx, c.scheduler.Run)
 	t.Cleanup(func() { cancel(); <-done })
 }
@@ -213,10 +209,7 @@ func (c *fakeCluster) quiet() bool {
 
 func (c *fakeCluster) pods() []corev1.Pod {
 	c.t.Helper()
-	list, err := c.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	list := must.Get(c.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{}))(c.t)
 	return list.Items
 }
 

@@ -23,15 +23,13 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/signing"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // barePlugin is a plugin without a scheduler, for tests of single extension points.
 func barePlugin(t testing.TB) *Plugin {
 	t.Helper()
-	args, err := parseArgs(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := must.Get(parseArgs(nil))(t)
 	reports := agents.New("", 0, time.Now)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
 		reports: reports, reservations: newReservations(), signer: &signing.Signer{}, synced: func() bool { return true },
@@ -45,10 +43,7 @@ func barePlugin(t testing.TB) *Plugin {
 // reportMachine passes a node's topology to the plugin.
 func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, version int) {
 	t.Helper()
-	obj, err := nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	obj := must.Get(nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy}))(t)
 	obj.ResourceVersion = fmt.Sprint(version)
 	p.shared.reports.Set(p.shared.reports.Read(obj))
 }
@@ -106,9 +101,7 @@ func comeBack(t testing.TB, p *Plugin, assumed *corev1.Pod, node *framework.Node
 	if res, ok := p.shared.reservations.of(assumed); ok {
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation, res.allocation)
 	}
-	if err := node.RemovePod(klog.Background(), assumed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, node.RemovePod(klog.Background(), assumed))
 	node.AddPod(pod)
 	return pod
 }

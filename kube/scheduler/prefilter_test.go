@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // Each CycleState has its own cycle, and a trial on a clone does not change the original.
@@ -23,9 +24,7 @@ func TestCycleOf(t *testing.T) {
 	first.Write(cycleKey, ofFirst)
 	second.Write(cycleKey, ofSecond)
 	clone := second.Clone()
-	if _, status := cycleOf(clone); status != nil {
-		t.Fatal(status)
-	}
+	must.Get(cycleOf(clone))(t)
 	if status := p.RemovePod(t.Context(), clone, nil, nil, nil); !status.IsSuccess() {
 		t.Fatal(status)
 	}

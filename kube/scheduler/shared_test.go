@@ -24,6 +24,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // handleOf is a framework handle for newPlugin.
@@ -49,11 +50,7 @@ func TestProfilesShareReservations(t *testing.T) {
 		return handleOf{informers: informers.NewSharedInformerFactory(client, 0), client: client}
 	}
 	newOf := func(handle fwk.Handle, args string) *Plugin {
-		p, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte(args)}, handle, withFakeTopologies)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+		return must.Get(newPlugin(t.Context(), &runtime.Unknown{Raw: []byte(args)}, handle, withFakeTopologies))(t)
 	}
 	one, other := newHandle(), newHandle()
 	a, b := newOf(one, "{}"), newOf(one, `{"scoringStrategy":"MostAllocated"}`)

@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // A nominated pod keeps the CPUs that it will get, whether or not its victims have ended. The
@@ -62,11 +63,7 @@ func TestNominatedPods(t *testing.T) {
 
 func podInfo(t *testing.T, pod *corev1.Pod) fwk.PodInfo {
 	t.Helper()
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return must.Get(framework.NewPodInfo(pod))(t)
 }
 
 // Results of preemption's trials are neither cached nor part of the message.
@@ -84,9 +81,7 @@ func TestTrials(t *testing.T) {
 		t.Fatalf("got %q, want %q", refused.Message(), want)
 	}
 	trial, without := state.Clone(), node.Snapshot().(*framework.NodeInfo)
-	if err := without.RemovePod(klog.Background(), running); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, without.RemovePod(klog.Background(), running))
 	if status := p.RemovePod(context.Background(), trial, pod, podInfo(t, running), without); !status.IsSuccess() {
 		t.Fatal(status)
 	}

@@ -7,6 +7,8 @@ import (
 
 	info "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/util/compatibility"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // Kubernetes itself can emulate exactly the supported versions.
@@ -50,9 +52,7 @@ func TestOf(t *testing.T) {
 		"overflow":          {`{"major":"1","minor":"99999999999999999999999","gitVersion":"?"}`, ""},
 	} {
 		var server info.Info
-		if err := json.Unmarshal([]byte(test.answer), &server); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(test.answer), &server))
 		v, err := Of(&server)
 		if test.want == "" {
 			if err == nil {

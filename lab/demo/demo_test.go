@@ -15,13 +15,11 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestManifestsAreUnchanged(t *testing.T) {
-	objects, err := loadManifests([]string{"nginx-baseline.yaml"}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(loadManifests([]string{"nginx-baseline.yaml"}, ""))(t)
 	annotations, found, err := unstructured.NestedFieldNoCopy(objects[0].Object, "spec", "template", "metadata", "annotations")
 	if annotations != nil || !found || err != nil {
 		t.Errorf("annotations %v, found %v, %v; want a null", annotations, found, err)
@@ -31,10 +29,7 @@ func TestManifestsAreUnchanged(t *testing.T) {
 func TestEveryRoundLoads(t *testing.T) {
 	want := map[int]int{0: 2, 1: 7, 2: 7}
 	for i, r := range rounds() {
-		objects, err := loadManifests(r.files, r.policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(loadManifests(r.files, r.policy))(t)
 		if got := podCount(objects); got != want[i] {
 			t.Errorf("round %d makes %d pods, want %d", i+1, got, want[i])
 		}
@@ -87,9 +82,7 @@ func TestShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text strings.Builder
-	if err := v.show(Output{Writer: &text}, "A round", placements, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.show(Output{Writer: &text}, "A round", placements, true))
 	golden.Compare(t, "testdata/show.txt", text.String())
 }
 

@@ -11,16 +11,14 @@ import (
 
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestExamples checks that the examples can be applied together: pods of different names that run
 // on any node. There is one for each annotation that users write, all are in the README, and none
 // has values that are not read or have no effect.
 func TestExamples(t *testing.T) {
-	readme, err := os.ReadFile("../../deploy/examples/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must.Get(os.ReadFile("../../deploy/examples/README.md"))(t)
 	files, err := fs.Glob(examples.Files, "*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -30,10 +28,7 @@ func TestExamples(t *testing.T) {
 		if !strings.Contains(string(readme), "]("+file+")") {
 			t.Errorf("the README does not mention %s", file)
 		}
-		text, err := fs.ReadFile(examples.Files, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(fs.ReadFile(examples.Files, file))(t)
 		for _, document := range strings.Split(string(text), "\n---\n") {
 			var pod corev1.Pod
 			if err := yaml.UnmarshalStrict([]byte(document), &pod); err != nil || pod.Kind != "Pod" {

@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // podSpec decodes the specification of an object's pods.
@@ -31,9 +32,7 @@ func podSpec(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 		t.Fatal(err)
 	}
 	var spec corev1.PodSpec
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &spec))
 	return spec
 }
 
@@ -41,13 +40,8 @@ func podSpec(t *testing.T, object *unstructured.Unstructured) corev1.PodSpec {
 func TestFit(t *testing.T) {
 	for _, cpus := range []int{1, 3, 4, 7, 64} {
 		for _, r := range realRounds() {
-			objects, err := loadManifests(r.files, r.policy)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := fit(objects, "here", cpus); err != nil {
-				t.Fatal(err)
-			}
+			objects := must.Get(loadManifests(r.files, r.policy))(t)
+			must.Get(fit(objects, "here", cpus))(t)
 			total := 0
 			for _, object := range objects {
 				if podPath(object.GetKind(), "spec") == nil {
@@ -76,10 +70,7 @@ func TestFitReportsChanges(t *testing.T) {
 		"cut to this machine: cpu 2 instead of 4, memory 256Mi instead of 8Gi, 1 of 2 replicas": 3 - 1,
 		"cut to this machine: memory 256Mi instead of 8Gi":                                      8,
 	} {
-		objects, err := loadManifests([]string{"nginx.yaml"}, placement.Static)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(loadManifests([]string{"nginx.yaml"}, placement.Static))(t)
 		changes, err := fit(objects, "here", cpus)
 		if err != nil || changes.String() != want {
 			t.Errorf("%d CPUs: %q (%v), want %q", cpus, changes, err, want)
@@ -102,14 +93,8 @@ func TestSeen(t *testing.T) {
 	if want := "3 threads (not all the same) allowed on CPU 0-2,4, last on CPU 0,2,4, no quota"; s.String() != want {
 		t.Errorf("%q, want %q", s, want)
 	}
-	own, err := sysfs.Affinity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	proc, err := procfs.NewDefaultFS()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(sysfs.Affinity())(t)
+	proc := must.Get(procfs.NewDefaultFS())(t)
 	var here seen
 	if err := here.look(proc, os.Getpid()); err != nil || here.threads != 1 || !own.IsSubsetOf(here.allowed) || here.ran.Len() != 1 {
 		t.Errorf("this process: %s, want CPUs %s; error %v", here, own, err)
@@ -122,14 +107,11 @@ func TestSeen(t *testing.T) {
 func TestShowReal(t *testing.T) {
 	machine := topology.Shape{CoresPerLLC: 4}.MustBuild()
 	v := newView([]simnode.Node{{Name: "here", Machine: machine}})
-	placements, err := v.placements([]corev1.Pod{
+	placements := must.Get(v.placements([]corev1.Pod{
 		pod("right", "here", 1, "static", `"cpus":"0","numaNodes":[0]`),
 		pod("astray", "here", 1, "static", `"cpus":"1","numaNodes":[0]`),
 		pod("short", "here", 1, "static", `"cpus":"2","numaNodes":[0]`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	found := map[string]seen{
 		"right":  {threads: 7, allowed: cpuset.MustParse("0"), ran: cpuset.MustParse("0"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},
 		"astray": {threads: 2, allowed: cpuset.MustParse("1-3"), ran: cpuset.MustParse("3"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},
@@ -138,8 +120,6 @@ func TestShowReal(t *testing.T) {
 		t.Error("settled is wrong")
 	}
 	var text strings.Builder
-	if err := v.showReal(Output{Writer: &text}, "A round", cut{"cpu 1 instead of 4"}, placements, found); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.showReal(Output{Writer: &text}, "A round", cut{"cpu 1 instead of 4"}, placements, found))
 	golden.Compare(t, "testdata/real.txt", text.String())
 }

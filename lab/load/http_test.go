@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestHTTP sends requests to a real server: a page, a redirect, a missing page and a truncated one.
@@ -42,10 +44,7 @@ func TestHTTP(t *testing.T) {
 		"/absent":        {"answered with 404 Not Found": 30},
 		"/cut":           {"unexpected EOF": 30},
 	} {
-		sender, err := NewHTTP(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		sender := must.Get(NewHTTP(server.URL + path))(t)
 		r, err := Run(t.Context(), plan, sender.Send)
 		sender.Close()
 		if err != nil || r.Sent != 30 || len(r.Latencies) != 30-r.Failed() {
@@ -65,15 +64,9 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestConnectionRefused(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	listener.Close()
-	sender, err := NewHTTP("http://" + listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	sender := must.Get(NewHTTP("http://" + listener.Addr().String()))(t)
 	r, err := Run(t.Context(), Plan{Batch: 2, Every: time.Millisecond, Duration: 3 * time.Millisecond, Timeout: time.Minute}, sender.Send)
 	if err != nil || r.Failures["dial: connect: connection refused"] != 6 {
 		t.Errorf("%v, failures %v", err, r.Failures)

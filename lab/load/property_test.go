@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestQuantileMatchesDefinition compares Quantile with the definition, by counting.
@@ -52,9 +54,7 @@ func TestDueTimes(t *testing.T) {
 			Jitter:   time.Duration(rapid.Int64Range(0, int64(every)-1).Draw(t, "jitter")),
 			Seed:     rapid.Uint64().Draw(t, "seed"),
 		}
-		if err := p.Check(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Check())
 		due := p.due()
 		if n := time.Duration(len(due)); (n-1)*every >= p.Duration || n*every < p.Duration {
 			t.Fatalf("%d batches every %v in %v", n, every, p.Duration)

@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestRuns runs the plans and clients of testdata with a simulated clock.
@@ -125,9 +126,7 @@ func served(t *testing.T, flags *flag.FlagSet, args []string, log *bool, load fu
 	flags.DurationVar(&s.stopFor, "stop-for", 0, "")
 	flags.IntVar(&s.failEvery, "fail-every", 0, "")
 	flags.DurationVar(&end, "end", time.Hour, "")
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flags.Parse(args))
 	s.capacity = make(chan struct{}, servers)
 	ctx, cancel := context.WithTimeout(t.Context(), end)
 	defer cancel()
@@ -145,9 +144,7 @@ func served(t *testing.T, flags *flag.FlagSet, args []string, log *bool, load fu
 		fmt.Fprintf(&out, "%v\n", err)
 	}
 	if *log {
-		if err := r.WriteRequests(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.WriteRequests(&out))
 	}
 	return out.String()
 }

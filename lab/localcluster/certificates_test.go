@@ -10,15 +10,13 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/keyutil"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 func testAuthority(t *testing.T) *authority {
 	t.Helper()
-	ca, err := newAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ca
+	return must.Get(newAuthority(time.Now()))(t)
 }
 
 func parsed(t *testing.T, pair keyPair) *x509.Certificate {
@@ -27,11 +25,7 @@ func parsed(t *testing.T, pair keyPair) *x509.Certificate {
 		t.Fatalf("certificate and key do not belong together: %v", err)
 	}
 	block, _ := pem.Decode(pair.certificate)
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate
+	return must.Get(x509.ParseCertificate(block.Bytes))(t)
 }
 
 // verify verifies a certificate as a peer that trusts one authority.
@@ -46,14 +40,8 @@ func verify(ca *authority, certificate *x509.Certificate, usage x509.ExtKeyUsage
 
 func TestCertificates(t *testing.T) {
 	ca, other := testAuthority(t), testAuthority(t)
-	serverPair, err := ca.server("kube-apiserver")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clientPair, err := ca.client("alice", "admins", "people")
-	if err != nil {
-		t.Fatal(err)
-	}
+	serverPair := must.Get(ca.server("kube-apiserver"))(t)
+	clientPair := must.Get(ca.client("alice", "admins", "people"))(t)
 	server, client := parsed(t, serverPair), parsed(t, clientPair)
 	now := time.Now()
 	for _, test := range []struct {
@@ -93,14 +81,8 @@ func TestServiceAccountKeysMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := keyutil.ParsePrivateKeyPEM(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	publics, err := keyutil.ParsePublicKeysPEM(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(keyutil.ParsePrivateKeyPEM(private))(t)
+	publics := must.Get(keyutil.ParsePublicKeysPEM(public))(t)
 	signer, ok := key.(*ecdsa.PrivateKey)
 	if !ok || len(publics) != 1 || !signer.PublicKey.Equal(publics[0]) {
 		t.Errorf("private key %T does not belong to public keys %v", key, publics)

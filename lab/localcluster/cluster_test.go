@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // The test binary is also a multi-call executable whose components all fail, or hang if the name of
@@ -32,10 +34,7 @@ func TestMain(m *testing.M) {
 
 func testConfig(t *testing.T, dir string) Config {
 	t.Helper()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	executable := must.Get(os.Executable())(t)
 	return Config{Executable: executable, Dir: dir}
 }
 
@@ -61,20 +60,14 @@ func TestKilledSupervisor(t *testing.T) {
 			dir, made := filepath.Join(above, "hang"), filepath.Join(above, "made")
 			kubeconfig := filepath.Join(made, "too", "kubeconfig")
 			killSupervisor(t, dir, kubeconfig)
-			if err := cleanUp(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cleanUp(dir))
 			if entries, err := os.ReadDir(above); err != nil || len(entries) != 0 {
 				t.Errorf("left behind: %v (%v)", entries, err)
 			}
 			killSupervisor(t, dir, kubeconfig)
 			letter := filepath.Join(made, "letter")
-			if err := os.WriteFile(letter, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := cleanUp(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(letter, nil, 0o600))
+			must.Do(t, cleanUp(dir))
 			if _, err := os.Stat(letter); err != nil {
 				t.Error(err)
 			}
@@ -90,9 +83,7 @@ func killSupervisor(t *testing.T, dir, kubeconfig string) {
 	t.Helper()
 	supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir, kubeconfig)
 	supervisor.Stderr = os.Stderr
-	if err := supervisor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, supervisor.Start())
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(kubeconfig); err == nil {
 			break
@@ -140,9 +131,7 @@ func TestCanceledStartLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dir := filepath.Join(t.TempDir(), "hang")
 	above := filepath.Join(t.TempDir(), "kept")
-	if err := os.Mkdir(above, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(above, 0o700))
 	kubeconfig := filepath.Join(above, "made", "too", "kubeconfig")
 	config := testConfig(t, dir)
 	config.ExportKubeconfig = kubeconfig
@@ -176,15 +165,10 @@ func TestCanceledStartLeavesNothing(t *testing.T) {
 
 func TestStartRejects(t *testing.T) {
 	busy := t.TempDir()
-	lock, err := claimAndLock(busy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(claimAndLock(busy))(t)
 	defer lock.release()
 	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "letter"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(home, "letter"), nil, 0o600))
 	for name, test := range map[string]struct {
 		change func(*Config)
 		want   string

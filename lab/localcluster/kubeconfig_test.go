@@ -10,15 +10,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 func testKubeconfig(t *testing.T, server string) *clientcmdapi.Config {
 	t.Helper()
 	ca := testAuthority(t)
-	user, err := ca.client("somebody")
-	if err != nil {
-		t.Fatal(err)
-	}
+	user := must.Get(ca.client("somebody"))(t)
 	return newKubeconfig(server, ca.certificate, user)
 }
 
@@ -29,20 +28,12 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func TestKubeconfigIsCompleteAndPrivate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deeper", "kubeconfig")
-	if err := testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")))
+	info := must.Get(os.Stat(path))(t)
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v lets others read the key", info.Mode())
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(clientcmd.BuildConfigFromFlags("", path))(t)
 	if config.Host != "https://127.0.0.1:1234" {
 		t.Errorf("host %q", config.Host)
 	}
@@ -60,15 +51,9 @@ func TestKubeconfigIsCompleteAndPrivate(t *testing.T) {
 func TestExportWritesOneFile(t *testing.T) {
 	dir := t.TempDir()
 	path, letter := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "letter")
-	if err := os.WriteFile(letter, []byte("dear"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(letter, path+temporarySuffix); err != nil {
-		t.Fatal(err)
-	}
-	if err := testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(letter, []byte("dear"), 0o600))
+	must.Do(t, os.Symlink(letter, path+temporarySuffix))
+	must.Do(t, testLayout(t).exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1234")))
 	if text, err := os.ReadFile(letter); err != nil || string(text) != "dear" {
 		t.Errorf("the letter is %q (%v)", text, err)
 	}
@@ -79,14 +64,10 @@ func TestExportWritesOneFile(t *testing.T) {
 
 func TestForeignKubeconfigIsKept(t *testing.T) {
 	path, l := filepath.Join(t.TempDir(), "config"), testLayout(t)
-	if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")))
 	foreign := testKubeconfig(t, "https://127.0.0.1:1")
 	foreign.Clusters["production"] = &clientcmdapi.Cluster{Server: "https://production.example:6443"}
-	if err := writeKubeconfig(path, foreign); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeKubeconfig(path, foreign))
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -105,22 +86,14 @@ func TestForeignKubeconfigIsKept(t *testing.T) {
 
 func TestKubeconfigIsReplacedAndWithdrawn(t *testing.T) {
 	path, first, second := filepath.Join(t.TempDir(), "config"), testLayout(t), testLayout(t)
-	if err := first.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := second.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:2")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")))
+	must.Do(t, second.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:2")))
 	// The first cluster ends after the second has replaced its file.
-	if err := first.withdrawKubeconfig(quiet()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.withdrawKubeconfig(quiet()))
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("one cluster removed the kubeconfig of another: %v", err)
 	}
-	if err := second.withdrawKubeconfig(quiet()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.withdrawKubeconfig(quiet()))
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the kubeconfig is still there: %v", err)
 	}
@@ -133,19 +106,11 @@ func TestKubeconfigIsReplacedAndWithdrawn(t *testing.T) {
 func TestTemporaryKubeconfig(t *testing.T) {
 	l, made := testLayout(t), filepath.Join(t.TempDir(), "made")
 	path := filepath.Join(made, "kubeconfig")
-	if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")))
 	var e exported
-	if err := readJSON(l.dir, exportedName, &e); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path, path+e.Suffix); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.withdrawKubeconfig(quiet()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, readJSON(l.dir, exportedName, &e))
+	must.Do(t, os.Rename(path, path+e.Suffix))
+	must.Do(t, l.withdrawKubeconfig(quiet()))
 	if _, err := os.Stat(made); !os.IsNotExist(err) {
 		t.Errorf("the directory is still there: %v", err)
 	}
@@ -161,20 +126,12 @@ func TestForgedExportIsRejected(t *testing.T) {
 	} {
 		l, above := testLayout(t), t.TempDir()
 		path, other := filepath.Join(above, "made", "kubeconfig"), filepath.Join(above, "other")
-		if err := l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(other, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.exportKubeconfig(path, testKubeconfig(t, "https://127.0.0.1:1")))
+		must.Do(t, os.Mkdir(other, 0o700))
 		var e exported
-		if err := readJSON(l.dir, exportedName, &e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, readJSON(l.dir, exportedName, &e))
 		forge(&e, other)
-		if err := l.writeJSON(exportedName, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.writeJSON(exportedName, e))
 		if err := l.withdrawKubeconfig(quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}

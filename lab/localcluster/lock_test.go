@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestOneHolderPerDirectory(t *testing.T) {
@@ -86,21 +88,15 @@ func TestCopyIsRejected(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	quiet := quiet()
 	for range 2 { // the second time it exists
-		if err := Claim(dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Claim(dir))
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v; want a private directory", info, err)
 	}
 	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
 	stolen := dir + "-copy"
-	if err := os.CopyFS(stolen, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Chmod(stolen, 0o700), os.Chmod(filepath.Join(stolen, lockName), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(stolen, os.DirFS(dir)))
+	must.Do(t, errors.Join(os.Chmod(stolen, 0o700), os.Chmod(filepath.Join(stolen, lockName), 0o600)))
 	for what, err := range map[string]error{
 		"claim": Claim(stolen), "remove": second(Remove(stolen, quiet)), "shutdown": Shutdown(t.Context(), stolen), "state": second(ReadState(stolen)),
 	} {
@@ -109,9 +105,7 @@ func TestCopyIsRejected(t *testing.T) {
 		}
 	}
 	moved := dir + "-moved"
-	if err := os.Rename(dir, moved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(dir, moved))
 	if removed, err := Remove(moved, quiet); !removed || err != nil {
 		t.Errorf("Remove = %v, %v", removed, err)
 	}
@@ -123,15 +117,11 @@ func TestCopyIsRejected(t *testing.T) {
 // TestMountsAreKept checks that Remove does not touch what is mounted in a data directory.
 func TestMountsAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
-	if err := Claim(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Claim(dir))
 	data := t.TempDir()
 	letter := filepath.Join(data, "letter")
 	point := layout{dir}.path("etcd")
-	if err := errors.Join(os.WriteFile(letter, []byte("dear"), 0o600), os.Mkdir(point, 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(letter, []byte("dear"), 0o600), os.Mkdir(point, 0o700)))
 	if err := unix.Mount(data, point, "", unix.MS_BIND, ""); err != nil {
 		t.Skipf("needs the right to mount: %v", err)
 	}

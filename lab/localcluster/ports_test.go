@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // shared binds a port as --permit-port-sharing does.
@@ -21,10 +23,7 @@ var shared = net.ListenConfig{Control: func(_, _ string, conn syscall.RawConn) e
 }}
 
 func TestReservedPort(t *testing.T) {
-	port, err := reservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(reservePort())(t)
 	defer port.release()
 	address := fmt.Sprintf("127.0.0.1:%d", port.number)
 
@@ -69,10 +68,7 @@ func checkServes(t *testing.T, address string) {
 func TestReservedPortsDiffer(t *testing.T) {
 	seen := map[int]bool{}
 	for range 500 {
-		port, err := reservePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		port := must.Get(reservePort())(t)
 		defer port.release()
 		if seen[port.number] {
 			t.Fatalf("port %d was reserved twice", port.number)
@@ -82,14 +78,8 @@ func TestReservedPortsDiffer(t *testing.T) {
 }
 
 func TestReleasedPortIsFree(t *testing.T) {
-	port, err := reservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := must.Get(reservePort())(t)
 	port.release()
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port.number))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port.number)))(t)
 	listener.Close()
 }

@@ -7,15 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestGrantsOfTheManifests checks that agent and scheduler have the cluster role and the role of
 // their manifests.
 func TestGrantsOfTheManifests(t *testing.T) {
-	all, err := pinfoldGrants()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(pinfoldGrants())(t)
 	for _, name := range []string{"pinfold:local-agent", "pinfold:local-scheduler"} {
 		var namespaces []string
 		for _, g := range all {

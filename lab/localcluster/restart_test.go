@@ -7,23 +7,17 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/lab/supervisor"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // idleCluster returns a cluster that has started nothing yet, in a directory where the components
 // of the test binary hang (see TestMain).
 func idleCluster(t *testing.T) *Cluster {
 	dir := filepath.Join(t.TempDir(), "hang")
-	config, err := testConfig(t, dir).withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(testConfig(t, dir).withDefaults())(t)
 	c := &Cluster{config: config, layout: layout{dir}, ports: map[string]*reservedPort{}, running: map[string]*supervisor.Child{}}
-	if err := Claim(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.layout.create(quiet()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Claim(dir))
+	must.Do(t, c.layout.create(quiet()))
 	c.supervisor = supervisor.New(supervisor.Options{Changed: c.stateChanged})
 	t.Cleanup(c.supervisor.Close)
 	return c
@@ -31,27 +25,18 @@ func idleCluster(t *testing.T) *Cluster {
 
 func TestComponentsStopAndStart(t *testing.T) {
 	c := idleCluster(t)
-	if err := c.run(KWOK, kwokFlags(c.layout), nil).WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.run(KWOK, kwokFlags(c.layout), nil).WaitReady(t.Context()))
 	first := c.PID(KWOK)
-	if err := c.StopComponent(KWOK); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.StopComponent(KWOK))
 	if pid := c.PID(KWOK); pid != 0 {
 		t.Errorf("the stopped component has process id %d", pid)
 	}
-	if err := c.StartComponent(t.Context(), KWOK); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.StartComponent(t.Context(), KWOK))
 	if pid := c.PID(KWOK); pid == 0 || pid == first {
 		t.Errorf("process ids %d before and %d after", first, pid)
 	}
 	// state.json contains each component once.
-	state, err := lastState(c.layout.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(lastState(c.layout.dir))(t)
 	if len(state.Components) != 1 || state.Components[0].PID != c.PID(KWOK) {
 		t.Errorf("components %+v, want the one with process id %d", state.Components, c.PID(KWOK))
 	}
@@ -72,13 +57,8 @@ func TestUnknownComponents(t *testing.T) {
 
 func TestConfigureScheduler(t *testing.T) {
 	c := idleCluster(t)
-	if err := c.ConfigureScheduler([]byte(plainSchedulerConfig + "parallelism: 3\n")); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(c.layout.path("config", schedulerConfigName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.ConfigureScheduler([]byte(plainSchedulerConfig+"parallelism: 3\n")))
+	text := must.Get(os.ReadFile(c.layout.path("config", schedulerConfigName)))(t)
 	for _, want := range []string{"parallelism: 3", c.layout.kubeconfig(Scheduler)} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("configuration without %q:\n%s", want, text)

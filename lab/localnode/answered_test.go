@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	kubetesting "k8s.io/client-go/testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestAnswered checks that a request is repeated while it is not answered, and not after it was
@@ -68,9 +70,7 @@ func TestCreate(t *testing.T) {
 			created := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"by": "server"}}}
 			asked := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 			if test.existing {
-				if err := client.Tracker().Add(created); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, client.Tracker().Add(created))
 			}
 			tries, reads := 0, 0
 			client.PrependReactor("create", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
@@ -80,9 +80,7 @@ func TestCreate(t *testing.T) {
 				if test.before {
 					return true, nil, lost
 				}
-				if err := client.Tracker().Add(created); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, client.Tracker().Add(created))
 				if test.after {
 					return true, nil, lost
 				}

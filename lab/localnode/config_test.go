@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func testNode() *Node {
@@ -39,20 +40,11 @@ var testCredentials = Credentials{
 // testdata.
 func TestConfigurations(t *testing.T) {
 	n := testNode()
-	containerd, err := n.containerdConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubelet, err := n.kubeletConfig(testCredentials)
-	if err != nil {
-		t.Fatal(err)
-	}
+	containerd := must.Get(n.containerdConfig())(t)
+	kubelet := must.Get(n.kubeletConfig(testCredentials))(t)
 	// The only part that depends on the machine.
 	kubelet = []byte(strings.Replace(string(kubelet), `resolvConf: ""`, "resolvConf: "+resolverFile, 1))
-	network, err := networkConfig(n.network, "/data/node/addresses")
-	if err != nil {
-		t.Fatal(err)
-	}
+	network := must.Get(networkConfig(n.network, "/data/node/addresses"))(t)
 	var commands strings.Builder
 	for _, spec := range n.Components(testCredentials) {
 		commands.WriteString(spec.Path + "\n  " + strings.Join(spec.Args, "\n  ") + "\n")
@@ -68,14 +60,9 @@ func TestConfigurations(t *testing.T) {
 // TestKubeletConfigFields decodes the configuration as the kubelet does, which rejects unknown
 // fields.
 func TestKubeletConfigFields(t *testing.T) {
-	text, err := testNode().kubeletConfig(testCredentials)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(testNode().kubeletConfig(testCredentials))(t)
 	var config kubeletconfig.KubeletConfiguration
-	if err := yaml.UnmarshalStrict(text, &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(text, &config))
 	if config.CPUManagerPolicy != "none" || *config.FailCgroupV1 || *config.Authentication.Anonymous.Enabled {
 		t.Errorf("%+v", config)
 	}
@@ -102,10 +89,7 @@ func TestChooseNetwork(t *testing.T) {
 
 func TestPodAddressesExcludeTheNode(t *testing.T) {
 	n := networkOf(netip.MustParsePrefix("10.213.7.0/24"))
-	text, err := networkConfig(n, "/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(networkConfig(n, "/x"))(t)
 	var config struct {
 		Plugins []struct {
 			IPAM struct {
@@ -113,9 +97,7 @@ func TestPodAddressesExcludeTheNode(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &config))
 	addresses := config.Plugins[0].IPAM.Ranges[0][0]
 	if last := netip.MustParseAddr(addresses.RangeEnd); last.Compare(n.node) >= 0 || !n.pods.Contains(last) {
 		t.Errorf("pods have addresses up to %v, the node has %v", last, n.node)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestOthersAreKept checks that Restore keeps what other programs created since a crash, and what
@@ -36,9 +38,7 @@ func TestOthersAreKept(t *testing.T) {
 			for path, text := range files {
 				write(t, f.machine.path(path), text)
 			}
-			if err := f.restore(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.restore())
 			got := f.tree()
 			for path, text := range files {
 				if now, there := got[path]; !there || now != text {
@@ -63,24 +63,15 @@ func TestServingKubeletIsKept(t *testing.T) {
 	f.prepare()
 	f.playKubelet()
 	t.Chdir(f.machine.path(devicePlugins)) // so that the address of the socket is short
-	if err := os.Remove("kubelet.sock"); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("unix", "kubelet.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove("kubelet.sock"))
+	listener := must.Get(net.Listen("unix", "kubelet.sock"))(t)
 	defer listener.Close()
 	short := filepath.Join(t.TempDir(), "m") // the same for its client
 	if len(f.machine.path(devicePlugins+"/kubelet.sock")) > 107 {
-		if err := os.Symlink(f.root, short); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(f.root, short))
 		f.root = short
 	}
-	if err := f.restore(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.restore())
 	for _, name := range devicePluginFiles() {
 		if _, err := os.Lstat(name); err != nil {
 			t.Errorf("%v; logged:\n%s", err, f.log.String())
@@ -94,16 +85,10 @@ func TestAnotherDirectoryIsKept(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t)
 	f.prepare()
-	if err := os.RemoveAll(f.machine.path(podLogLinks)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(f.machine.path(podLogLinks)))
 	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
-	if err := os.Mkdir(f.machine.path(podLogLinks), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.restore(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(f.machine.path(podLogLinks), 0o755))
+	must.Do(t, f.restore())
 	if _, there := f.tree()[podLogLinks]; !there || !strings.Contains(f.log.String(), podLogLinks) {
 		t.Errorf("exists %v; logged:\n%s", there, f.log.String())
 	}

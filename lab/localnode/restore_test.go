@@ -15,25 +15,20 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 func write(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -59,9 +54,7 @@ func TestMissing(t *testing.T) {
 	if err := Missing(dir); err != nil {
 		t.Error(err)
 	}
-	if err := os.Remove(filepath.Join(dir, runcProgram)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, runcProgram)))
 	if err := Missing(dir); err == nil || !strings.Contains(err.Error(), "has no runc: ") {
 		t.Errorf("without runc: %v", err)
 	}
@@ -91,22 +84,15 @@ func TestKillAll(t *testing.T) {
 	if err != nil {
 		t.Skipf("needs a program that waits: %v", err)
 	}
-	text, err := os.ReadFile(sleep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(sleep))(t)
 	dir := t.TempDir()
 	program := write(t, filepath.Join(dir, "bin", runcProgram), string(text))
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(program, 0o755))
 	l := layout{dir: filepath.Join(dir, "node"), run: filepath.Join(dir, "run")}
 	begin := func(argument string) *exec.Cmd {
 		command := exec.Command(program)
 		command.Args = []string{argument, "60"} // as its name, which sleep ignores
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, command.Start())
 		t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
 		return command
 	}
@@ -114,9 +100,7 @@ func TestKillAll(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	group := filepath.Join(dir, "hierarchy") // without groups
-	if err := killAll(ctx, l, []string{group}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, killAll(ctx, l, []string{group}, nil))
 	if err := ours.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the node's process ended with %v", err)
 	}
@@ -133,10 +117,7 @@ func TestAddress(t *testing.T) {
 	}
 	address := netip.MustParseAddr("203.0.113.77")
 	uses := func(network netip.Prefix) bool {
-		used, err := usedNetworks()
-		if err != nil {
-			t.Fatal(err)
-		}
+		used := must.Get(usedNetworks())(t)
 		return slices.Contains(used, network)
 	}
 	has := func() bool { return uses(netip.PrefixFrom(address, 32)) }
@@ -144,23 +125,16 @@ func TestAddress(t *testing.T) {
 		change func(netip.Addr) error
 		want   bool
 	}{{addAddress, true}, {addAddress, true}, {removeAddress, false}, {removeAddress, false}} {
-		if err := step.change(address); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, step.change(address))
 		if has() != step.want {
 			t.Fatalf("the address exists: %v", has())
 		}
 	}
 	routed := netip.MustParsePrefix("203.0.113.128/25")
-	loopback, err := netlink.LinkByName("lo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	loopback := must.Get(netlink.LinkByName("lo"))(t)
 	_, destination, _ := net.ParseCIDR(routed.String())
 	route := &netlink.Route{LinkIndex: loopback.Attrs().Index, Dst: destination, Scope: netlink.SCOPE_LINK}
-	if err := netlink.RouteAdd(route); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, netlink.RouteAdd(route))
 	if !uses(routed) {
 		t.Errorf("the route to %v is not seen", routed)
 	}
@@ -174,10 +148,7 @@ func TestAddress(t *testing.T) {
 
 func TestOneNodePerMachine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "claim")
-	first, err := claimMachine(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(claimMachine(path))(t)
 	if _, err := claimMachine(path); err == nil || !strings.Contains(err.Error(), "another local cluster") {
 		t.Errorf("a second claim: %v", err)
 	}
@@ -186,10 +157,7 @@ func TestOneNodePerMachine(t *testing.T) {
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the lock file remains: %v", err)
 	}
-	second, err := claimMachine(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(claimMachine(path))(t)
 	if err := second.Close(); err != nil {
 		t.Error(err)
 	}
@@ -208,17 +176,13 @@ func TestRemoveLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = netlink.LinkDel(link) }) // it may be gone
-		if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: netlink.NewIPNet(net.ParseIP(address).To4())}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, netlink.AddrAdd(link, &netlink.Addr{IPNet: netlink.NewIPNet(net.ParseIP(address).To4())}))
 		return link
 	}
 	pods, other := add("vethpf1", "203.0.113.1"), add("vethpf2", "203.0.113.2")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := removeLinks(ctx, netip.MustParsePrefix("203.0.113.0/24")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, removeLinks(ctx, netip.MustParsePrefix("203.0.113.0/24")))
 	for link, want := range map[netlink.Link]bool{pods: false, other: true} {
 		if _, err := net.InterfaceByIndex(link.Attrs().Index); (err == nil) != want {
 			t.Errorf("%s: %v, want it kept: %t", link.Attrs().Name, err, want)

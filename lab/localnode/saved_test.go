@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 const bootID = "01234567-89ab-cdef-0123-456789abcdef"
@@ -38,9 +40,7 @@ func newFixture(t *testing.T) *fixture {
 		write(t, f.machine.path("/proc/sys/"+name), value+"\n")
 	}
 	for _, dir := range []string{f.dir, f.machine.path("/var/lib"), f.machine.path("/var/log"), f.machine.path("/cgroup")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o700))
 	}
 	write(t, f.machine.path("/cgroup/"+delegationName), "cpu\n")
 	return f
@@ -49,13 +49,8 @@ func newFixture(t *testing.T) *fixture {
 // prepare does what Prepare does before the components start.
 func (f *fixture) prepare() *saved {
 	f.Helper()
-	s, err := stateOf(f.machine, netip.MustParsePrefix("10.213.255.0/24"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	if err := s.Made.Make(f.root, 0o755, func() error { return s.write(f.layout) }); err != nil {
-		f.Fatal(err)
-	}
+	s := must.Get(stateOf(f.machine, netip.MustParsePrefix("10.213.255.0/24")))(f)
+	must.Do(f, s.Made.Make(f.root, 0o755, func() error { return s.write(f.layout) }))
 	return s
 }
 
@@ -117,13 +112,9 @@ func TestRestore(t *testing.T) {
 	for link, target := range map[string]string{
 		f.machine.path(podLogLinks + "/a.log"): f.layout.path("logs/a/0.log"), filepath.Join(f.run, dirLink): f.dir,
 	} {
-		if err := os.Symlink(target, link); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, link))
 	}
-	if err := f.restore(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.restore())
 	if err := os.RemoveAll(f.layout.path("containerd")); err != nil { // part of the data directory
 		t.Fatal(err)
 	}
@@ -143,9 +134,7 @@ func TestRestore(t *testing.T) {
 func (f *fixture) playKubelet(containers ...string) {
 	f.Helper()
 	for _, container := range containers {
-		if err := os.MkdirAll(f.machine.path("/cgroup/kubepods/burstable/"+container), 0o700); err != nil {
-			f.Fatal(err)
-		}
+		must.Do(f, os.MkdirAll(f.machine.path("/cgroup/kubepods/burstable/"+container), 0o700))
 	}
 	for _, name := range devicePluginFiles() {
 		write(f.T, f.machine.path(devicePlugins+"/"+name), "{}")
@@ -180,14 +169,9 @@ func TestForgedFilesAreRejected(t *testing.T) {
 			write(t, f.machine.path("/home/letter"), "dear\n")
 			write(t, f.machine.path("/proc/sys/vm/overcommit_memory"), "1\n") // would be restored
 			var values map[string]any
-			if err := json.Unmarshal([]byte(read(t, f.layout.path(savedName))), &values); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(read(t, f.layout.path(savedName))), &values))
 			forge(values)
-			text, err := json.Marshal(values)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(values))(t)
 			f.expectRejected(string(text))
 		})
 	}
@@ -198,12 +182,8 @@ func TestForgedFilesAreRejected(t *testing.T) {
 
 func (f *fixture) expectRejected(text string) {
 	f.Helper()
-	if err := os.WriteFile(f.layout.path(savedName), []byte(text), 0o600); err != nil {
-		f.Fatal(err)
-	}
-	if err := os.Chmod(f.layout.path(savedName), 0o600); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, os.WriteFile(f.layout.path(savedName), []byte(text), 0o600))
+	must.Do(f, os.Chmod(f.layout.path(savedName), 0o600))
 	want := f.tree()
 	if err := f.restore(); err == nil || !strings.Contains(err.Error(), "nothing was restored") {
 		f.Errorf("error %v, want one that rejects the file", err)
@@ -219,37 +199,25 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	f := newFixture(t)
 	f.prepare()
 	elsewhere := f.machine.path("/elsewhere")
-	if err := os.Rename(f.layout.path(savedName), elsewhere); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(elsewhere, f.layout.path(savedName)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(f.layout.path(savedName), elsewhere))
+	must.Do(t, os.Symlink(elsewhere, f.layout.path(savedName)))
 	want := f.tree()
 	if err := f.restore(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a link to the file: %v", err)
 	}
 	other := layout{dir: f.dir + "-link", run: f.run}
-	if err := os.Symlink(f.dir, other.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(f.dir, other.dir))
 	if err := restore(f.machine, other, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "symbolic link") {
 		t.Errorf("a link to the directory: %v", err)
 	}
-	if err := os.Remove(other.dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(other.dir))
 	if diff := cmp.Diff(want, f.tree()); diff != "" {
 		t.Errorf("something changed (-before +after):\n%s", diff)
 	}
 	// A link in place of a sysctl.
 	victim := write(t, f.machine.path("/etc/passwd"), "root\n")
-	if err := os.RemoveAll(f.machine.path("/proc/sys/kernel/panic")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(victim, f.machine.path("/proc/sys/kernel/panic")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(f.machine.path("/proc/sys/kernel/panic")))
+	must.Do(t, os.Symlink(victim, f.machine.path("/proc/sys/kernel/panic")))
 	if err := writeSysctls(f.machine, map[string]int64{"kernel/panic": 7}); err == nil {
 		t.Error("a link out of /proc/sys was followed")
 	}
@@ -266,9 +234,7 @@ func TestAfterReboot(t *testing.T) {
 	write(t, f.layout.path("containerd/state/io.containerd.runtime.v2.task/k8s.io/c1/config.json"), "")
 	write(t, f.machine.path("/proc/sys/vm/overcommit_memory"), "1\n")
 	write(t, f.machine.path("/proc/sys/kernel/random/boot_id"), strings.ReplaceAll(bootID, "0", "1"))
-	if err := f.restore(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.restore())
 	if got := read(t, f.machine.path("/proc/sys/vm/overcommit_memory")); got != "1\n" {
 		t.Errorf("overcommit_memory is %q, want it unchanged", got)
 	}
@@ -323,10 +289,7 @@ func TestRestoreWithoutRecord(t *testing.T) {
 func TestSavedReadBack(t *testing.T) {
 	f := newFixture(t)
 	want := f.prepare()
-	got, err := readSaved(f.machine, f.layout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readSaved(f.machine, f.layout))(t)
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
 		t.Errorf("(-written +read):\n%s", diff)
 	}
@@ -343,9 +306,7 @@ func TestControllers(t *testing.T) {
 		t.Fatalf("%+v (%v)", before, err)
 	}
 	write(t, path, "cpu memory\n")
-	if err := restoreControllers(before); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, restoreControllers(before))
 	// The kernel would remove the controller; a file contains what was written.
 	if got := read(t, path); !strings.HasPrefix(got, "-memory") {
 		t.Errorf("wrote %q", got)

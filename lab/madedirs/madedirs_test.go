@@ -9,18 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestRemove creates four directories, and changes two of them before they are removed.
 func TestRemove(t *testing.T) {
 	root := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(root, "old"), 0o755))
+	must.Do(t, os.Mkdir(filepath.Join(root, "old"), 0o755))
 	made := Missing(root, "/old/a/b", "/old/used", "/replaced")
 	if len(made) != 4 {
 		t.Fatalf("missing %v, want four", made)
 	}
 	var saved []int // number of identities
-	must(t, made.Make(root, 0o755, func() error {
+	must.Do(t, made.Make(root, 0o755, func() error {
 		known := 0
 		for _, identity := range made {
 			if identity != "" {
@@ -33,12 +35,12 @@ func TestRemove(t *testing.T) {
 	if len(saved) != 2 || saved[0] != 0 || saved[1] != 4 {
 		t.Errorf("saved with %v identities, want 0 and 4", saved)
 	}
-	must(t, os.WriteFile(filepath.Join(root, "old/used/letter"), nil, 0o600))
-	must(t, os.Remove(filepath.Join(root, "replaced")))
+	must.Do(t, os.WriteFile(filepath.Join(root, "old/used/letter"), nil, 0o600))
+	must.Do(t, os.Remove(filepath.Join(root, "replaced")))
 	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
-	must(t, os.Mkdir(filepath.Join(root, "replaced"), 0o755))
+	must.Do(t, os.Mkdir(filepath.Join(root, "replaced"), 0o755))
 	var log bytes.Buffer
-	must(t, made.Remove(root, slog.New(slog.NewTextHandler(&log, nil))))
+	must.Do(t, made.Remove(root, slog.New(slog.NewTextHandler(&log, nil))))
 	for path, want := range map[string]bool{"old": true, "old/a": false, "old/used/letter": true, "replaced": true} {
 		if _, err := os.Lstat(filepath.Join(root, path)); (err == nil) != want {
 			t.Errorf("%s: %v, want it kept: %t", path, err, want)
@@ -58,20 +60,13 @@ func TestExistingDirectory(t *testing.T) {
 	if err := made.Make(root, 0o755, func() error { return failure }); !errors.Is(err, failure) {
 		t.Errorf("Make = %v, want %v", err, failure)
 	}
-	must(t, os.Mkdir(filepath.Join(root, "a"), 0o755)) // fails if Make has created it
-	must(t, made.Make(root, 0o755, func() error { return nil }))
-	must(t, made.Remove(root, slog.New(slog.DiscardHandler)))
+	must.Do(t, os.Mkdir(filepath.Join(root, "a"), 0o755)) // fails if Make has created it
+	must.Do(t, made.Make(root, 0o755, func() error { return nil }))
+	must.Do(t, made.Remove(root, slog.New(slog.DiscardHandler)))
 	if _, err := os.Stat(filepath.Join(root, "a")); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "a/b")); !os.IsNotExist(err) {
 		t.Errorf("a/b still exists: %v", err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -105,10 +106,7 @@ func options(t *testing.T) Options {
 // expectNoGroups checks that no groups of experiments of this process are left.
 func expectNoGroups(t *testing.T, groups *cgroup.FS) {
 	t.Helper()
-	runs, err := confine.Runs(groups)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runs := must.Get(confine.Runs(groups))(t)
 	left := slices.DeleteFunc(runs, func(run string) bool { return !strings.Contains(run, fmt.Sprintf("lab-%d-", os.Getpid())) })
 	if len(left) > 0 {
 		t.Errorf("groups are left: %v", left)
@@ -119,9 +117,7 @@ func expectNoGroups(t *testing.T, groups *cgroup.FS) {
 func TestRun(t *testing.T) {
 	groups := cgrouptest.OpenHost(t)
 	config, o := small(), options(t)
-	if err := Run(t.Context(), config, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(t.Context(), config, o))
 	expectNoGroups(t, groups)
 	result, usage, err := Open(o.Dir)
 	if err != nil || !result.Complete || result.Environment.Pinfold != "test" {
@@ -157,10 +153,7 @@ func TestRun(t *testing.T) {
 		if share := f[experiment.Others] / cpus; limited && share > limit || w.Condition != "alone" && share <= 0 && !starved(w) {
 			t.Errorf("%s: batch work used %.1f%% of the CPUs, want at most %.0f%%", w.Condition, 100*share, 100*limit)
 		}
-		h, err := hdrhistogram.Decode(w.Latencies)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(hdrhistogram.Decode(w.Latencies))(t)
 		if longest := float64(h.Max()) / 1000; math.Abs(longest-f[experiment.Longest]) > 0.01*f[experiment.Longest] {
 			t.Errorf("%s: a longest latency of %.3f ms in the histogram, %.3f ms exactly", w.Condition, longest, f[experiment.Longest])
 		}
@@ -186,9 +179,7 @@ func TestExplained(t *testing.T) {
 	config.Services[0] = experiment.Service{Name: "worker", Program: experiment.Cycles, Compute: experiment.Duration{Duration: 1}, Sleep: experiment.Duration{Duration: 1}}
 	config.Conditions = []experiment.Condition{{Name: "free"}, {Name: "limit", Services: map[string]json.RawMessage{"worker": json.RawMessage(`{"limit":0.2}`)}}}
 	config.Answers[0] = experiment.Answer{Figure: experiment.Goodput, Condition: "limit"}
-	if err := Run(t.Context(), config, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(t.Context(), config, o))
 	result, _, err := Open(o.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -267,10 +258,7 @@ func TestProgramEnds(t *testing.T) {
 // TestOneRun checks that only one run measures at a time.
 func TestOneRun(t *testing.T) {
 	cgrouptest.OpenHost(t)
-	release, err := lock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(lock())(t)
 	o := options(t)
 	if err := Run(t.Context(), small(), o); err == nil || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("error %v, want that another run measures", err)
@@ -279,9 +267,7 @@ func TestOneRun(t *testing.T) {
 	if _, err := os.Stat(o.Dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory of the run: %v, want that there is none", err)
 	}
-	if err := os.Mkdir(o.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(o.Dir, 0o700))
 	if err := Run(t.Context(), small(), o); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("error %v, want that the directory exists", err)
 	}
@@ -293,10 +279,7 @@ func TestConfigs(t *testing.T) {
 	groups := cgrouptest.OpenHost(t)
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
-			c, err := Named(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Named(name))(t)
 			if c.Name != name {
 				t.Errorf("the experiment is called %q", c.Name)
 			}
@@ -307,9 +290,7 @@ func TestConfigs(t *testing.T) {
 			c.Quick.Window.Duration, c.Settle.Duration = 200*time.Millisecond, min(c.Settle.Duration, 50*time.Millisecond)
 			o := options(t)
 			o.Quick, o.Rounds = true, 1
-			if err := Run(t.Context(), c, o); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Run(t.Context(), c, o))
 			expectNoGroups(t, groups)
 		})
 	}

@@ -14,16 +14,14 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/scx"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestPutBehind puts a program behind others by the mechanisms that this machine has.
 func TestPutBehind(t *testing.T) {
 	groups := cgrouptest.OpenHost(t)
 	machine := machine{groups: groups}
-	lacking, err := machine.lackingPriorities(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lacking := must.Get(machine.lackingPriorities(t.Context()))(t)
 	for name, has := range map[experiment.Priority]func(pid int) (bool, error){
 		experiment.CoreScheduling: func(pid int) (bool, error) {
 			cookie, err := priority.Of(pid)
@@ -42,26 +40,19 @@ func TestPutBehind(t *testing.T) {
 			cgrouptest.Make(t, groups, group, cgroup.CPU)
 			program := func() int {
 				cmd := exec.Command("/proc/self/exe", "workload", "batch")
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, cmd.Start())
 				t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 				cgrouptest.Move(t, groups, group, cmd.Process.Pid, cgroup.CPU)
 				return cmd.Process.Pid
 			}
 			first := program()
 			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*process{{group: group}}}
-			end, err := controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			end := must.Get(controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}}))(t)
 			later := program()
 			for _, pid := range []int{first, later} {
 				is := false
 				for deadline := time.Now().Add(20 * time.Second); !is && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-					if is, err = has(pid); err != nil {
-						t.Fatal(err)
-					}
+					is = must.Get(has(pid))(t)
 				}
 				if !is {
 					t.Errorf("process %d was not put behind", pid)

@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms = time.Millisecond
@@ -53,10 +54,7 @@ func TestPod(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := Spec{Name: "lab-1", Image: "image", Args: []string{"workload"}, Dir: "/tmp/site", Service: test.service}
-			pod, err := s.pod()
-			if err != nil {
-				t.Fatal(err)
-			}
+			pod := must.Get(s.pod())(t)
 			if diff := cmp.Diff(test.annotations, pod.Annotations); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}

@@ -10,16 +10,15 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestImage checks that an image has the program, its modules and all of their libraries, and that
 // its name depends on the files only.
 func TestImage(t *testing.T) {
 	p := find(t, "apache2")
-	id, err := p.ID()
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(p.ID())(t)
 	if again, err := p.ID(); err != nil || again != id || !strings.HasPrefix(id, "apache2-") {
 		t.Errorf("ids %s and %s (%v)", id, again, err)
 	}
@@ -30,10 +29,7 @@ func TestImage(t *testing.T) {
 	if named != id {
 		t.Errorf("the image is called %s, want %s", named, id)
 	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(image.ConfigFile())(t)
 	if got := strings.Join(config.Config.Entrypoint, " "); got != p.Executable {
 		t.Errorf("command %q, want %q", got, p.Executable)
 	}
@@ -74,18 +70,14 @@ func TestImagesRun(t *testing.T) {
 			root := t.TempDir()
 			content := mutate.Extract(image)
 			defer content.Close()
-			if err := unpack(root, content); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, unpack(root, content))
 			args := []string{known[name].version}
 			if name == "apache2" {
 				site := Site{Dir: siteDir(t), Address: freeAddress(t), Workers: 1}
 				if args, err = p.Apache(site); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.CopyFS(filepath.Join(root, site.Dir), os.DirFS(site.Dir)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.CopyFS(filepath.Join(root, site.Dir), os.DirFS(site.Dir)))
 				args = append(args, "-t")
 			}
 			cmd, messages := command(t, p.Command(args...))

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestBroken: a program that cannot start is an error, not a version.
@@ -21,9 +23,7 @@ func TestBroken(t *testing.T) {
 		"echo 'wrk: error while loading shared libraries'; exit 127": "error while loading shared libraries",
 		"exit 1": "it prints nothing",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "wrk"), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "wrk"), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 		p, err := Find("wrk")
 		if want == "" && (err != nil || p.Version != "wrk 4.1.0") {
 			t.Errorf("%s: version %q, %v", text, p.Version, err)
@@ -44,19 +44,13 @@ func TestNginxAndWrk(t *testing.T) {
 	}
 	awaitChildren(t, server, site.Workers)
 
-	args, err := WrkLoad{URL: url, Threads: 2, Connections: 4, Duration: 300 * time.Millisecond}.Args()
-	if err != nil {
-		t.Fatal(err)
-	}
+	args := must.Get(WrkLoad{URL: url, Threads: 2, Connections: 4, Duration: 300 * time.Millisecond}.Args())(t)
 	measure, messages := command(t, wrk.Command(args...))
 	out, err := measure.Output()
 	if err != nil {
 		t.Fatalf("wrk: %v: %s", err, messages)
 	}
-	result, err := ParseWrk(strings.NewReader(string(out)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(ParseWrk(strings.NewReader(string(out))))(t)
 	if result.Requests == 0 || result.Max < result.P99 || result.P99 < result.P50 || result.BadStatus > 0 {
 		t.Errorf("result %+v", result)
 	}
@@ -96,15 +90,11 @@ func TestFFmpeg(t *testing.T) {
 func TestEndlessFFmpeg(t *testing.T) {
 	ffmpeg := find(t, "ffmpeg")
 	encode, messages := command(t, ffmpeg.Command(FFmpeg(2)...))
-	if err := encode.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encode.Start())
 	for cpuTime(t, []int{encode.Process.Pid}) < time.Second {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := encode.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encode.Process.Signal(syscall.SIGTERM))
 	var exit *exec.ExitError
 	if err := encode.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 255 {
 		t.Errorf("ffmpeg ended with %v: %s", err, messages)

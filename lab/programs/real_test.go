@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // startTimeout is the time that a server has to answer, also on a busy machine.
@@ -53,10 +55,7 @@ func command(t *testing.T, args []string) (*exec.Cmd, *bytes.Buffer) {
 // siteDir returns a directory in which the workers of Apache can be nobody.
 func siteDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pinfold-site-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "pinfold-site-"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -72,14 +71,9 @@ func serve(t *testing.T, p Program, site Site, end os.Signal, configure func(Sit
 	t.Helper()
 	for range 5 {
 		site.Address = freeAddress(t)
-		args, err := configure(site)
-		if err != nil {
-			t.Fatal(err)
-		}
+		args := must.Get(configure(site))(t)
 		server, messages := command(t, p.Command(args...))
-		if err := server.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, server.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- server.Wait() }()
 		if err := answers("http://"+site.Address+"/", ended); err != nil {
@@ -102,10 +96,7 @@ func serve(t *testing.T, p Program, site Site, end os.Signal, configure func(Sit
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	return listener.Addr().String()
 }
@@ -129,10 +120,7 @@ func answers(url string, ended <-chan error) error {
 // get returns the body of a response with status 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Get(url))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -145,10 +133,7 @@ func get(t *testing.T, url string) string {
 func cpuTime(t *testing.T, pids []int) (sum time.Duration) {
 	t.Helper()
 	for _, pid := range pids {
-		stat, err := process(t, pid).Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		stat := must.Get(process(t, pid).Stat())(t)
 		sum += time.Duration(stat.CPUTime() * float64(time.Second))
 	}
 	return sum
@@ -167,10 +152,7 @@ func awaitChildren(t *testing.T, pid, number int) {
 // children returns the children of a process.
 func children(t *testing.T, pid int) (pids []int) {
 	t.Helper()
-	processes, err := procfs.AllProcs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	processes := must.Get(procfs.AllProcs())(t)
 	for _, p := range processes {
 		if stat, err := p.Stat(); err == nil && stat.PPID == pid { // other processes may end meanwhile
 			pids = append(pids, p.PID)
@@ -181,9 +163,5 @@ func children(t *testing.T, pid int) (pids []int) {
 
 func process(t *testing.T, pid int) procfs.Proc {
 	t.Helper()
-	p, err := procfs.NewProc(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(procfs.NewProc(pid))(t)
 }

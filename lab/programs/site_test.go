@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestSiteErrors says for sites that cannot be served what the error contains. They are not
@@ -44,12 +46,8 @@ func TestSiteErrors(t *testing.T) {
 func TestOpenToAll(t *testing.T) {
 	private := filepath.Join(t.TempDir(), "private")
 	site := filepath.Join(private, "site")
-	if err := os.MkdirAll(site, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(private, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(site, 0o700))
+	must.Do(t, os.Chmod(private, 0o700))
 	if err := openToAll(site); err == nil || !strings.Contains(err.Error(), "cannot enter "+private) {
 		t.Errorf("error %v, want one that names %s", err, private)
 	}

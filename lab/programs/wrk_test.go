@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms, us = time.Millisecond, time.Microsecond
@@ -35,14 +37,8 @@ func TestParseWrk(t *testing.T) {
 			ReadErrors: 80, Timeouts: 58, BadStatus: 91,
 		},
 	} {
-		text, err := os.ReadFile(filepath.Join("testdata", "wrk", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := ParseWrk(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("testdata", "wrk", name)))(t)
+		got := must.Get(ParseWrk(bytes.NewReader(text)))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -51,10 +47,7 @@ func TestParseWrk(t *testing.T) {
 
 // TestParseWrkErrors changes a line of a real output and says what the error contains.
 func TestParseWrkErrors(t *testing.T) {
-	text, err := os.ReadFile("testdata/wrk/errors.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/wrk/errors.txt"))(t)
 	for _, test := range []struct{ old, replacement, says string }{
 		{"391 requests", "-391 requests", "-391"},
 		{"Latency   358.41ms", "Latency  -358.41ms", "negative"},
@@ -82,10 +75,7 @@ func FuzzParseWrk(f *testing.F) {
 		f.Fatal("there are no outputs", err)
 	}
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -16,41 +16,26 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
 	"pinfold.dev/pinfold/internal/ociimage"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestLayout serves an index and an image of an OCI image layout under their names.
 func TestLayout(t *testing.T) {
 	dir := t.TempDir()
-	path, err := layout.Write(dir, empty.Index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(layout.Write(dir, empty.Index))(t)
 	index, err1 := random.Index(100, 1, 2)
 	image, err2 := random.Image(100, 1)
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}
-	if err := path.AppendIndex(index, named("example.com/team/both:v1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := path.AppendImage(image, named("example.com/team/one:v2")); err != nil {
-		t.Fatal(err)
-	}
-	handler, err := New(nil, "", []string{dir}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, path.AppendIndex(index, named("example.com/team/both:v1")))
+	must.Do(t, path.AppendImage(image, named("example.com/team/one:v2")))
+	handler := must.Get(New(nil, "", []string{dir}, io.Discard))(t)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	for repository, want := range map[string]interface{ Digest() (v1.Hash, error) }{"team/both:v1": index, "team/one:v2": image} {
-		tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/" + repository)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := remote.Get(tag)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tag := must.Get(name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/" + repository))(t)
+		got := must.Get(remote.Get(tag))(t)
 		if digest, err := want.Digest(); err != nil || got.Digest != digest {
 			t.Errorf("%s has digest %s, want %s (%v)", repository, got.Digest, digest, err)
 		}
@@ -63,31 +48,15 @@ func named(image string) layout.Option {
 
 // TestBadLayouts says for directories that are no usable layouts what the error contains.
 func TestBadLayouts(t *testing.T) {
-	image, err := random.Image(100, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := must.Get(random.Image(100, 1))(t)
 	nothing, nameless := t.TempDir(), t.TempDir()
-	if _, err := layout.Write(nothing, empty.Index); err != nil {
-		t.Fatal(err)
-	}
-	path, err := layout.Write(nameless, empty.Index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := path.AppendImage(image); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(layout.Write(nothing, empty.Index))(t)
+	path := must.Get(layout.Write(nameless, empty.Index))(t)
+	must.Do(t, path.AppendImage(image))
 	damaged := t.TempDir()
-	if path, err = layout.Write(damaged, empty.Index); err != nil {
-		t.Fatal(err)
-	}
-	if err := path.AppendImage(image, named("example.com/one:v1")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(damaged, "blobs")); err != nil {
-		t.Fatal(err)
-	}
+	path = must.Get(layout.Write(damaged, empty.Index))(t)
+	must.Do(t, path.AppendImage(image, named("example.com/one:v1")))
+	must.Do(t, os.RemoveAll(filepath.Join(damaged, "blobs")))
 	for dir, says := range map[string]string{
 		t.TempDir(): "no such file",
 		nothing:     "it has no images",

@@ -18,6 +18,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"pinfold.dev/pinfold/lab/images"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // programs returns a directory with all programs.
@@ -26,12 +27,8 @@ func programs(t *testing.T) string {
 	dir := t.TempDir()
 	for _, program := range images.Programs() {
 		path := filepath.Join(dir, images.Path(program))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte("program "+program), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte("program "+program), 0o755))
 	}
 	return dir
 }
@@ -39,10 +36,7 @@ func programs(t *testing.T) string {
 // get requests a path of the registry and checks the digest of the answer.
 func get(t *testing.T, server *httptest.Server, path string) []byte {
 	t.Helper()
-	response, err := http.Get(server.URL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(http.Get(server.URL + path))(t)
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -56,26 +50,16 @@ func get(t *testing.T, server *httptest.Server, path string) []byte {
 
 // TestPull reads every image as a runtime does: the manifest by tag, the rest by digest.
 func TestPull(t *testing.T) {
-	handler, err := New(images.All(), programs(t), nil, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := must.Get(New(images.All(), programs(t), nil, io.Discard))(t)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	for _, image := range images.All() {
-		tag, err := name.NewTag(image.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tag := must.Get(name.NewTag(image.Name))(t)
 		repository := tag.RepositoryStr()
 		var manifest v1.Manifest
-		if err := json.Unmarshal(get(t, server, "/v2/"+repository+"/manifests/"+tag.TagStr()+"?ns=docker.io"), &manifest); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(get(t, server, "/v2/"+repository+"/manifests/"+tag.TagStr()+"?ns=docker.io"), &manifest))
 		var config v1.ConfigFile
-		if err := json.Unmarshal(get(t, server, "/v2/"+repository+"/blobs/"+manifest.Config.Digest.String()), &config); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(get(t, server, "/v2/"+repository+"/blobs/"+manifest.Config.Digest.String()), &config))
 		layer := get(t, server, "/v2/"+repository+"/blobs/"+manifest.Layers[0].Digest.String())
 		if config.RootFS.DiffIDs[0].String() != digest(t, layer) || config.Architecture != runtime.GOARCH {
 			t.Errorf("%s: the configuration does not match this layer and machine: %+v", image.Name, config)
@@ -108,20 +92,14 @@ func list(t *testing.T, layer []byte) map[string]string {
 		if _, ok := files[filepath.Dir(strings.TrimSuffix(header.Name, "/"))+"/"]; !ok {
 			t.Errorf("%s comes before its directory", header.Name)
 		}
-		data, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(io.ReadAll(archive))(t)
 		files[header.Name] = string(data)
 	}
 }
 
 func TestRefusals(t *testing.T) {
 	dir := programs(t)
-	handler, err := New(images.All(), dir, nil, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := must.Get(New(images.All(), dir, nil, io.Discard))(t)
 	for _, test := range []struct {
 		method, target string
 		status         int

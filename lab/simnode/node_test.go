@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestObjectDescribesTheMachine(t *testing.T) {
@@ -48,10 +49,7 @@ func TestObjectDescribesTheMachine(t *testing.T) {
 func TestTopologyIsTheMachine(t *testing.T) {
 	machine := topology.AMD256().MustBuild()
 	node := simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: cpuset.MustParse("0-3")}
-	object, err := node.Topology("uid")
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := must.Get(node.Topology("uid"))(t)
 	got, state, err := nodetopology.ToMachine(object)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestCauseComesFirst checks that the message starts with the cause, wherever it is in the log.
@@ -19,9 +21,7 @@ func TestCauseComesFirst(t *testing.T) {
 		"empty": {"", ": ; the"},
 	} {
 		path := filepath.Join(t.TempDir(), "log")
-		if err := os.WriteFile(path, []byte(c.log), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.log), 0o600))
 		if got := logTail(path); !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: %q, want %q first", name, got, c.want)
 		}

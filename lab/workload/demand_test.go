@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestDemand checks that the program uses the CPU time that it wants, and has little left. Both
@@ -31,10 +33,7 @@ func TestDemand(t *testing.T) {
 	same := rand.New(rand.NewPCG(1, 2)) // draws the same amounts
 	for periods := 0; ; periods++ {
 		buffer := make([]byte, 100)
-		n, err := lines.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(lines.Read(buffer))(t)
 		left, ok := Goodput(string(buffer[:n]))
 		if !ok || left < 0 {
 			t.Fatalf("a line %q, want what is left", strings.TrimSpace(string(buffer[:n])))
@@ -59,8 +58,6 @@ func TestDemand(t *testing.T) {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrusage(unix.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/feature"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const (
@@ -22,15 +23,8 @@ const (
 
 func openFixture(t *testing.T, name string) *FS {
 	t.Helper()
-	archive, err := txtar.ParseFile("testdata/" + name + ".txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fs, err := Open(Unpack(t, archive))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fs
+	archive := must.Get(txtar.ParseFile("testdata/" + name + ".txtar"))(t)
+	return must.Get(Open(Unpack(t, archive)))(t)
 }
 
 // Unpack writes the files of an archive to a new directory.
@@ -108,9 +102,7 @@ func TestApplyEffective(t *testing.T) {
 
 func TestApplyGoneAndUnmounted(t *testing.T) {
 	fs := openFixture(t, "v1-separate")
-	if err := os.RemoveAll(fs.Dir(CPU, testContainer)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(fs.Dir(CPU, testContainer)))
 	o := fs.Apply(map[string]Wanted{testPod: {Quota: ms(60)}, testContainer: {Quota: ms(30)}})
 	if !errors.Is(o.Failed[testContainer], ErrGone) || len(o.Failed) != 1 || len(o.Written) != 1 {
 		t.Errorf("%v, written %s; want one group gone and the other written", o.Err(), listed(o.Written))
@@ -125,9 +117,7 @@ func TestApplyGoneAndUnmounted(t *testing.T) {
 	if err := o.Failed[testContainer]; !errors.Is(err, ErrGone) || strings.Contains(err.Error(), "\n") || len(o.Written) != 1 {
 		t.Errorf("%v, written %s; want one group gone, reported once, and the other written", o.Err(), listed(o.Written))
 	}
-	if err := os.RemoveAll(fs.Hierarchy(CPU).Mount); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(fs.Hierarchy(CPU).Mount))
 	err := fs.Apply(map[string]Wanted{testPod: {Quota: ms(70)}}).Err()
 	if !errors.Is(err, ErrNoHierarchy) || errors.Is(err, ErrGone) {
 		t.Errorf("%v, want ErrNoHierarchy and not ErrGone", err)

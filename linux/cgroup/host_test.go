@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestHost runs the tests below on this machine's kernel, of either version, in groups of its own.
@@ -37,10 +38,7 @@ func TestHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fs, makeGroups(t, fs)) })
 		t.Run(name+"/kept open", func(t *testing.T) {
-			kept, err := Open("/")
-			if err != nil {
-				t.Fatal(err)
-			}
+			kept := must.Get(Open("/"))(t)
 			kept.KeepOpen()
 			defer kept.Close()
 			test(t, kept, makeGroups(t, kept))
@@ -71,13 +69,9 @@ func makeGroup(t *testing.T, fs *FS, group string) {
 	t.Helper()
 	for _, dir := range dirsOf(fs, group) {
 		if above := path.Dir(dir); path.Dir(group) != "/" && fs.Layout().CPU == V2 {
-			if err := kernfile.Write(above+"/"+SubtreeControl, "+cpu +cpuset"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, kernfile.Write(above+"/"+SubtreeControl, "+cpu +cpuset"))
 		}
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o755))
 		t.Cleanup(func() { removeGroup(t, dir) })
 	}
 }
@@ -118,10 +112,7 @@ func apply(t *testing.T, fs *FS, wanted map[string]Wanted) {
 		t.Fatalf("%v\nwritten:\n%s", err, listed(o.Written))
 	}
 	for p, w := range wanted {
-		got, err := fs.Read(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(fs.Read(p))(t)
 		if want := (Change{Present: got, Wanted: w}).Target(); got != want {
 			t.Fatalf("%s has %+v, want %+v", p, got, want)
 		}
@@ -158,10 +149,7 @@ func testHostBandwidth(t *testing.T, fs *FS, top string) {
 }
 
 func testHostCPUSet(t *testing.T, fs *FS, top string) {
-	all, err := fs.Effective("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(fs.Effective("/"))(t)
 	if all.Len() < 2 {
 		t.Skip("one CPU only: needs two")
 	}
@@ -206,19 +194,11 @@ func TestSleep(t *testing.T) {
 // sleepIn starts a process in a group.
 func sleepIn(t *testing.T, dirs ...string) int {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	cmd := exec.Command(exe, "-test.run=^TestSleep$")
 	cmd.Env = append(os.Environ(), sleepEnv+"=1")
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
 		_ = cmd.Process.Kill()
@@ -234,10 +214,7 @@ func sleepIn(t *testing.T, dirs ...string) int {
 
 func allowed(t *testing.T, pid int) cpuset.Set {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:")
 	list, _, _ := strings.Cut(rest, "\n")
 	return cpuset.MustParse(strings.TrimSpace(list))

@@ -10,15 +10,13 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testHostNested moves a container that runs containers to other CPUs several times. Version 1
 // rejects taking a CPU from a group while a group below has it.
 func testHostNested(t *testing.T, fs *FS, top string) {
-	root, err := fs.Effective("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(fs.Effective("/"))(t)
 	online := slices.Collect(root.All())
 	if len(online) < 2 {
 		t.Skip("one CPU is online: use a machine with more to test moves")
@@ -44,13 +42,9 @@ func testHostNested(t *testing.T, fs *FS, top string) {
 		}
 		apply(t, fs, map[string]Wanted{narrow: {CPUs: &two}})
 		sleeper := exec.Command("sleep", "60")
-		if err := sleeper.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sleeper.Start())
 		t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
-		if err := kernfile.Write(fs.File(innermost, Procs), strconv.Itoa(sleeper.Process.Pid)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, kernfile.Write(fs.File(innermost, Procs), strconv.Itoa(sleeper.Process.Pid)))
 		if o := fs.Apply(map[string]Wanted{container: {CPUs: &one}}); o.Err() == nil || !strings.Contains(o.Err().Error(), "inner in it still has CPUs") {
 			t.Errorf("without its nested groups: %v", o.Err())
 		}

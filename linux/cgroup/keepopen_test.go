@@ -9,23 +9,17 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testHostKeepOpen checks which files of a group this process has open.
 func testHostKeepOpen(t *testing.T, top string) {
-	fs, err := Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fs := must.Get(Open("/"))(t)
 	fs.KeepOpen()
 	group := top + "/pod/container"
 	read := func() Settings {
 		t.Helper()
-		s, err := fs.Read(group)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return must.Get(fs.Read(group))(t)
 	}
 	expectOpen := func(what string, expected bool) {
 		t.Helper()
@@ -35,9 +29,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 	}
 	expectOpen("before any reading", false)
 	read()
-	if _, err := fs.read(group, map[Version]File{V1: Tasks, V2: Threads}[fs.layout.CPUSet]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fs.read(group, map[Version]File{V1: Tasks, V2: Threads}[fs.layout.CPUSet]))(t)
 	expectOpen("after reading", true)
 	for _, name := range openBelow(t, top) {
 		if base := filepath.Base(name); base == string(Tasks) || base == string(Threads) {
@@ -47,9 +39,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 	fs.CloseUnused()
 	expectOpen("after a round with reading", true)
 	quota := 30 * time.Millisecond
-	if err := fs.Apply(map[string]Wanted{group: {Quota: &quota}}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fs.Apply(map[string]Wanted{group: {Quota: &quota}}).Err())
 	if s := read(); s.Quota != quota {
 		t.Errorf("an open file reads quota %v after %v was written", s.Quota, quota)
 	}
@@ -82,10 +72,7 @@ func testHostKeepOpen(t *testing.T, top string) {
 // openBelow lists the files of a group that this process has open.
 func openBelow(t *testing.T, group string) (names []string) {
 	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	for _, fd := range fds {
 		name, err := os.Readlink("/proc/self/fd/" + fd.Name())
 		if err == nil && strings.Contains(name, group+"/") {

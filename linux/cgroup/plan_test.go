@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestPlan plans the scenarios of testdata/plan.txt. Each is a file of the archive: "layout CPU
@@ -60,11 +61,7 @@ func (c *Change) readWord(t *testing.T, name, present, wanted string, want bool)
 		if s == "max" {
 			return bandwidth.Unlimited
 		}
-		d, err := time.ParseDuration(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
+		return must.Get(time.ParseDuration(s))(t)
 	}
 	amount := func(value *time.Duration, wish **time.Duration) {
 		if *value = quantity(present); want {
@@ -87,10 +84,7 @@ func (c *Change) readWord(t *testing.T, name, present, wanted string, want bool)
 			c.Wanted.Exclusive = new(cpuset.MustParse(wanted))
 		}
 	case "partition":
-		state, err := parsePartition(strings.ReplaceAll(present, "-", " "))
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(parsePartition(strings.ReplaceAll(present, "-", " ")))(t)
 		if c.Present.Partition = state; want {
 			c.Wanted.Partition = new(Partition(wanted))
 		}

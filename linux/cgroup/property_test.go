@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestPlanIsAccepted checks each write of random plans with the model kernel: none is rejected or
@@ -28,10 +29,7 @@ func TestPlanIsAccepted(t *testing.T) {
 		goal := &kernel{layout: l, groups: drawState(t, l, paths, "wanted")}
 		before := &kernel{layout: l, groups: maps.Clone(k.groups)}
 		changes := changesTo(t, k.groups, goal)
-		writes, err := Plan(l, changes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		writes := must.Get(Plan(l, changes))(t)
 		for i, w := range writes {
 			if err := k.do(w); err != nil {
 				t.Fatalf("write %d of %d: %s: %v\n%s", i+1, len(writes), w.text(), err, listed(writes))

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMissing tests a feature whose file does not exist, and which is asked for once.
@@ -21,9 +23,7 @@ func TestMissing(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	if again := f.Test(); again != err { //nolint:errorlint // the same value is wanted
 		t.Errorf("the second time %v, want the result of the first", again)
 	}

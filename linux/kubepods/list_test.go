@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMachines lists the pods of the machines in the fixtures of package cgroup.
@@ -24,10 +25,7 @@ func TestMachines(t *testing.T) {
 	}
 	var all strings.Builder
 	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive := must.Get(txtar.ParseFile(file))(t)
 		root := t.TempDir()
 		tree, err := txtar.FS(archive)
 		if err == nil {
@@ -74,9 +72,7 @@ func TestContainers(t *testing.T) {
 	make := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(root, name), 0o755))
 		}
 	}
 	make("proc/self", "sys/fs/cgroup")
@@ -84,14 +80,9 @@ func TestContainers(t *testing.T) {
 		"proc/self/mountinfo":              "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
 		"sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o600))
 	}
-	fs, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fs := must.Get(cgroup.Open(root))(t)
 	if naming, err := Find(fs, ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("without a kubelet: %+v, %v", naming, err)
 	}
@@ -99,10 +90,7 @@ func TestContainers(t *testing.T) {
 	for _, group := range slices.Concat(want, []string{"/kubepods/pod456/" + testID + "/nested", "/system/other"}) {
 		make("sys/fs/cgroup" + group)
 	}
-	naming, err := Find(fs, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	naming := must.Get(Find(fs, ""))(t)
 	groups, err := naming.Containers(fs)
 	if diff := cmp.Diff(want, groups); diff != "" || err != nil {
 		t.Errorf("%v, -want +got:\n%s", err, diff)

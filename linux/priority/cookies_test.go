@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestOpenCookies opens files that an earlier process left. test/vm tests the cookies themselves.
@@ -18,9 +20,7 @@ func TestOpenCookies(t *testing.T) {
 		"1ffffffffffffffff":       "not a core-scheduling cookie: remove it",
 		strings.Repeat("\x00", 9): "not a core-scheduling cookie: remove it",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		c, err := OpenCookies(nil, file)
 		switch {
 		case want == "" && (err != nil || !c.Used()):
@@ -29,9 +29,7 @@ func TestOpenCookies(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(file))
 	c, err := OpenCookies(nil, file)
 	if err != nil || c.Used() {
 		t.Errorf("without a file: %v, %+v", err, c)

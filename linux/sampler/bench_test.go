@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkSample measures a round over a number of groups of this machine's kernel, with limits
@@ -98,10 +99,7 @@ func bareReads(b testing.TB, fs *cgroup.FS, groups []string) func() {
 	var open []int
 	for _, group := range groups {
 		for _, f := range files {
-			fd, err := unix.Open(fs.File(group, f), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-			if err != nil {
-				b.Fatal(err)
-			}
+			fd := must.Get(unix.Open(fs.File(group, f), unix.O_RDONLY|unix.O_CLOEXEC, 0))(b)
 			b.Cleanup(func() { _ = unix.Close(fd) })
 			open = append(open, fd)
 		}
@@ -160,8 +158,6 @@ func BenchmarkRun(b *testing.B) {
 
 func processCPU(b *testing.B) time.Duration {
 	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, unix.Getrusage(unix.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

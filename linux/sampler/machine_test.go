@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // machine has cgroups that consist of ordinary files.
@@ -37,22 +38,14 @@ func newMachine(t *testing.T, v cgroup.Version) *machine {
 }
 
 func (m *machine) open() *cgroup.FS {
-	fs, err := cgroup.Open(m.root)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return fs
+	return must.Get(cgroup.Open(m.root))(m.t)
 }
 
 func (m *machine) file(name, content string) {
 	m.t.Helper()
 	name = filepath.Join(m.root, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must.Do(m.t, os.WriteFile(name, []byte(content), 0o600))
 }
 
 // dir returns the directory of a group.
@@ -92,9 +85,7 @@ func (m *machine) reset(group string) {
 }
 
 func (m *machine) remove(group string) {
-	if err := os.RemoveAll(filepath.Join(m.root, m.dir(group))); err != nil {
-		m.t.Fatal(err)
-	}
+	must.Do(m.t, os.RemoveAll(filepath.Join(m.root, m.dir(group))))
 }
 
 func (m *machine) writeAll(group string) {

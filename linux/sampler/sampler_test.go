@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -66,10 +67,7 @@ func testNoAllocation(t *testing.T, fs *cgroup.FS, groups []string) {
 
 func newSampler(t testing.TB, fs *cgroup.FS, o Options) *Sampler {
 	t.Helper()
-	s, err := New(fs, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(fs, o))(t)
 	t.Cleanup(s.close)
 	return s
 }
@@ -251,8 +249,6 @@ func hostGroups(t testing.TB, n int) (*cgroup.FS, []string) {
 		cgrouptest.Make(t, fs, groups[i], cgroup.CPU, cgroup.CPUAcct)
 		wanted[groups[i]] = cgroup.Wanted{Quota: &quota, Period: &period}
 	}
-	if err := fs.Apply(wanted).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fs.Apply(wanted).Err())
 	return fs, groups
 }

@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestScenarios plays testdata/*.txtar on machines of both versions, which must give the same
@@ -71,9 +72,7 @@ func play(t *testing.T, v cgroup.Version, script string) string {
 	if p.sampler, err = New(p.machine.open(), options); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.sampler.Run(ctx, p.consume); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.sampler.Run(ctx, p.consume))
 	c := p.sampler.Cost()
 	fmt.Fprintf(&p.said, "cost: groups %d absent %d, ticks %d missed %d, samples %d late %d gaps %d, wall %v, jitter %v %v\n",
 		c.Groups, c.Absent, c.Ticks, c.Missed, c.Samples, c.Late, c.Gaps, c.Wall, c.Jitter50, c.JitterMax)

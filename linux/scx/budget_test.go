@@ -10,12 +10,13 @@ import (
 	"github.com/cilium/ebpf"
 
 	"pinfold.dev/pinfold/test/bpf"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestBudgetCharges: CPU time that one CPU spends while others spend and the timer refills the
 // bucket is spent.
 func TestBudgetCharges(t *testing.T) {
-	spec := must(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(bpf.Compile(t, "testdata/budget.bpf.c"))))(t)
+	spec := must.Get(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(bpf.Compile(t, "testdata/budget.bpf.c"))))(t)
 	var kernel struct {
 		Spend  *ebpf.Program  `ebpf:"spend_often"`
 		Refill *ebpf.Program  `ebpf:"refill_often"`
@@ -43,9 +44,7 @@ func TestBudgetCharges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var zero [8]int64
-			if err := errors.Join(kernel.Budget.Set(c.budget), kernel.Tokens.Set(&zero)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(kernel.Budget.Set(c.budget), kernel.Tokens.Set(&zero)))
 			var all sync.WaitGroup
 			often := func(p *ebpf.Program, ns uint64) {
 				all.Go(func() {

@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread
@@ -52,16 +53,14 @@ func TestKilled(t *testing.T) {
 	b := newBench(t)
 	batch := b.group("batch")
 	load := b.start(batch, "busy", 50, b.machine.Online())
-	must(TurnOver(b.fs, []string{batch}))(t)
+	must.Get(TurnOver(b.fs, []string{batch}))(t)
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=hold %d", taskVariable, load.cmd.Process.Pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
 		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_NICE}}
-	in, out := must(cmd.StdinPipe())(t), must(cmd.StdoutPipe())(t)
+	in, out := must.Get(cmd.StdinPipe())(t), must.Get(cmd.StdoutPipe())(t)
 	defer in.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	line, _ := bufio.NewReader(out).ReadString('\n')
 	if want := Name + "_" + Version() + " <nil>\n"; line != want {
 		t.Errorf("the process printed %q, want %q", line, want)
@@ -138,9 +137,7 @@ func TestReplace(t *testing.T) {
 	b.start(online, "wake", 50, all)
 	batch := b.batch("batch", 100, all)
 	old, next := b.load(Options{Name: "old"}), b.load(Options{Name: "next"})
-	if err := old.Attach(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, old.Attach())
 	b.setPods(next, b.pod(batch, 1))
 	began := schedtrace.Now()
 	if err := errors.Join(old.Detach(), next.Attach()); err != nil || Running() != "next" {
@@ -148,11 +145,9 @@ func TestReplace(t *testing.T) {
 	}
 	t.Logf("without a scheduler for %v", schedtrace.Now()-began)
 	const mark = 12345
-	if err := old.kernel.NrWaiting.Set(uint64(mark)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, old.kernel.NrWaiting.Set(uint64(mark)))
 	b.progress("after", batch, online)
-	if n := must(old.Stats())(t).Queued; n != mark {
+	if n := must.Get(old.Stats())(t).Queued; n != mark {
 		t.Errorf("the timer of the old scheduler runs: it counted %d waiting threads", n)
 	}
 }
@@ -171,9 +166,7 @@ func TestHotplug(t *testing.T) {
 				continue // it cannot be taken offline
 			}
 			for _, state := range []string{"0", "1"} {
-				if err := os.WriteFile(file, []byte(state), 0); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(state), 0))
 			}
 		}
 	}
@@ -185,9 +178,7 @@ func TestHotplug(t *testing.T) {
 func TestWatchdog(t *testing.T) {
 	b := newBench(t)
 	s := b.load(Options{Watchdog: 2 * time.Second})
-	if err := s.Attach(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Attach())
 	scxtest.KeepNothing(t)
 	all := b.machine.Online()
 	online := b.group("online")
@@ -209,7 +200,7 @@ func TestWatchdog(t *testing.T) {
 		load.end()
 	}
 	if !noticed {
-		t.Fatalf("the kernel has not noticed the stall: %+v", must(s.Stats())(t))
+		t.Fatalf("the kernel has not noticed the stall: %+v", must.Get(s.Stats())(t))
 	}
 	b.gone()
 	if why, _ := s.Ended(); !strings.Contains(why, "stall") {
@@ -233,7 +224,7 @@ func TestCannotStart(t *testing.T) {
 // log.
 func TestRejected(t *testing.T) {
 	newBench(t)
-	spec := must(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object)))(t)
+	spec := must.Get(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object)))(t)
 	program := spec.Programs["on_switch"]
 	program.Instructions[0] = asm.LoadMem(asm.R0, asm.R9, 0, asm.DWord).WithMetadata(program.Instructions[0].Metadata) // R9 has no value
 	err := (&Scheduler{}).load(spec)

@@ -25,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // taskVariable makes the test binary a load: "busy N CPUS", N threads that always want to run on
@@ -115,17 +116,7 @@ func newBench(t *testing.T) bench {
 	if why := Test(); why != nil {
 		t.Skip(why)
 	}
-	return bench{t, fs, must(sysfs.Read(os.DirFS("/sys")))(t)}
-}
-
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
+	return bench{t, fs, must.Get(sysfs.Read(os.DirFS("/sys")))(t)}
 }
 
 // load loads a scheduler, and ends it with the test.
@@ -138,11 +129,9 @@ func (b bench) load(o Options) *Scheduler {
 func (b bench) loadWith(o Options, constants map[string]uint32) *Scheduler {
 	b.Helper()
 	s := &Scheduler{name: cmp.Or(o.Name, Name), numbers: map[uint64]uint32{}}
-	spec := must(configure(s.name, o))(b)
+	spec := must.Get(configure(s.name, o))(b)
 	for name, value := range constants {
-		if err := spec.Variables[name].Set(value); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, spec.Variables[name].Set(value))
 	}
 	if err := s.load(spec); err != nil {
 		var verifier *ebpf.VerifierError
@@ -156,9 +145,7 @@ func (b bench) loadWith(o Options, constants map[string]uint32) *Scheduler {
 			b.Error(err)
 		}
 	})
-	if err := s.SetMachine(b.machine); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.SetMachine(b.machine))
 	return s
 }
 
@@ -172,13 +159,11 @@ func (b bench) attached(o Options) *Scheduler {
 // attach attaches a scheduler, and checks at the end of the test that it still runs.
 func (b bench) attach(s *Scheduler) {
 	b.Helper()
-	if err := s.Attach(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.Attach())
 	b.Cleanup(func() {
 		for Running() != s.Name() {
 			if why, has := s.Ended(); has {
-				b.Errorf("the kernel has ended the scheduler: %s; %+v", why, must(s.Stats())(b))
+				b.Errorf("the kernel has ended the scheduler: %s; %+v", why, must.Get(s.Stats())(b))
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
@@ -207,18 +192,12 @@ func (b bench) start(group, kind string, n int, cpus cpuset.Set) *task {
 	b.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", taskVariable, kind, n, cpus), "GOGC=off", "GODEBUG=asyncpreemptoff=1")
-	x := &task{b, cmd, must(cmd.StdinPipe())(b), bufio.NewReader(must(cmd.StdoutPipe())(b))}
+	x := &task{b, cmd, must.Get(cmd.StdinPipe())(b), bufio.NewReader(must.Get(cmd.StdoutPipe())(b))}
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, cmd.Start())
 	b.Cleanup(x.end)
-	if err := os.WriteFile(b.fs.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := io.WriteString(x.in, "\n"); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.WriteFile(b.fs.Dir(cgroup.CPU, group)+"/cgroup.procs", fmt.Append(nil, cmd.Process.Pid), 0))
+	must.Get(io.WriteString(x.in, "\n"))(b)
 	if line, err := x.out.ReadString('\n'); line != "ready\n" {
 		b.Fatalf("the load printed %q (%v)", line, err)
 	}
@@ -236,21 +215,19 @@ func (b bench) batch(name string, n int, cpus cpuset.Set) string {
 	b.Helper()
 	group := b.group(name)
 	b.start(group, "busy", n, cpus)
-	if turned := must(TurnOver(b.fs, []string{group}))(b); turned < n {
+	if turned := must.Get(TurnOver(b.fs, []string{group}))(b); turned < n {
 		b.Fatalf("%d threads were turned over, want %d and more", turned, n)
 	}
 	return group
 }
 
 func (b bench) pod(group string, weight int) Pod {
-	return Pod{Group: must(b.fs.Inode(cgroup.CPU, group))(b), Weight: weight}
+	return Pod{Group: must.Get(b.fs.Inode(cgroup.CPU, group))(b), Weight: weight}
 }
 
 func (b bench) setPods(s *Scheduler, pods ...Pod) {
 	b.Helper()
-	if err := s.SetPods(pods); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, s.SetPods(pods))
 }
 
 // used returns the CPU time that groups use in a time, in CPUs.
@@ -258,7 +235,7 @@ func (b bench) used(d time.Duration, groups ...string) []float64 {
 	b.Helper()
 	read := func() (all []float64) {
 		for _, g := range groups {
-			all = append(all, must(cgroupstat.Read(b.fs, g))(b).Usage.Seconds())
+			all = append(all, must.Get(cgroupstat.Read(b.fs, g))(b).Usage.Seconds())
 		}
 		return all
 	}

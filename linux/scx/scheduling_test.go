@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestShares: pods get CPU time by their weights, however many threads they have.
@@ -46,13 +47,11 @@ func TestBudget(t *testing.T) {
 	x, y := b.batch("x", 75, all), b.batch("y", 75, all)
 	b.setPods(s, b.pod(x, 1), b.pod(y, 1))
 	for _, budget := range []quantity.CPUs{0.5, 2, quantity.CPUs(math.Inf(1))} {
-		if err := s.SetBudget(budget); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.SetBudget(budget))
 		time.Sleep(time.Second)
-		before := must(s.Stats())(t)
+		before := must.Get(s.Stats())(t)
 		used := b.used(6*time.Second, x, y)
-		after := must(s.Stats())(t)
+		after := must.Get(s.Stats())(t)
 		whole, overdrawn := used[0]+used[1], (after.Overdrawn-before.Overdrawn).Seconds()/6
 		t.Logf("budget %g: used %.2f CPUs, %.2f of it overdue", float64(budget), whole, overdrawn)
 		most := min(float64(budget), float64(all.Len()))
@@ -89,7 +88,7 @@ func TestExpeller(t *testing.T) {
 	beside := b.used(3*time.Second, batch)[0]
 	other.end()
 	after := b.used(2*time.Second, batch)[0]
-	stats := must(s.Stats())(t)
+	stats := must.Get(s.Stats())(t)
 	t.Logf("batch used %.3f CPUs alone, %.3f beside other work, %.3f after it; %+v", alone, beside, after, stats)
 	if alone < 0.5 || after < 0.5 || beside > 0.15 || stats.Expelled == 0 {
 		t.Error("want all of the CPU, hardly anything, all of it, and at least one expulsion")
@@ -113,7 +112,7 @@ func TestOverdue(t *testing.T) {
 	batch := b.batch("batch", 2, cpuset.Of(core[1]))
 	b.setPods(s, b.pod(batch, 1))
 	time.Sleep(8 * time.Second)
-	stat := must(s.Stats())(t).Pods[b.pod(batch, 1).Group]
+	stat := must.Get(s.Stats())(t).Pods[b.pod(batch, 1).Group]
 	t.Logf("%+v", stat)
 	if stat.Overdue < 4 || stat.Longest > 3*maxWait || stat.Longest < maxWait/2 {
 		t.Errorf("%d overdue runs, the longest wait was %v; want some, and about %v", stat.Overdue, stat.Longest, maxWait)
@@ -172,22 +171,17 @@ func TestAffinity(t *testing.T) {
 	b.setPods(s, b.pod(x, 1), b.pod(y, 1))
 	time.Sleep(time.Second)
 	on, may := map[int]cpuset.Set{}, map[int]cpuset.Set{}
-	o, err := schedtrace.Observe(t.Context(), b.fs, schedtrace.Request{Groups: []string{x, y}, Duration: 2 * time.Second,
+	o := must.Get(schedtrace.Observe(t.Context(), b.fs, schedtrace.Request{Groups: []string{x, y}, Duration: 2 * time.Second,
 		Span: func(_ *schedtrace.Observation, _ blame.Group, span blame.Span) {
 			if span.State == blame.Running {
 				on[span.Thread.ID] = on[span.Thread.ID].Union(cpuset.Of(cpuset.CPU(span.CPU)))
 			}
-		}}, schedtrace.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}, schedtrace.Options{}))(t)
 	pinned := 0
 	for _, sum := range o.Groups {
 		for _, thread := range sum.Threads {
 			var mask unix.CPUSet
-			if err := unix.SchedGetaffinity(thread.ID, &mask); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, unix.SchedGetaffinity(thread.ID, &mask))
 			for cpu := range all.All() {
 				if mask.IsSet(int(cpu)) {
 					may[thread.ID] = may[thread.ID].Union(cpuset.Of(cpu))

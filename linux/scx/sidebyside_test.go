@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // service is in what order two groups were served: from the spans of their threads.
@@ -132,7 +133,7 @@ func TestSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cookies := must(priority.OpenCookies(b.fs, filepath.Join(t.TempDir(), "cookie")))(t)
+	cookies := must.Get(priority.OpenCookies(b.fs, filepath.Join(t.TempDir(), "cookie")))(t)
 	s := b.load(Options{MaxWait: time.Minute})
 	b.setPods(s, b.pod(batch, 1))
 	var table strings.Builder

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestBoundedTimer: a run of the timer searches at most its bound of threads, and the next run goes
@@ -26,10 +28,8 @@ func TestBoundedTimer(t *testing.T) {
 	if !eventually(time.Minute, func() bool { return runnable(t, process) >= threads }) {
 		t.Fatalf("%d threads want to run, want %d", runnable(t, process), threads)
 	}
-	must(TurnOver(b.fs, []string{group}))(t)
-	if err := s.SetBudget(0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(TurnOver(b.fs, []string{group}))(t)
+	must.Do(t, s.SetBudget(0))
 	before := timesRun(t, process)
 	ran := 0
 	eventually(time.Minute, func() bool {
@@ -42,11 +42,9 @@ func TestBoundedTimer(t *testing.T) {
 		return ran >= threads
 	})
 	var w worst
-	if err := s.kernel.Worst.Get(&w); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.kernel.Worst.Get(&w))
 	t.Logf("a run of the timer took %v and searched %d threads after %d others, at most; %+v",
-		time.Duration(w.NS), w.Searched, w.Passed, must(s.Stats())(t).Pods[pods[0].Group])
+		time.Duration(w.NS), w.Searched, w.Passed, must.Get(s.Stats())(t).Pods[pods[0].Group])
 	if w.Searched != bound || w.Passed == 0 {
 		t.Errorf("a run searched %d threads after %d others, want %d after some", w.Searched, w.Passed, bound)
 	}
@@ -59,7 +57,7 @@ func TestBoundedTimer(t *testing.T) {
 func eachThread(t *testing.T, process int, file string, visit func(thread, text string)) {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d/task/", process)
-	for _, thread := range must(os.ReadDir(dir))(t) {
+	for _, thread := range must.Get(os.ReadDir(dir))(t) {
 		text, _ := os.ReadFile(dir + thread.Name() + "/" + file)
 		visit(thread.Name(), string(text))
 	}

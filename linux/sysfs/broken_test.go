@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // brokenCase is one case of testdata/broken.txt, which explains its words.
@@ -23,10 +24,7 @@ type brokenCase struct {
 // TestBrokenTrees reads the trees of broken.txt. For each, testdata/mended.txt has the error, or
 // the notes and in what the machine differs from the undamaged one.
 func TestBrokenTrees(t *testing.T) {
-	undamaged, err := Read(readTree(t, "testdata/two-packages.txtar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	undamaged := must.Get(Read(readTree(t, "testdata/two-packages.txtar")))(t)
 	var b strings.Builder
 	for _, c := range readBroken(t) {
 		fmt.Fprintf(&b, "%s\n", c.name)
@@ -56,10 +54,7 @@ func TestBrokenTrees(t *testing.T) {
 
 func readBroken(t *testing.T) []*brokenCase {
 	t.Helper()
-	text, err := os.ReadFile("testdata/broken.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/broken.txt"))(t)
 	base := readTree(t, "testdata/two-packages.txtar")
 	var cases []*brokenCase
 	for line := range strings.Lines(string(text)) {

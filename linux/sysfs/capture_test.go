@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // recaptured captures a tree and reads it back.
@@ -142,10 +143,7 @@ func TestCaptureText(t *testing.T) {
 	write("devices/system/node/online", "0\n")
 	write("devices/system/node/node0/meminfo", "\nNode 0 MemTotal:       2097152 kB\nNode 0 MemFree:        1024 kB\n")
 	write("kernel/hostname", "secret\n")
-	archive, err := Capture(refusing{tree, "cpu1/acpi_cppc/nominal_perf", syscall.EIO}, "A machine.\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(Capture(refusing{tree, "cpu1/acpi_cppc/nominal_perf", syscall.EIO}, "A machine.\n"))(t)
 	golden.Compare(t, "testdata/capture.txt", string(archive))
 }
 
@@ -186,22 +184,10 @@ func TestParseArchiveRefuses(t *testing.T) {
 func TestCaptureProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := readable(t)
-		archive, err := Capture(machineTree(m), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := ParseArchive(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := Read(machineTree(m))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := Read(back)
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive := must.Get(Capture(machineTree(m), ""))(t)
+		back := must.Get(ParseArchive(archive))(t)
+		want := must.Get(Read(machineTree(m)))(t)
+		got := must.Get(Read(back))(t)
 		if diff := topologytest.Diff(want, got); diff != "" {
 			t.Fatalf("-tree +capture:\n%s", diff)
 		}
@@ -211,10 +197,7 @@ func TestCaptureProperty(t *testing.T) {
 // FuzzParseArchive parses any text. A tree that was parsed can be captured again.
 func FuzzParseArchive(f *testing.F) {
 	for _, name := range []string{"dies", "memory-only-nodes", "hybrid-counters"} {
-		text, err := os.ReadFile("testdata/" + name + ".txtar")
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/" + name + ".txtar"))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -235,10 +218,7 @@ func FuzzParseArchive(f *testing.F) {
 			}
 		}
 		_, back := recaptured(t, tree)
-		got, err := Read(back)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Read(back))(t)
 		if diff := topologytest.Diff(want, got); diff != "" {
 			t.Errorf("-want +captured:\n%s", diff)
 		}

@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // machinesEnv names a folder of captured machines: NAME.tar.gz with a sys directory in each, and
@@ -49,29 +50,19 @@ func TestCapturedMachines(t *testing.T) {
 	if dir == "" {
 		t.Skipf("%s is not set: name a folder of captured machines in it to run this test", machinesEnv)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "expected.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(dir, "expected.json")))(t)
 	var machines map[string]struct {
 		Expected expectation `json:"expected"`
 	}
-	if err := json.Unmarshal(text, &machines); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &machines))
 	if len(machines) == 0 {
 		t.Fatalf("%s/expected.json lists no machine", dir)
 	}
 	for name, machine := range machines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, err := sysfs.Read(untar(t, filepath.Join(dir, name+".tar.gz")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := m.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(sysfs.Read(untar(t, filepath.Join(dir, name+".tar.gz"))))(t)
+			must.Do(t, m.Validate())
 			if diff := cmp.Diff(wanted(machine.Expected), found(m)); diff != "" {
 				t.Errorf("-hwloc +pinfold:\n%s", diff)
 			}
@@ -194,11 +185,7 @@ func untar(t *testing.T, name string) fs.FS {
 	}
 	for _, pattern := range []string{"sys", "*/sys"} {
 		if found, err := fs.Glob(tree, pattern); err == nil && len(found) == 1 {
-			sys, err := fs.Sub(tree, found[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return sys
+			return must.Get(fs.Sub(tree, found[0]))(t)
 		}
 	}
 	t.Fatalf("%s: no directory sys", name)

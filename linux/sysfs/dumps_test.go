@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // dumpsEnv names a folder with the unpacked sources of util-linux and hwloc, whose tests have dumps
@@ -66,10 +67,7 @@ func compareDump(t *testing.T, name string, m *topology.Machine, expected string
 	if reasons["all"] != "" {
 		return
 	}
-	text, err := os.ReadFile(expected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(expected))(t)
 	want := parse(string(text))
 	found := levelsOf(m)
 	if reasons["online"] != "" { // the tool shows only some of the CPUs

@@ -9,15 +9,13 @@ import (
 	"testing/fstest"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // readTree returns the /sys tree of a file in testdata, which may be changed.
 func readTree(t testing.TB, name string) fstest.MapFS {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	tree, err := ParseArchive(text)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)

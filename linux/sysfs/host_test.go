@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestHost(t *testing.T) {
@@ -12,10 +13,7 @@ func TestHost(t *testing.T) {
 	if _, err := os.Stat(online); err != nil {
 		t.Skipf("this host has no sysfs mounted that shows its CPUs: %v", err)
 	}
-	m, err := sysfs.Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(sysfs.Read(os.DirFS("/sys")))(t)
 	if err := m.Validate(); err != nil {
 		t.Error(err)
 	}

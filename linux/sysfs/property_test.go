@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // readable draws a machine and converts it to the form in which Read returns it: dense ids in the
@@ -72,10 +73,7 @@ func dense[K comparable](seen map[K]int, key K) int {
 func TestReadFindsTheMachineThatTheTreeIsOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := readable(t)
-		got, err := Read(machineTree(want))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Read(machineTree(want)))(t)
 		if diff := topologytest.Diff(want, got); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
 		}
@@ -94,10 +92,7 @@ func TestReadFindsShapes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := shape.MustBuild()
-			got, err := Read(machineTree(want))
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(Read(machineTree(want)))(t)
 			if diff := topologytest.Diff(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -178,9 +173,7 @@ func TestOneDamagedFile(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		if err := got.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, got.Validate())
 		named := strings.Contains(strings.Join(notes, "\n"), file)
 		if diff := topologytest.Diff(m, got); diff != "" && garbage && !named {
 			t.Fatalf("garbage in %s changed the machine, but no note names it: %q\n%s", file, notes, diff)
@@ -228,9 +221,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("machine %v with error %v", got, err)
 		}
 		if got != nil {
-			if err := got.Validate(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, got.Validate())
 		} else if !strings.Contains(err.Error(), "devices/system/cpu/online") {
 			t.Fatalf("the CPUs are known, but: %v", err)
 		}

@@ -13,16 +13,14 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestFixtures reads the /sys tree of each archive in testdata. Its file "machine" is the result of
 // Examine, in the form of [describe], with the notes.
 func TestFixtures(t *testing.T) {
 	golden.Archives(t, "testdata/*.txtar", "machine", func(t *testing.T, given *txtar.Archive) string {
-		tree, err := ParseArchive(txtar.Format(given))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := must.Get(ParseArchive(txtar.Format(given)))(t)
 		m, notes, err := Examine(tree, cpuset.Set{})
 		if err != nil {
 			t.Fatal(err)
@@ -52,18 +50,12 @@ func (r refusing) Open(name string) (fs.File, error) {
 
 func TestKernelRefusesToTell(t *testing.T) {
 	tree := readTree(t, "testdata/preferred-cores.txtar")
-	m, err := Read(refusing{tree, "/nominal_perf", syscall.EIO})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Read(refusing{tree, "/nominal_perf", syscall.EIO}))(t)
 	// Without the sustained performance only the maximum frequencies are left.
 	if want := 2; len(m.Kinds) != want {
 		t.Errorf("kinds %q, want %d", m.Kinds, want)
 	}
-	undamaged, err := Read(tree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	undamaged := must.Get(Read(tree))(t)
 	for _, file := range []string{"/online", "cpu2/topology/core_cpus_list", "cpu", "cpu1/cache/index3/type", "cpu1/cache", "/isolated"} {
 		m, notes, err := Examine(refusing{tree, file, syscall.EIO}, cpuset.Set{})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestPatchIsMerged merges a patch into a pod template as kubectl does.
@@ -43,14 +44,9 @@ spec:
 	}
 	var original, wanted map[string]any
 	for text, to := range map[string]*map[string]any{before: &original, want: &wanted} {
-		if err := yaml.Unmarshal([]byte(text), to); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), to))
 	}
-	merged, err := strategicpatch.StrategicMergeMapPatch(original, got.Spec.Template, corev1.PodTemplateSpec{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	merged := must.Get(strategicpatch.StrategicMergeMapPatch(original, got.Spec.Template, corev1.PodTemplateSpec{}))(t)
 	// The order of merged lists does not matter.
 	if diff := cmp.Diff(byName(wanted), byName(merged)); diff != "" {
 		t.Errorf("the template (-want +got):\n%s", diff)

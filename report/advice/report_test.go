@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/chart/charttest"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // given is a container in testdata.
@@ -27,13 +28,9 @@ type given struct {
 func reportOf(t *testing.T, files []txtar.File) *Report {
 	t.Helper()
 	r := &Report{}
-	if err := json.Unmarshal(files[0].Data, &r.Goal); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(files[0].Data, &r.Goal))
 	var all []given
-	if err := json.Unmarshal(files[1].Data, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(files[1].Data, &all))
 	for _, g := range all {
 		g.Container.Timescales = g.Timescales
 		r.Containers = append(r.Containers, Container{File: g.File, Container: g.Container, Node: g.Node})
@@ -49,9 +46,7 @@ func TestReports(t *testing.T) {
 		for _, width := range []int{0, 20} {
 			for _, verbose := range []bool{false, true} {
 				fmt.Fprintf(&out, "# text, %d wide, verbose %v\n", width, verbose)
-				if err := r.Text(&out, width, verbose); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.Text(&out, width, verbose))
 			}
 		}
 		out.WriteString("# patches\n")
@@ -61,9 +56,7 @@ func TestReports(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "# %d pods; left out:\n# %s\n# page, without its style and drawings\n", pods, strings.Join(left, "\n# "))
 		var page strings.Builder
-		if err := r.HTML(&page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.HTML(&page))
 		charttest.Alone(t, page.String())
 		out.WriteString(outline(page.String()))
 		return out.String()

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // described is a chart in testdata.
@@ -75,9 +76,7 @@ func read(t *testing.T, text []byte) *Chart {
 	var d described
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, decoder.Decode(&d))
 	return d.chart()
 }
 
@@ -96,9 +95,7 @@ func TestCharts(t *testing.T) {
 		if c.SVG(&again) != nil || again.String() != svg.String() {
 			t.Error("the second drawing differs from the first")
 		}
-		if err := c.PNG(&image); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.PNG(&image))
 		size, err := png.DecodeConfig(&image)
 		if err != nil || size.Width != Width*PixelsPerUnit || size.Height != c.height()*PixelsPerUnit {
 			t.Errorf("PNG: %dx%d, %v", size.Width, size.Height, err)
@@ -113,16 +110,10 @@ func TestHTML(t *testing.T) {
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
-	archive, err := txtar.ParseFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile(files[0]))(t)
 	c := read(t, archive.Files[0].Data)
 	c.Title = "<b> & \x01"
-	page, err := c.HTML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(c.HTML())(t)
 	wellFormed(t, page)
 	if !strings.HasPrefix(page, "<svg ") || !strings.Contains(page, "<title>&lt;b&gt; &amp; ?</title>") {
 		t.Errorf("begins %.200q", page)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestFigure: the figure names the lines that have points, and the drawing does not.
@@ -27,9 +29,7 @@ func TestFigure(t *testing.T) {
 		wellFormed(t, string(f.Keys[i].Sample))
 	}
 	var b strings.Builder
-	if err := WritePage(&b, `{{template "figure" .}}`, f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePage(&b, `{{template "figure" .}}`, f))
 	wellFormed(t, b.String())
 	if !strings.Contains(b.String(), "&lt;first&gt;") {
 		t.Errorf("the name is not escaped: %s", b.String())

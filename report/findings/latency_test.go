@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestTail compares the curve with sorted latencies: at a share of requests, all but that share
@@ -20,9 +21,7 @@ func TestTail(t *testing.T) {
 		latencies := rapid.SliceOfN(rapid.Int64Range(1, 1999), 1, 300).Draw(t, "latencies")
 		h := merged()
 		for _, l := range latencies {
-			if err := h.RecordValue(l); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, h.RecordValue(l))
 		}
 		slices.Sort(latencies)
 		points := tail(h)
@@ -53,13 +52,8 @@ func upTo(sorted []int64, limit int64) int {
 // TestDamagedHistograms: what cannot be read is left out with a remark.
 func TestDamagedHistograms(t *testing.T) {
 	long := hdr.New(1, 1e11, 1)
-	if err := long.RecordValue(1e11); err != nil {
-		t.Fatal(err)
-	}
-	tooLong, err := long.Encode(hdr.V2CompressedEncodingCookieBase)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, long.RecordValue(1e11))
+	tooLong := must.Get(long.Encode(hdr.V2CompressedEncodingCookieBase))(t)
 	for damage, want := range map[string]string{
 		"!!!!": "illegal base64", "AAAA": "the histogram is damaged", "AAAAAAAAAAAAAAAA": "only V2", string(tooLong): "latencies of more than 1h0m0s",
 	} {
@@ -112,9 +106,7 @@ func TestPictures(t *testing.T) {
 	runs := []Run{newMaker(t).burst(6), newMaker(t).burst(6), newMaker(t).burst(6)}
 	runs[2].Result.Config.Name = "my experiment"
 	var text strings.Builder
-	if err := Markdown(&text, runs); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Markdown(&text, runs))
 	var names []string
 	for _, p := range Pictures(runs) {
 		names = append(names, p.File)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/report/chart/charttest"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -15,9 +16,7 @@ import (
 func pageOf(t testing.TB, runs []Run) string {
 	t.Helper()
 	var b strings.Builder
-	if err := Page(&b, runs, "pinfold-lab 1.0"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Page(&b, runs, "pinfold-lab 1.0"))
 	return b.String()
 }
 
@@ -59,9 +58,7 @@ func TestPagesFit(t *testing.T) {
 	dir := t.TempDir()
 	all := runs(t)
 	for name, some := range map[string][]Run{"one.html": all[:1], "all.html": all} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(pageOf(t, some)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(pageOf(t, some)), 0o600))
 	}
 	charttest.Fit(t, dir, "one.html", "all.html")
 }

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // maker makes runs whose values are random, with a seed.
@@ -45,10 +46,7 @@ func machine() experiment.Environment {
 // settings are those of the service web in a condition.
 func settings(t testing.TB, name, baseline string, web map[string]any) experiment.Condition {
 	t.Helper()
-	raw, err := json.Marshal(web)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(json.Marshal(web))(t)
 	return experiment.Condition{Name: name, Baseline: baseline, Services: map[string]json.RawMessage{"web": raw}}
 }
 
@@ -105,14 +103,9 @@ func (m maker) addWindow(r *Run, round int, condition, load string, slowest, thr
 		if m.Float64() < .2 {
 			latency += m.Float64() * 1000 * slowest
 		}
-		if err := h.RecordValue(int64(latency)); err != nil {
-			m.Fatal(err)
-		}
+		must.Do(m, h.RecordValue(int64(latency)))
 	}
-	encoded, err := h.Encode(hdr.V2CompressedEncodingCookieBase)
-	if err != nil {
-		m.Fatal(err)
-	}
+	encoded := must.Get(h.Encode(hdr.V2CompressedEncodingCookieBase))(m)
 	at := func(percentile float64) float64 { return float64(h.ValueAtPercentile(percentile)) / 1000 }
 	w.Latencies = encoded
 	w.Figures = map[experiment.Figure]float64{

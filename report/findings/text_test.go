@@ -7,6 +7,7 @@ import (
 
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestTexts compares the reports of some runs as text with testdata.
@@ -15,13 +16,9 @@ func TestTexts(t *testing.T) {
 		name := r.Result.Config.Name
 		t.Run(name, func(t *testing.T) {
 			var markdown, summary strings.Builder
-			if err := Markdown(&markdown, []Run{r}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Markdown(&markdown, []Run{r}))
 			golden.Compare(t, "testdata/"+name+".md", markdown.String())
-			if err := Summary(&summary, r); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, Summary(&summary, r))
 			golden.Compare(t, "testdata/"+name+".txt", summary.String())
 			for line := range strings.Lines(summary.String()) {
 				if n := len([]rune(strings.TrimSuffix(line, "\n"))); n >= 100 {
@@ -38,9 +35,7 @@ func TestEscape(t *testing.T) {
 	r.Result.Config.Question = "a | b\n# <b>*c*</b> `d` [e](f)"
 	r.Result.Config.Conditions[0].Name = "x | y"
 	var out strings.Builder
-	if err := Markdown(&out, []Run{r}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Markdown(&out, []Run{r}))
 	if want := "## a \\| b # \\<b>\\*c\\*\\</b> \\`d\\` \\[e](f)\n"; !strings.HasPrefix(out.String(), want) {
 		t.Errorf("begins %.80q, want %q", out.String(), want)
 	}

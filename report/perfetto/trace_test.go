@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/perfetto"
 	"pinfold.dev/pinfold/report/perfetto/perfettotest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms = time.Millisecond
@@ -35,9 +36,7 @@ func write(t *testing.T) []byte {
 		s.Process = "worker"
 		out.Add(&s)
 	}
-	if err := out.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, out.Close())
 	return file.Bytes()
 }
 

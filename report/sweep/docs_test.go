@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const docs = "../../docs/charts/"
@@ -17,10 +18,7 @@ const docs = "../../docs/charts/"
 // TestDocs: the charts in docs/charts are drawn from the numbers beside them. cmd/pinfold tests the
 // numbers.
 func TestDocs(t *testing.T) {
-	text, err := os.ReadFile(docs + "sweep.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(docs + "sweep.csv"))(t)
 	s := parse(t, string(text))
 	s.Distributions = []Distribution{{"exponential", "Exponential demand"}, {"pareto", "Pareto demand (shape 4)"}}
 	var again bytes.Buffer
@@ -46,10 +44,7 @@ func TestDocs(t *testing.T) {
 // parse parses the output of CSV.
 func parse(t *testing.T, text string) *Sweep {
 	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(strings.NewReader(text)).ReadAll())(t)
 	s := &Sweep{}
 	for _, row := range rows[1:] {
 		number := func(i int) float64 {
@@ -59,9 +54,7 @@ func parse(t *testing.T, text string) *Sweep {
 			}
 			return x
 		}
-		if s.Rule, err = interference.ParseRule(row[4]); err != nil {
-			t.Fatal(err)
-		}
+		s.Rule = must.Get(interference.ParseRule(row[4]))(t)
 		s.Seed = uint64(number(5))
 		estimate := func(i int) interference.Estimate {
 			return interference.Estimate{Value: number(i), StandardError: number(i + 1)}

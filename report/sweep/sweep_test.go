@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/report/chart/charttest"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // read parses a sweep of testdata: its command and distributions, and its points.
@@ -21,9 +22,7 @@ func read(t *testing.T, files []txtar.File) *Sweep {
 	t.Helper()
 	s := parse(t, string(files[1].Data))
 	s.Program = "pinfold v1.2.3"
-	if err := json.Unmarshal(files[0].Data, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(files[0].Data, s))
 	return s
 }
 
@@ -47,11 +46,7 @@ func TestSweeps(t *testing.T) {
 
 func files(t *testing.T, s *Sweep) []File {
 	t.Helper()
-	files, err := s.Files()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
+	return must.Get(s.Files())(t)
 }
 
 // brief removes parts that have their own tests.
@@ -63,10 +58,7 @@ func brief(page string) string {
 // small is the sweep of testdata/small.txtar.
 func small(t *testing.T) *Sweep {
 	t.Helper()
-	archive, err := txtar.ParseFile("testdata/small.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/small.txtar"))(t)
 	return read(t, archive.Files)
 }
 
@@ -76,9 +68,7 @@ func TestCharts(t *testing.T) {
 	s := small(t)
 	for _, m := range measures() {
 		var b bytes.Buffer
-		if err := s.chart(s.Distributions[0], m).SVG(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.chart(s.Distributions[0], m).SVG(&b))
 		golden.Compare(t, "testdata/"+m.name+".svg", b.String())
 	}
 }

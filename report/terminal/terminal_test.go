@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestMapOptions(t *testing.T) {
@@ -42,10 +43,7 @@ func TestMapOptions(t *testing.T) {
 }
 
 func TestOthersAreNoTerminals(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "file")))(t)
 	defer file.Close()
 	if terminal.Is(file) || terminal.Is(&bytes.Buffer{}) {
 		t.Error("a file or a buffer is taken for a terminal")

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // The groups of the tests.
@@ -132,17 +133,12 @@ func TestReports(t *testing.T) {
 		if r == nil {
 			t.Fatalf("no report is called %q", given.Comment)
 		}
-		data, err := json.MarshalIndent(r.JSON(), "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.MarshalIndent(r.JSON(), "", "  "))(t)
 		return string(data) + "\n"
 	})
 	for name, r := range all {
 		var out strings.Builder
-		if err := r.Text(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Text(&out))
 		golden.Compare(t, "testdata/"+name+".txt", out.String())
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"pinfold.dev/pinfold/deploy/chart"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // controlPlane is a local cluster with a stock scheduler and without nodes.
@@ -76,11 +77,7 @@ func finish() error {
 
 func begin(t *testing.T) controlPlane {
 	t.Helper()
-	c, err := started()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(started())(t)
 }
 
 // install returns the arguments that install the chart with values.
@@ -132,10 +129,7 @@ func (c controlPlane) acceptsObjects(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				text, err := object.MarshalJSON()
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(object.MarshalJSON())(t)
 				got, err := objects.Patch(t.Context(), object.GetName(), "application/apply-patch+yaml", text, metav1.PatchOptions{
 					FieldManager: "test", Force: new(true), DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 				if err != nil {
@@ -179,21 +173,14 @@ func TestLifeOfARelease(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			run := func(args ...string) string {
 				t.Helper()
-				out, err := helm(t, version, append(args, "--namespace", namespace, "--kubeconfig", c.Kubeconfig())...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return out
+				return must.Get(helm(t, version, append(args, "--namespace", namespace, "--kubeconfig", c.Kubeconfig())...))(t)
 			}
 			run(c.install(t, "")...)
 			t.Cleanup(func() { c.uninstall(t, version) })
 			golden.Compare(t, "testdata/notes-secondary.txt", notes(run("get", "notes", release)))
 			policy := func(want string) {
 				t.Helper()
-				set, err := c.client.AppsV1().DaemonSets(namespace).Get(t.Context(), "pinfold-agent", metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				set := must.Get(c.client.AppsV1().DaemonSets(namespace).Get(t.Context(), "pinfold-agent", metav1.GetOptions{}))(t)
 				if args := strings.Join(set.Spec.Template.Spec.Containers[0].Args, " "); !strings.Contains(args, "--burst-policy="+want) {
 					t.Errorf("after the change the agent's arguments are %s", args)
 				}
@@ -231,10 +218,7 @@ func (c controlPlane) uninstall(t *testing.T, version string) {
 		t.Errorf("the release had %d objects", len(objects))
 	}
 	for _, object := range objects {
-		api, err := c.of(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		api := must.Get(c.of(object))(t)
 		if object.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
 			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); err != nil {
 				t.Error(err)

@@ -24,21 +24,16 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/scheduler/command"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // allValues returns the values of all archives, by name, and of what deploy/manifests shows.
 func allValues(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"defaults": "", "agent-alone": "scheduler: {enabled: false}", "scheduler-alone": "agent: {enabled: false}"}
-	files, err := filepath.Glob("testdata/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/*.txtar"))(t)
 	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive := must.Get(txtar.ParseFile(file))(t)
 		all[strings.TrimSuffix(filepath.Base(file), ".txtar")] = string(archive.Files[0].Data)
 	}
 	return all
@@ -49,9 +44,7 @@ func components(t *testing.T, values string) (agent, scheduler bool) {
 	t.Helper()
 	given := struct{ Agent, Scheduler struct{ Enabled bool } }{}
 	given.Agent.Enabled, given.Scheduler.Enabled = true, true
-	if err := yaml.Unmarshal([]byte(values), &given); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(values), &given))
 	return given.Agent.Enabled, given.Scheduler.Enabled
 }
 
@@ -146,11 +139,7 @@ func schedulerArgs(t *testing.T, text string) []byte {
 	}
 	for _, one := range c.Profiles[0].PluginConfig {
 		if one.Name == scheduler.Name {
-			text, err := yaml.YAMLToJSONStrict(one.Args.(*runtime.Unknown).Raw)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return text
+			return must.Get(yaml.YAMLToJSONStrict(one.Args.(*runtime.Unknown).Raw))(t)
 		}
 	}
 	t.Fatalf("no arguments of the plugin in\n%s", text)
@@ -161,9 +150,7 @@ func compareYAML(t *testing.T, want, got string) {
 	t.Helper()
 	var a, b any
 	for text, into := range map[string]*any{want: &a, got: &b} {
-		if err := yaml.Unmarshal([]byte(text), into); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(text), into))
 	}
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

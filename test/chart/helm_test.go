@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 const (
@@ -65,9 +67,7 @@ func helm(t *testing.T, version string, args ...string) (string, error) {
 func valuesFile(t *testing.T, values string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(values), 0o600))
 	return file
 }
 
@@ -83,10 +83,7 @@ func render(t *testing.T, values string) string {
 	args := []string{"template", release, chartDir, "--namespace", namespace, "--set", registry, "--values", valuesFile(t, values)}
 	first := ""
 	for _, version := range helms {
-		out, err := helm(t, version, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(helm(t, version, args...))(t)
 		// Helm 4 ends each document with an empty line.
 		out = strings.ReplaceAll(strings.TrimSpace(out), "\n\n---\n", "\n---\n") + "\n"
 		if first == "" {
@@ -118,10 +115,7 @@ func documents(t *testing.T, manifest string) (objects []*unstructured.Unstructu
 // typed decodes an object into its Go type, without unknown or duplicate fields.
 func typed(t *testing.T, object *unstructured.Unstructured) runtime.Object {
 	t.Helper()
-	text, err := object.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(object.MarshalJSON())(t)
 	out, _, err := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer().Decode(text, nil, nil)
 	if err != nil {
 		t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)

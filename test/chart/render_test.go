@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // diffOf returns the differences of two texts, with their surroundings.
@@ -32,10 +33,7 @@ func TestManifests(t *testing.T) {
 		t.Fatalf("%q %v, want 3 files", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		golden.Compare(t, filepath.Join(root, "deploy/manifests", filepath.Base(file)), string(text))
 		for _, object := range documents(t, string(text)) {
 			typed(t, object)
@@ -71,10 +69,7 @@ func TestOptions(t *testing.T) {
 func abridged(t *testing.T, manifest string) string {
 	t.Helper()
 	const file = "files/dashboard.json"
-	text, err := os.ReadFile(filepath.Join(chartDir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(chartDir, file)))(t)
 	indented := "    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
 	return strings.Replace(manifest, indented, "    ("+file+")", 1)
 }
@@ -166,10 +161,7 @@ func TestKubernetesVersions(t *testing.T) {
 func TestDocumentedVersions(t *testing.T) {
 	span := fmt.Sprintf("%s to %s", versions.Oldest(), versions.Newest())
 	for _, file := range []string{"README.md", "deploy/chart/README.md", "docs/operations.md", "docs/scheduler.md"} {
-		text, err := os.ReadFile(filepath.Join(root, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(root, file)))(t)
 		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), "Kubernetes "+span) {
 			t.Errorf("%s does not say %q", file, "Kubernetes "+span)
 		}

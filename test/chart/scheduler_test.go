@@ -33,6 +33,7 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/logtext"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // patience is much longer than any step takes on an idle machine.
@@ -46,10 +47,7 @@ func TestVersions(t *testing.T) {
 			continue // the other tests
 		}
 		t.Run(version, func(t *testing.T) {
-			c, err := start(filepath.Join(t.TempDir(), "data"), version)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(start(filepath.Join(t.TempDir(), "data"), version))(t)
 			defer func() {
 				if err := c.Stop(); err != nil {
 					t.Error(err)
@@ -70,17 +68,12 @@ func (c controlPlane) schedules(t *testing.T) {
 	for mode, lease := range map[string]string{"secondary": namespace + "/pinfold-scheduler", "default": "kube-system/kube-scheduler"} {
 		t.Run(mode, func(t *testing.T) {
 			private, public := newKeys(t)
-			values, err := yaml.Marshal(map[string]any{
+			values := must.Get(yaml.Marshal(map[string]any{
 				"agent":     map[string]any{"enabled": false},
 				"scheduler": map[string]any{"mode": mode, "replicas": 1},
 				"signing":   map[string]any{"secret": "pinfold-signing-key", "publicKeys": string(public)},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := helm(t, helms[0], c.install(t, string(values))...); err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
+			must.Get(helm(t, helms[0], c.install(t, string(values))...))(t)
 			t.Cleanup(func() { c.uninstall(t, helms[0]) })
 			c.createNode(t, mode)
 			s := c.startScheduler(t, private)
@@ -88,9 +81,7 @@ func (c controlPlane) schedules(t *testing.T) {
 			name := "pinfold-scheduler"
 			if mode == "default" {
 				name = "" // the API server sets it
-				if err := c.StopComponent(localcluster.Scheduler); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.StopComponent(localcluster.Scheduler))
 				t.Cleanup(func() {
 					if err := c.StartComponent(context.Background(), localcluster.Scheduler); err != nil {
 						t.Error(err)
@@ -128,31 +119,22 @@ func newKeys(t *testing.T) (private, public []byte) {
 	}
 	privateDER, err1 := x509.MarshalPKCS8PrivateKey(privateKey)
 	publicDER, err2 := x509.MarshalPKIXPublicKey(publicKey)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: privateDER}), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: publicDER})
 }
 
 // createNode creates a simulated node with its topology until the test ends.
 func (c controlPlane) createNode(t *testing.T, name string) {
 	t.Helper()
-	machine, err := topology.Shape{Packages: 1, NUMAPerPackage: 1, LLCsPerNUMA: 1, CoresPerLLC: 4, ThreadsPerCore: 2}.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	machine := must.Get(topology.Shape{Packages: 1, NUMAPerPackage: 1, LLCsPerNUMA: 1, CoresPerLLC: 4, ThreadsPerCore: 2}.Build())(t)
 	nodes := simnode.Nodes([]simnode.Group{{Name: name, Machine: machine, Count: 1}})
-	if err := simnode.Create(t.Context(), c.RESTConfig(), nodes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, simnode.Create(t.Context(), c.RESTConfig(), nodes))
 	t.Cleanup(func() {
 		if err := c.client.CoreV1().Nodes().Delete(context.Background(), nodes[0].Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := simnode.WaitReady(t.Context(), c.RESTConfig(), nodes); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, simnode.WaitReady(t.Context(), c.RESTConfig(), nodes))
 }
 
 // schedulerProcess is a running pinfold-scheduler.
@@ -170,33 +152,21 @@ func (c controlPlane) startScheduler(t *testing.T, signingKey []byte) *scheduler
 	kubeconfig := c.serviceAccountKubeconfig(t, filepath.Join(dir, "kubeconfig"))
 	files := map[string]string{"allocations.key": string(signingKey)}
 	for name, key := range map[string]string{"pinfold-scheduler": "scheduler.yaml", "pinfold-allocation-keys": "allocations.pub"} {
-		configMap, err := c.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		configMap := must.Get(c.client.CoreV1().ConfigMaps(namespace).Get(t.Context(), name, metav1.GetOptions{}))(t)
 		files[key] = configMap.Data[key]
 	}
 	files["scheduler.yaml"] = strings.ReplaceAll(files["scheduler.yaml"], "/etc/pinfold/", dir+"/") + "\nclientConnection: {kubeconfig: " + kubeconfig + "}\n"
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := listener.Addr().(*net.TCPAddr)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, listener.Close())
 	s := &schedulerProcess{url: "https://" + address.String(), done: make(chan struct{})}
 	command := exec.Command(filepath.Join(bin, "pinfold-scheduler"), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", address.Port), "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	command.Stdout, command.Stderr = &s.log, &s.log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	go func() { _ = command.Wait(); close(s.done) }()
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
@@ -215,16 +185,11 @@ func (c controlPlane) serviceAccountKubeconfig(t *testing.T, file string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := clientcmd.LoadFromFile(c.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	admin := must.Get(clientcmd.LoadFromFile(c.Kubeconfig()))(t)
 	for name := range admin.AuthInfos {
 		admin.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	if err := clientcmd.WriteToFile(*admin, file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, clientcmd.WriteToFile(*admin, file))
 	return file
 }
 
@@ -254,10 +219,7 @@ func (c controlPlane) bound(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	c.create(t, pod)
 	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(pods.Get(t.Context(), pod.Name, metav1.GetOptions{}))(t)
 		if pod = got; pod.Spec.NodeName != "" {
 			return pod
 		}
@@ -269,9 +231,7 @@ func (c controlPlane) bound(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 func (c controlPlane) create(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pods.Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		if err := pods.Delete(context.Background(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 			t.Error(err)

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // value is a leaf of values.yaml: what a user sets, with the comment above it.
@@ -46,33 +47,22 @@ func flow(t *testing.T, node *yaml.Node) string {
 	one := *node
 	one.Style |= yaml.FlowStyle
 	one.HeadComment, one.FootComment = "", ""
-	text, err := yaml.Marshal(&one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(&one))(t)
 	return strings.TrimSpace(string(text))
 }
 
 func values(t *testing.T) []value {
 	t.Helper()
-	text, err := os.ReadFile(chartDir + "/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(chartDir + "/values.yaml"))(t)
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(text, &document))
 	return leaves(t, "", document.Content[0])
 }
 
 // TestReadme compares the table of values in the chart's README.md with values.yaml.
 func TestReadme(t *testing.T) {
 	const file, begin = chartDir + "/README.md", "| value | default | meaning |\n|---|---|---|\n"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	before, rest, ok := strings.Cut(string(text), begin)
 	if !ok {
 		t.Fatalf("%s has no table %q", file, begin)
@@ -96,17 +86,12 @@ type schema struct {
 // TestSchema checks that the schema describes exactly the values of values.yaml, and that every
 // object with properties rejects others.
 func TestSchema(t *testing.T) {
-	text, err := os.ReadFile(chartDir + "/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(chartDir + "/values.schema.json"))(t)
 	var all struct {
 		schema
 		Definitions map[string]*schema `json:"definitions"`
 	}
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &all))
 	var described []string
 	var walk func(path string, s *schema)
 	walk = func(path string, s *schema) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // held is an amount of something that a process holds, and by how much it varies without a leak:
@@ -71,10 +72,7 @@ func (s *soak) lookNow() map[string]held {
 // files returns the number of open files of a process.
 func files(t *testing.T, pid int) int {
 	t.Helper()
-	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)))(t)
 	return len(names)
 }
 
@@ -157,12 +155,8 @@ func newFixture(t *testing.T) *fixture {
 func (f *fixture) file(name, text string) {
 	f.t.Helper()
 	name = filepath.Join(f.root, name)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, os.MkdirAll(filepath.Dir(name), 0o755))
+	must.Do(f.t, os.WriteFile(name, []byte(text+"\n"), 0o644))
 }
 
 // group creates a cgroup with all CPUs.
@@ -177,18 +171,13 @@ func (f *fixture) group(path, quota string) {
 		f.file(filepath.Join("sys/fs/cgroup", controller, path, file), text)
 	}
 	// The kernel creates the same cgroup in both hierarchies.
-	if err := os.Symlink("cpuset.cpus", filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus")); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Do(f.t, os.Symlink("cpuset.cpus", filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus")))
 }
 
 // cpus returns the CPUs of a cgroup.
 func (f *fixture) cpus(path string) string {
 	f.t.Helper()
-	text, err := os.ReadFile(filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.cpus"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.cpus")))(f.t)
 	return strings.TrimSpace(string(text))
 }
 
@@ -196,8 +185,6 @@ func (f *fixture) cpus(path string) string {
 func (f *fixture) remove(path string) {
 	f.t.Helper()
 	for _, controller := range []string{"cpu", "cpuacct", "cpuset"} {
-		if err := os.RemoveAll(filepath.Join(f.root, "sys/fs/cgroup", controller, path)); err != nil {
-			f.t.Fatal(err)
-		}
+		must.Do(f.t, os.RemoveAll(filepath.Join(f.root, "sys/fs/cgroup", controller, path)))
 	}
 }

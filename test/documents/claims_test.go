@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // claim says who executes the code blocks of a document.
@@ -118,10 +119,7 @@ func checkTest(t *testing.T, document, by string) {
 		return
 	}
 	dir, name, _ := strings.Cut(by, " ")
-	files, err := filepath.Glob(filepath.Join(root, dir, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(root, dir, "*_test.go")))(t)
 	if !slices.ContainsFunc(files, func(file string) bool {
 		text, err := os.ReadFile(file)
 		return err == nil && bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T)"))

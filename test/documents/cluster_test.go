@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestLocal executes the commands of docs/local.md on clusters of simulated nodes, and applies the
@@ -18,9 +20,7 @@ func TestLocal(t *testing.T) {
 	up := s.command(s.blocks(document, "sh up")[0])
 	var out strings.Builder
 	up.Stdout, up.Stderr = &out, &out
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, up.Start())
 	s.run(`timeout 2m sh -c 'until pinfold-local status | grep -q "(ready)"; do sleep 0.2; done' 2>/dev/null`)
 	if nodes := strings.Count(s.run(s.blocks(document, "sh get")[0]), " Ready "); nodes != 14 {
 		t.Errorf("%d nodes are ready, want 14", nodes)
@@ -28,9 +28,7 @@ func TestLocal(t *testing.T) {
 	s.write("pod.yaml", s.blocks("README.md", "yaml")[0])
 	s.run("kubectl apply -f pod.yaml; " + s.blocks("deploy/examples/README.md", "sh")[0])
 	s.run("kubectl wait --for=condition=PodScheduled pods --all --timeout=2m")
-	if err := syscall.Kill(-up.Process.Pid, syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(-up.Process.Pid, syscall.SIGINT))
 	if err := up.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
 	}

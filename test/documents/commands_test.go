@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestReadme executes the commands of README.md. The figures of its examples differ each time.
@@ -66,10 +67,7 @@ func TestWhy(t *testing.T) {
 // TestLab executes the cheap commands of docs/lab.md, and compares the list with its times.
 func TestLab(t *testing.T) {
 	const document = "docs/lab.md"
-	before, err := os.ReadFile(filepath.Join(root, document))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(filepath.Join(root, document)))(t)
 	s := newShell(t, "pinfold-lab")
 	s.env = append(s.env, "TMPDIR="+t.TempDir()) // one run measures at a time in each
 	golden.Compare(t, filepath.Join(root, document), golden.Console(string(before), "console", s.run))

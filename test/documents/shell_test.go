@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // shell executes commands as a reader of the documents does.
@@ -48,10 +49,7 @@ const functions = `make() { command make --no-print-directory -C "$REPOSITORY" "
 // command returns the command of a script that ends with the test, and with it all that it starts.
 func (s shell) command(script string) *exec.Cmd {
 	s.Helper()
-	repository, err := filepath.Abs(root)
-	if err != nil {
-		s.Fatal(err)
-	}
+	repository := must.Get(filepath.Abs(root))(s)
 	c := exec.CommandContext(s.Context(), "bash", "-euo", "pipefail", "-c", functions+script)
 	c.Dir, c.Env = s.dir, append(append(os.Environ(), "REPOSITORY="+repository), s.env...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -80,9 +78,7 @@ func (s shell) run(script string) string {
 // write writes a file that commands read.
 func (s shell) write(name, text string) {
 	s.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	must.Do(s, os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600))
 }
 
 // blocks returns the texts of the blocks of a document with an info string.

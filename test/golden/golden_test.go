@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // recorder records the errors of a test.
@@ -149,9 +151,7 @@ func TestReadCode(t *testing.T) {
 func TestEach(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"one.txt", "two.txt", "three.md"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	var names []string
 	Scenarios(t, filepath.Join(dir, "*.txt"), func(t *testing.T, text string) string {
@@ -166,9 +166,7 @@ func TestEach(t *testing.T) {
 func write(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file.txt")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	return file
 }
 

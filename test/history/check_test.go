@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestCheck plays the histories in testdata, each of which violates a rule or almost does. Each
@@ -39,19 +40,10 @@ func TestReplay(t *testing.T) {
 	if path == "" {
 		t.Skipf("no history to check: set %s to a file", variable)
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(path))(t)
 	defer file.Close()
-	events, err := Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := Check(events, Options{MinSharedCPUs: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(Read(file))(t)
+	report := must.Get(Check(events, Options{MinSharedCPUs: 1}))(t)
 	t.Log(report)
 	for _, v := range report.Violations {
 		t.Error(v)
@@ -236,10 +228,7 @@ func TestReadErrors(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	events, err := Read(strings.NewReader(strings.Replace(good, `{"name":"a"}`, "7", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(Read(strings.NewReader(strings.Replace(good, `{"name":"a"}`, "7", 1))))(t)
 	if _, err := Check(events, Options{}); err == nil || !strings.Contains(err.Error(), "Pod at revision 1") {
 		t.Errorf("an invalid object: %v", err)
 	}

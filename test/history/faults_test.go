@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestTopologyReturns damages and deletes topologies, and deletes nodes, in random orders. The
@@ -41,35 +42,23 @@ func TestTopologyReturns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		object, err := nodetopology.FromMachine(name, machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy})
-		if err != nil {
-			t.Fatal(err)
-		}
+		object := must.Get(nodetopology.FromMachine(name, machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy}))(t)
 		nodetopology.OwnedByNode(object, node.UID)
 		objects := topologies
 		if _, err := objects.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		collect := func() {
-			node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			node := must.Get(client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{}))(t)
 			if now, err := objects.Get(t.Context(), name, metav1.GetOptions{}); err == nil && now.OwnerReferences[0].UID != node.UID {
-				if err := objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, objects.Delete(t.Context(), name, metav1.DeleteOptions{}))
 			}
 		}
 		operations := []func(context.Context) error{d.nodes.damageTopology, d.nodes.deleteTopology, d.nodes.reregister}
 		for d.step = range 20 + maxUndo + 2 {
-			if err := d.nodes.undoDue(t.Context(), d.step); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.nodes.undoDue(t.Context(), d.step))
 			if d.step < 20 {
-				if err := operations[d.Random.IntN(len(operations))](t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, operations[d.Random.IntN(len(operations))](t.Context()))
 			}
 			if d.Random.IntN(2) == 0 {
 				collect()

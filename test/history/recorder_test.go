@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // named returns a pod at a revision.
@@ -59,10 +61,7 @@ func TestRecorderAfterCompaction(t *testing.T) {
 		}
 		return true, w, nil
 	})
-	r, err := Record(t.Context(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Record(t.Context(), client))(t)
 	defer r.Stop()
 	want := "3 ADDED a, 5 ADDED b, 7 MODIFIED a relisted, 9 ADDED c relisted, 10 GAP from 6, 10 DELETED b relisted"
 	var got string
@@ -92,9 +91,7 @@ func summary(t *testing.T, events []Event) string {
 			continue
 		}
 		var object metav1.PartialObjectMetadata
-		if err := json.Unmarshal(event.Object, &object); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(event.Object, &object))
 		text += " " + object.Name
 		if event.Relisted {
 			text += " relisted"

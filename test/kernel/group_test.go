@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // group is a cgroup with a load generator in it.
@@ -69,9 +70,7 @@ func (g *group) make(t *testing.T) {
 
 func (g *group) writeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 // rewrite writes the current quota again.
@@ -99,19 +98,14 @@ func removeGroup(t *testing.T, dir string) {
 // start starts the load generator and moves its threads into the cgroup.
 func (g *group) start(t *testing.T) {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	load := exec.Command(self)
 	// Signals of Go's scheduler would wake threads at times that are not in the script.
 	load.Env = append(os.Environ(), loadThreads+"="+strconv.Itoa(g.threads), "GODEBUG=asyncpreemptoff=1")
 	load.Stderr = os.Stderr
 	in, errIn := load.StdinPipe()
 	out, errOut := load.StdoutPipe()
-	if err := errors.Join(errIn, errOut, load.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errIn, errOut, load.Start()))
 	t.Cleanup(func() {
 		in.Close()
 		if err := load.Wait(); err != nil {
@@ -137,9 +131,7 @@ func (g *group) start(t *testing.T) {
 func (g *group) set(t *testing.T, l bandwidth.Limits) {
 	t.Helper()
 	o := g.fs.Apply(map[string]cgroup.Wanted{g.path: {Quota: &l.Quota, Period: &l.Period, Burst: &l.Burst}})
-	if err := o.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Err())
 	for range 20 {
 		if g.findBoundary(t, l.Period); g.doubt < ms/4 {
 			return
@@ -193,11 +185,7 @@ func (g *group) findBoundary(t *testing.T, period time.Duration) {
 // stat reads the cgroup's statistics.
 func (g *group) stat(t *testing.T) cgroupstat.Stat {
 	t.Helper()
-	s, err := cgroupstat.Read(g.fs, g.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(cgroupstat.Read(g.fs, g.path))(t)
 }
 
 // nextPeriod returns the start of the first period at or after a time.

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms = time.Millisecond
@@ -86,10 +87,7 @@ func difference(after, before cgroupstat.Stat) cgroupstat.Stat {
 // busyTime returns the CPU time that the machine has used, including stolen time.
 func busyTime(t *testing.T) time.Duration {
 	t.Helper()
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("/proc/stat"))(t)
 	// user nice system idle iowait irq softirq steal, in 1/100 s: fs/proc/stat.c
 	var n [8]int64
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -135,10 +133,7 @@ func (r run) alone() bool {
 // for going to sleep and waking up.
 func (r run) model(t *testing.T, random *rand.Rand) bandwidthtest.Stats {
 	t.Helper()
-	g, err := bandwidthtest.NewGroup(drawMachine(random, r.slice), r.limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(bandwidthtest.NewGroup(drawMachine(random, r.slice), r.limits))(t)
 	m := &played{T: t, Group: g, random: random, waiting: map[int]progress{}}
 	origin := r.origin + time.Duration((2*random.Float64()-1)*float64(r.doubt))
 	starved := partition(random, r.waits(), max(r.starved(), 0))
@@ -154,9 +149,7 @@ func (r run) model(t *testing.T, random *rand.Rand) bandwidthtest.Stats {
 	for _, w := range r.writes {
 		at := w.from + time.Duration(random.Float64()*float64(w.to-w.from))
 		m.at(at-origin, func() {
-			if err := g.Write(r.limits); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, g.Write(r.limits))
 		})
 	}
 	m.until(r.length)
@@ -309,11 +302,7 @@ func slice(t *testing.T) time.Duration {
 	if err != nil {
 		t.Skipf("no bandwidth control: %v", err)
 	}
-	d, err := time.ParseDuration(strings.TrimSpace(string(text)) + "us")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(time.ParseDuration(strings.TrimSpace(string(text)) + "us"))(t)
 }
 
 // A prediction is the result of the model: ranges and medians over the unknown inputs.

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // period is that of all limits here. sampled is the interval of the recording.
@@ -48,10 +49,7 @@ func TestReplay(t *testing.T) {
 	t.Logf("\n%s", table(t, rows))
 	for _, m := range rightModels() {
 		e := m.errorOf(t, rows)
-		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(e))(t)
 		t.Logf("replay: %s", text)
 		if e.Throttled > throttledTolerance || e.BurstTime > burstTolerance {
 			t.Errorf("the model differs from the kernel by %+v, want at most %v and %v", e, throttledTolerance, burstTolerance)
@@ -74,10 +72,7 @@ func testLength(t *testing.T, least time.Duration, n int) time.Duration {
 	if text == "" {
 		return least
 	}
-	whole, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(time.ParseDuration(text))(t)
 	return max(least, (whole / time.Duration(n)).Truncate(period))
 }
 
@@ -92,9 +87,7 @@ type experiment struct {
 func (g *group) limit(t *testing.T, l bandwidth.Limits) {
 	t.Helper()
 	o := g.fs.Apply(map[string]cgroup.Wanted{g.path: {Quota: &l.Quota, Period: &l.Period, Burst: &l.Burst}})
-	if err := o.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Err())
 }
 
 // record plays a script without a limit and records the cgroup's usage.
@@ -106,10 +99,7 @@ func (x *experiment) record(s script) (recorded *trace.Series) {
 		stop := x.sample(recorded)
 		return func() bool {
 			stop()
-			d, err := recorded.Demand(sampled, period)
-			if err != nil {
-				x.Fatal(err)
-			}
+			d := must.Get(recorded.Demand(sampled, period))(x)
 			return d.Averaged < 0.1 // otherwise the sampler waited for CPUs
 		}
 	})
@@ -119,10 +109,7 @@ func (x *experiment) record(s script) (recorded *trace.Series) {
 // sample appends the sampler's samples of the cgroup until end is called.
 func (x *experiment) sample(to *trace.Series) (end func()) {
 	x.Helper()
-	sampling, err := sampler.New(x.fs, sampler.Options{Interval: sampled})
-	if err != nil {
-		x.Fatal(err)
-	}
+	sampling := must.Get(sampler.New(x.fs, sampler.Options{Interval: sampled}))(x)
 	sampling.Set([]string{x.path})
 	ctx, stop := context.WithCancel(x.Context())
 	ended := make(chan error, 1)
@@ -190,8 +177,6 @@ func (x *experiment) once(s script, observe func() func() bool) (r run, good boo
 func machine(t *testing.T) string {
 	t.Helper()
 	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Uname(&name))
 	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
 }

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // replayed is a recording, and the kernel's results for the same load under limits.
@@ -54,14 +55,8 @@ func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
 // perPeriod uses bandwidthtest.Controller with the demand of each period, until all is served.
 func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
 	t.Helper()
-	d, err := (&trace.Series{Samples: recorded.Samples[phase:]}).Demand(sampled, l.Period)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := bandwidthtest.NewController(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get((&trace.Series{Samples: recorded.Samples[phase:]}).Demand(sampled, l.Period))(t)
+	c := must.Get(bandwidthtest.NewController(l))(t)
 	for _, cpus := range d.CPUs {
 		c.Step(time.Duration(cpus * float64(l.Period)))
 	}
@@ -77,10 +72,7 @@ func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limit
 	t.Helper()
 	m := bandwidthtest.Kernel(runtime.NumCPU())
 	m.Slice, m.PeriodPhase = slice(t), time.Duration(phase+1)*sampled
-	g, err := bandwidthtest.NewGroup(m, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(bandwidthtest.NewGroup(m, l))(t)
 	for i := range recorded.Samples {
 		s := &recorded.Samples[i]
 		g.Advance(s.Begin())
@@ -188,8 +180,6 @@ func table(t *testing.T, rows []replayed) string {
 			share(p.throttled), share(float64(p.low)), share(float64(p.high)), share(fine.throttled), share(float64(r.kernel.Throttled)),
 			p.burstTime.Round(ms), r.kernel.BurstTime.Round(ms), p.usage.Round(ms), r.kernel.Usage.Round(ms))
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	return b.String()
 }

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // The bound of TestBatch: a share of the CPUs, and the quotas of the tier of batch pods in a period
@@ -40,7 +41,7 @@ func TestBatch(t *testing.T) {
 	requireNode(t)
 	flags := []string{"--batch-priority=idle", fmt.Sprintf("--batch-percent=%d", batchPercent), "--batch-floor=0.1"}
 	traced := canTrace(t)
-	measured := traced || must(cgroup.Open("/"))(t).Layout().CPU == cgroup.V2 // version 1 does not measure waiting
+	measured := traced || must.Get(cgroup.Open("/"))(t).Layout().CPU == cgroup.V2 // version 1 does not measure waiting
 	if traced {
 		flags = append(flags, "--trace-percent=50")
 	}
@@ -55,7 +56,7 @@ func TestBatch(t *testing.T) {
 	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
 	batch = s.run(t, batch)
 	tier := s.kernel.naming.Tier(nodeplan.BestEffort)
-	quota := func() time.Duration { return must(s.kernel.groups.Read(tier))(t).Quota }
+	quota := func() time.Duration { return must.Get(s.kernel.groups.Read(tier))(t).Quota }
 	for range runtime.NumCPU() {
 		s.kernel.spin(t, s.kernel.containerGroup(batch, "main"))
 	}
@@ -63,7 +64,7 @@ func TestBatch(t *testing.T) {
 		if q := quota(); q < batchFloor || q > batchMost() {
 			return fmt.Errorf("%s: quota %v, want %v to %v", tier, q, batchFloor, batchMost())
 		}
-		if pod := must(s.kernel.groups.Read(s.kernel.podGroup(batch)))(t); !pod.Idle {
+		if pod := must.Get(s.kernel.groups.Read(s.kernel.podGroup(batch)))(t); !pod.Idle {
 			return fmt.Errorf("the batch pod has no idle priority: %+v", pod)
 		}
 		return nil
@@ -109,7 +110,7 @@ func TestBatch(t *testing.T) {
 	if q := quota(); q != bandwidth.Unlimited {
 		t.Errorf("after cleanup %s has quota %v", tier, q)
 	}
-	left, weight := must(s.kernel.groups.Read(s.kernel.podGroup(batch)))(t), kubepods.PodWeight(s.kernel.groups.Layout().CPU, 0)
+	left, weight := must.Get(s.kernel.groups.Read(s.kernel.podGroup(batch)))(t), kubepods.PodWeight(s.kernel.groups.Layout().CPU, 0)
 	if left.Idle || left.Weight != weight {
 		t.Errorf("after cleanup the batch pod has %+v, want weight %d", left, weight)
 	}
@@ -123,7 +124,7 @@ func (s *settled) testLimitedBatch(t *testing.T) {
 	pod = s.run(t, pod)
 	defer s.remove(t, pod.Name)
 	eventually(t, "idle priority and a quota", func() error {
-		if group := must(s.kernel.groups.Read(s.kernel.podGroup(pod)))(t); !group.Idle {
+		if group := must.Get(s.kernel.groups.Read(s.kernel.podGroup(pod)))(t); !group.Idle {
 			return fmt.Errorf("the pod has no idle priority: %+v", group)
 		}
 		return s.kernel.expectSingle(pod, settings{quota: 10 * time.Millisecond})
@@ -151,9 +152,7 @@ func (s *settled) testCapacity(t *testing.T) {
 	large.Labels[api.QoSLabel] = string(nodeplan.BE)
 	request := corev1.ResourceList{api.BatchCPU: *resource.NewQuantity(1_000_000, resource.DecimalSI)}
 	large.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: request, Requests: request}
-	if err := s.create(t, large); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.create(t, large))
 	eventually(t, "a pod that requests too much is not scheduled", func() error {
 		pod, err := s.client.CoreV1().Pods(large.Namespace).Get(t.Context(), large.Name, metav1.GetOptions{})
 		if err == nil && !strings.Contains(fmt.Sprint(pod.Status.Conditions), "Insufficient "+string(api.BatchCPU)) {
@@ -171,14 +170,14 @@ func (s *settled) testOnlineFirst(t *testing.T, tier, group string) {
 		ends = append(ends, s.kernel.spin(t, group))
 	}
 	eventually(t, "the least quota", func() error {
-		if got := must(s.kernel.groups.Read(tier))(t); got.Quota != batchFloor {
+		if got := must.Get(s.kernel.groups.Read(tier))(t); got.Quota != batchFloor {
 			return fmt.Errorf("%s: quota %v, want %v", tier, got.Quota, batchFloor)
 		}
 		return nil
 	})
-	before, begun := must(cgroupstat.Read(s.kernel.groups, tier))(t), time.Now()
+	before, begun := must.Get(cgroupstat.Read(s.kernel.groups, tier))(t), time.Now()
 	time.Sleep(3 * time.Second)
-	used, most := must(cgroupstat.Read(s.kernel.groups, tier))(t).Usage-before.Usage, time.Since(begun)*batchFloor/(100*time.Millisecond)
+	used, most := must.Get(cgroupstat.Read(s.kernel.groups, tier))(t).Usage-before.Usage, time.Since(begun)*batchFloor/(100*time.Millisecond)
 	// A change of the quota refills the bucket, and slices of 5 ms are added.
 	if most += 3*batchFloor + 20*time.Millisecond; used > most {
 		t.Errorf("batch pods used %v, want at most %v", used, most)
@@ -195,18 +194,18 @@ func (s *settled) testBatchRises(t *testing.T, tier string) {
 	stat := func() (others time.Duration) {
 		groups := []string{"/"}
 		if s.kernel.groups.Layout().CPU == cgroup.V2 {
-			groups = must(s.kernel.groups.Children(cgroup.CPU, "/"))(t)
+			groups = must.Get(s.kernel.groups.Children(cgroup.CPU, "/"))(t)
 		}
 		for _, group := range groups {
-			others += must(cgroupstat.Read(s.kernel.groups, group))(t).Usage
+			others += must.Get(cgroupstat.Read(s.kernel.groups, group))(t).Usage
 		}
-		return others - must(cgroupstat.Read(s.kernel.groups, tier))(t).Usage
+		return others - must.Get(cgroupstat.Read(s.kernel.groups, tier))(t).Usage
 	}
 	before, read := stat(), time.Now()
 	quiet := read
 	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline); {
 		time.Sleep(100 * time.Millisecond)
-		if got := must(s.kernel.groups.Read(tier))(t).Quota; got > batchFloor {
+		if got := must.Get(s.kernel.groups.Read(tier))(t).Quota; got > batchFloor {
 			return
 		}
 		others, now := stat(), time.Now()

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // How long the agent is measured while idle, and the number of pods, each with two containers.
@@ -34,9 +35,7 @@ func idleAgent(b *testing.B, agentFlags ...string) {
 		for j := range pod.Spec.Containers {
 			pod.Spec.Containers[j].Resources.Requests["cpu"] = resource.MustParse("1m")
 		}
-		if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(b.Context(), pod, metav1.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(c.client.CoreV1().Pods(pod.Namespace).Create(b.Context(), pod, metav1.CreateOptions{}))(b)
 	}
 	for i := range idlePods {
 		c.awaitRunning(b, fmt.Sprintf("idle-%d", i))
@@ -62,9 +61,5 @@ func figure(t testing.TB, metrics, name string) float64 {
 	if found == nil {
 		t.Fatalf("the agent has no metric %s", name)
 	}
-	value, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return value
+	return must.Get(strconv.ParseFloat(found[1], 64))(t)
 }

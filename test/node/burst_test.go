@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // The published experiment about CPU Burst, shortened: the time until quotas are raised, and the
@@ -78,9 +79,7 @@ func TestBurst(t *testing.T) {
 		pod := pods[row.pod].DeepCopy()
 		pod.Name, pod.Namespace = row.name(), metav1.NamespaceDefault
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: localnode.Name}
-		if err := c.create(t, pod); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.create(t, pod))
 	}
 	for i, row := range burstRows() {
 		servers[i] = k.serverOf(c.awaitRunning(t, row.name()), row.cpu)
@@ -191,10 +190,7 @@ func (r burstRow) check(t *testing.T, got, alone served) {
 // no quota is below the limit.
 func (r burstRow) checkSettings(t *testing.T, k kernel, s server) {
 	for _, group := range s.groups {
-		set, err := k.groups.Read(group)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := must.Get(k.groups.Read(group))(t)
 		if (set.Burst > 0) != r.kernel && !set.NoBurst {
 			t.Errorf("%s: burst %v", group, set.Burst)
 		}
@@ -207,10 +203,7 @@ func (r burstRow) checkSettings(t *testing.T, k kernel, s server) {
 // examplePods returns the pods of an example manifest by name.
 func examplePods(t *testing.T, file string) map[string]*corev1.Pod {
 	t.Helper()
-	text, err := fs.ReadFile(examples.Files, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(fs.ReadFile(examples.Files, file))(t)
 	pods := map[string]*corev1.Pod{}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
 	for {

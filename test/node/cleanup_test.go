@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testCleanup ends the agent for good and runs cleanup: each pod has the settings of the kubelet
@@ -41,9 +42,7 @@ func (s *settled) cleanUp(t *testing.T) (resume func()) {
 	agent, runDir, kubeletCA := s.pid(t, localnode.Agent), s.agentFlag(t, "run-dir"), s.kubeletCA(t)
 	resume = s.stopSupervisor(t)
 	t.Cleanup(resume)
-	if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(agent, syscall.SIGKILL))
 	// The process loses its lock a moment later, and remains until its parent runs again.
 	eventually(t, "cleanup", func() error {
 		output, err := s.agentCommand("cleanup", "--run-dir="+runDir, "--kubelet-ca="+kubeletCA)
@@ -53,12 +52,10 @@ func (s *settled) cleanUp(t *testing.T) (resume func()) {
 		return err
 	})
 	var node *corev1.Node
-	if err := answered(t, func(ctx context.Context) (err error) {
+	must.Do(t, answered(t, func(ctx context.Context) (err error) {
 		node, err = s.client.CoreV1().Nodes().Get(ctx, localnode.Name, metav1.GetOptions{})
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, c := range node.Status.Conditions {
 		if c.Type == nodetopology.BindingCondition || c.Type == api.BatchStarved {
 			t.Errorf("the node still has the condition %+v", c)
@@ -81,9 +78,7 @@ func (s *settled) cleanUp(t *testing.T) (resume func()) {
 // called.
 func (s *cluster) stopSupervisor(t *testing.T) (resume func()) {
 	t.Helper()
-	if err := s.command.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.command.Process.Signal(syscall.SIGSTOP))
 	return func() { _ = s.command.Process.Signal(syscall.SIGCONT) } // no effect the second time
 }
 

@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -97,11 +98,7 @@ func prepare(t testing.TB) string {
 	if err := build(); err != nil {
 		t.Fatalf("build the commands: %v", err)
 	}
-	dir, err := filepath.Abs(binaries)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return must.Get(filepath.Abs(binaries))(t)
 }
 
 func TestMain(m *testing.M) {
@@ -145,16 +142,14 @@ func startWith(t testing.TB, args ...string) *cluster {
 	c.command.Args = append(c.command.Args, args...)
 	var out bytes.Buffer
 	c.command.Stdout, c.command.Stderr = &out, &out
-	if err := c.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.command.Start())
 	c.ended = make(chan struct{})
 	go func() { _ = c.command.Wait(); close(c.ended) }() // its output is in out
 	t.Cleanup(func() { c.down(t) })                      // no effect after a complete test
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(inGuest(500*time.Millisecond, 100*time.Millisecond)) {
 		state, err := localcluster.ReadState(c.dir)
 		if err == nil && state.Ready {
-			c.client = must(kubernetes.NewForConfig(connection(t, state.Kubeconfig)))(t)
+			c.client = must.Get(kubernetes.NewForConfig(connection(t, state.Kubeconfig)))(t)
 			return c
 		}
 		select {
@@ -185,9 +180,7 @@ func naming() kubepods.Naming {
 // kill kills the supervisor, so that it cannot restore anything.
 func (c *cluster) kill(t testing.TB) {
 	t.Helper()
-	if err := c.command.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.command.Process.Kill())
 	<-c.ended
 }
 
@@ -217,16 +210,13 @@ func eventually(t testing.TB, what string, ask func() error) {
 // as returns a client with the credentials of a component.
 func (c *cluster) as(t testing.TB, component string) kubernetes.Interface {
 	t.Helper()
-	return must(kubernetes.NewForConfig(connection(t, filepath.Join(c.dir, "config", component+".kubeconfig"))))(t)
+	return must.Get(kubernetes.NewForConfig(connection(t, filepath.Join(c.dir, "config", component+".kubeconfig"))))(t)
 }
 
 // connection returns the configuration of a client that does not limit its own requests.
 func connection(t testing.TB, kubeconfig string) *rest.Config {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(clientcmd.BuildConfigFromFlags("", kubeconfig))(t)
 	config.QPS = -1
 	config.Timeout = waitTimeout
 	return config

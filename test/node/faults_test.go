@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testFaults removes what the agent depends on, for longer than a restart.
@@ -52,10 +53,7 @@ func nodeFile(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	var found []string
 	for _, levels := range []string{"", "*", "*/*", "*/*/*"} {
-		paths, err := filepath.Glob(filepath.Join(dir, levels, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Get(filepath.Glob(filepath.Join(dir, levels, pattern)))(t)
 		found = append(found, paths...)
 	}
 	if len(found) != 1 {
@@ -67,17 +65,12 @@ func nodeFile(t *testing.T, dir, pattern string) string {
 // edit changes a file of the node and restores it at the end of the test.
 func edit(t *testing.T, path, old, replacement string) (restore func()) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	changed := bytes.Replace(text, []byte(old), []byte(replacement), 1)
 	if bytes.Equal(changed, text) {
 		t.Fatalf("%s does not contain %q:\n%s", path, old, text)
 	}
-	if err := os.WriteFile(path, changed, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, changed, 0o644))
 	return func() {
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Error(err)
@@ -87,10 +80,7 @@ func edit(t *testing.T, path, old, replacement string) (restore func()) {
 
 func (s *cluster) pid(t testing.TB, component string) int {
 	t.Helper()
-	state, err := localcluster.ReadState(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(localcluster.ReadState(s.dir))(t)
 	status, ok := state.Component(component)
 	if !ok || status.PID == 0 {
 		t.Fatalf("%s is not running: %+v", component, state.Components)
@@ -100,10 +90,7 @@ func (s *cluster) pid(t testing.TB, component string) int {
 
 func (s *settled) logOf(t *testing.T, component string) string {
 	t.Helper()
-	state, err := localcluster.ReadState(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(localcluster.ReadState(s.dir))(t)
 	status, _ := state.Component(component)
 	return status.Log
 }
@@ -112,9 +99,7 @@ func (s *settled) logOf(t *testing.T, component string) string {
 func (s *settled) restart(t *testing.T, component string) {
 	t.Helper()
 	before := s.pid(t, component)
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(before, syscall.SIGKILL))
 	s.awaitSuccessor(t, component, before)
 }
 
@@ -177,10 +162,7 @@ func (s *cluster) agentFlag(t testing.TB, name string) string {
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -201,14 +183,10 @@ func (s *settled) testSecondAgent(t *testing.T) {
 // information.
 func (s *settled) testHangingAPIServer(t *testing.T) {
 	server := s.pid(t, localcluster.APIServer)
-	if err := syscall.Kill(server, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(server, syscall.SIGSTOP))
 	resume := func() { _ = syscall.Kill(server, syscall.SIGCONT) } // no effect the second time
 	defer resume()
-	if err := syscall.Kill(s.pid(t, localnode.Agent), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(s.pid(t, localnode.Agent), syscall.SIGKILL))
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err := s.check(); err != nil {
 			t.Fatalf("while the API server hangs: %v", err)
@@ -268,9 +246,7 @@ func (s *settled) testStaticPolicy(t *testing.T) {
 	})
 	asking := podOf("asks", "static", container("main", "8003", "1"))
 	pods := s.client.CoreV1().Pods(asking.Namespace)
-	if err := s.create(t, asking); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.create(t, asking))
 	defer s.remove(t, asking.Name)
 	eventually(t, "the pod that asks stays pending", func() error {
 		pod, err := pods.Get(t.Context(), asking.Name, metav1.GetOptions{})

@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/history"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -34,13 +35,13 @@ func TestHistory(t *testing.T) {
 	seed := variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10))
 	t.Logf("PINFOLD_TEST_SEED=%d repeats the operations of this run", seed)
 	config := connection(t, c.dir+"/kubeconfig")
-	objects := must(dynamic.NewForConfig(config))(t)
-	recorder := must(history.Record(context.Background(), objects))(t)
+	objects := must.Get(dynamic.NewForConfig(config))(t)
+	recorder := must.Get(history.Record(context.Background(), objects))(t)
 	defer recorder.Stop()
 	tenant := rest.CopyConfig(config)
 	tenant.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
 	driver := &history.Driver{
-		Client: c.client, Tenant: must(kubernetes.NewForConfig(tenant))(t), Topologies: must(nodetopology.NewClient(config))(t),
+		Client: c.client, Tenant: must.Get(kubernetes.NewForConfig(tenant))(t), Topologies: must.Get(nodetopology.NewClient(config))(t),
 		Random: rand.New(rand.NewPCG(uint64(seed), 0)),
 		Nodes:  []string{localnode.Name}, Pods: 8, Image: webImage, CPUs: 1,
 		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},
@@ -68,10 +69,8 @@ func TestHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := recorder.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		report := must(history.Check(recorder.Events(), history.Options{MinSharedCPUs: 1}))(t)
+		must.Do(t, recorder.Sync(t.Context()))
+		report := must.Get(history.Check(recorder.Events(), history.Options{MinSharedCPUs: 1}))(t)
 		t.Logf("%v\n%s\n%s", driver.Done, report, s)
 		for _, violation := range report.Violations {
 			t.Error(violation)
@@ -109,29 +108,15 @@ func (c *cluster) testSampler(t *testing.T) {
 		t.Fatalf("%d cgroups are judged; violations %q", len(s.judged), s.violations)
 	}
 	agent := c.pid(t, localnode.Agent)
-	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(agent, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(agent, syscall.SIGCONT) }() // for a test that fails
 	group := s.kernel.containerGroup(other, "a")
 	file := s.kernel.groups.File(s.kernel.podGroup(other), cgroup.CPUSetCPUs)
 	for _, file := range []string{file, s.kernel.groups.File(group, cgroup.CPUSetCPUs)} {
-		if err := os.WriteFile(file, []byte(online(t).String()), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(online(t).String()), 0))
 	}
 	s.sample(t.Context())
 	if len(s.violations) != 1 || !strings.Contains(s.violations[0], group) {
 		t.Errorf("violations %q, want one about %s", s.violations, group)
-	}
-}
-
-func must[T any](value T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestIdle checks that a kubelet's and a runtime's control groups are as without an agent until a
@@ -31,7 +32,7 @@ func TestIdle(t *testing.T) {
 	}
 	c.run(t, podOf("static", "static", container("main", "8002", "1")))
 	plain = c.awaitRunning(t, plain.Name)
-	if s, err := k.groups.Read(k.containerGroup(plain, "main")); err != nil || s.CPUs.IsEmpty() || s.CPUs == must(k.groups.Effective("/"))(t) {
+	if s, err := k.groups.Read(k.containerGroup(plain, "main")); err != nil || s.CPUs.IsEmpty() || s.CPUs == must.Get(k.groups.Effective("/"))(t) {
 		t.Errorf("while a pod has exclusive CPUs, another one has CPUs %q (%v)", s.CPUs, err)
 	}
 	c.remove(t, "static")

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // installed is Pinfold as the chart has installed it on a stock cluster.
@@ -40,9 +41,7 @@ func newOperator(t *testing.T, c *cluster, variables ...string) *operator {
 	t.Helper()
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(bin, 0o755))
 	for name, program := range map[string]string{
 		"helm": filepath.Join(repositoryDir, "bin", "helm4"), "kubectl": filepath.Join(programs, "kubectl"),
 		"pinfold": filepath.Join(programs, "pinfold"),

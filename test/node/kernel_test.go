@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // kernel reads the kernel's settings of pods.
@@ -32,14 +33,8 @@ type kernel struct {
 
 func openKernel(t testing.TB) kernel {
 	t.Helper()
-	groups, err := cgroup.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	naming, err := kubepods.Find(groups, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	groups := must.Get(cgroup.Open("/"))(t)
+	naming := must.Get(kubepods.Find(groups, ""))(t)
 	return kernel{groups, naming}
 }
 
@@ -112,9 +107,7 @@ func (k kernel) spin(t *testing.T, group string) (end func()) {
 	t.Helper()
 	command := exec.Command("sh", "-c", "while :; do :; done")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	end = sync.OnceFunc(func() { _ = command.Process.Kill(); _ = command.Wait() })
 	t.Cleanup(end)
 	controllers := []cgroup.Controller{cgroup.CPU}
@@ -123,9 +116,7 @@ func (k kernel) spin(t *testing.T, group string) (end func()) {
 	}
 	for _, controller := range controllers {
 		file := filepath.Join(k.groups.Dir(controller, group), string(cgroup.Procs))
-		if err := os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0))
 	}
 	return end
 }

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/lab/supervisor"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testKill kills a component. Running containers keep their settings, and the next pod gets its
@@ -24,9 +25,7 @@ func (s *settled) testKill(t *testing.T, component string) {
 	s.killProcess(t, before)
 	s.awaitSuccessor(t, component, before)
 	name := "after-" + component
-	if err := s.create(t, podOf(name, "", container("main", "8001", "250m"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.create(t, podOf(name, "", container("main", "8001", "250m"))))
 	defer s.remove(t, name)
 	pod := s.awaitRunning(t, name)
 	want := settings{cpus: s.shared, quota: 25 * time.Millisecond}
@@ -42,9 +41,7 @@ func (s *settled) testKill(t *testing.T, component string) {
 // killProcess kills a process, and checks for half a second that all settings persist.
 func (s *settled) killProcess(t *testing.T, pid int) {
 	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if err := s.check(); err != nil {
 			t.Fatalf("right after the kill: %v", err)

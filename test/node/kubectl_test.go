@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -115,9 +116,7 @@ func (o *operator) testInterrupted(t *testing.T) {
 		command.Dir, command.Env = o.dir, o.env
 		var out bytes.Buffer
 		command.Stdout, command.Stderr = &out, &out
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, command.Start())
 		journal := filepath.Join(o.dir, tracefile.JournalOf(name))
 		eventually(t, "samples arrive", func() error {
 			_, _, err := tracefile.Read(journal, 0)
@@ -126,9 +125,7 @@ func (o *operator) testInterrupted(t *testing.T) {
 		if running := processesOf(t, "--remote"); len(running) != 1 {
 			t.Errorf("on the node run %q", running)
 		}
-		if err := command.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, command.Process.Signal(signal))
 		err := command.Wait()
 		file := filepath.Join(o.dir, name)
 		if signal == syscall.SIGKILL {

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/lab/measure"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // labConfig is an experiment of a few seconds with each way in which a pod gets its settings.
@@ -58,9 +59,7 @@ func TestLab(t *testing.T) {
 	if text, err := exec.Command(lab, "images", "-o", images).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if err := os.WriteFile(config, []byte(labConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(config, []byte(labConfig), 0o600))
 	// Other tests may measure at the same time, which one directory for temporary files permits
 	// once. The workers of Apache are another user.
 	own, err := os.MkdirTemp("", "pinfold-lab-test-")
@@ -179,10 +178,7 @@ func (c *cluster) labPods(t *testing.T) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
-	list, err := c.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "pinfold.dev/lab"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(c.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "pinfold.dev/lab"}))(t)
 	return len(list.Items)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"pinfold.dev/pinfold/linux/systemd"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // machine is what a node must leave unchanged, as lines by subject.
@@ -47,45 +48,27 @@ func lookAt(t *testing.T) machine {
 			t.Fatal(err)
 		}
 	}
-	mounts, err := mountinfo.GetMounts(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mounts := must.Get(mountinfo.GetMounts(nil))(t)
 	for _, mount := range mounts {
 		if nodeMount.MatchString(mount.FSType + " " + mount.Mountpoint) {
 			m["mounts"] = append(m["mounts"], mount.FSType+" on "+mount.Mountpoint)
 		}
 		if strings.HasPrefix(mount.FSType, "cgroup") {
-			groups, err := filepath.Glob(mount.Mountpoint + "/kubepods*")
-			if err != nil {
-				t.Fatal(err)
-			}
+			groups := must.Get(filepath.Glob(mount.Mountpoint + "/kubepods*"))(t)
 			m["control groups"] = append(m["control groups"], groups...)
 		}
 	}
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	interfaces := must.Get(net.Interfaces())(t)
 	for _, link := range interfaces {
-		addresses, err := link.Addrs()
-		if err != nil {
-			t.Fatal(err)
-		}
+		addresses := must.Get(link.Addrs())(t)
 		m["interfaces"] = append(m["interfaces"], fmt.Sprint(link.Name, addresses))
 	}
 	for _, pattern := range []string{"/run/[!p]*", "/run/pinfold-node-*", "/var/lib/*", "/var/log/*", "/opt/*", "/etc/*", "/usr/libexec/*", "/var/lib/cni/*"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		paths := must.Get(filepath.Glob(pattern))(t)
 		m["directories"] = append(m["directories"], paths...)
 	}
 	if systemd.Running("/") {
-		units, err := exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "kubepods*", "cri-*").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		units := must.Get(exec.Command("systemctl", "list-units", "--all", "--plain", "--no-legend", "kubepods*", "cri-*").Output())(t)
 		m["units of systemd"] = slices.Collect(strings.Lines(string(units)))
 	}
 	return m
@@ -108,10 +91,7 @@ func (m machine) expectUnchanged(t *testing.T) {
 // processesOf returns the command lines of the processes that mention a directory.
 func processesOf(t *testing.T, dir string) []string {
 	t.Helper()
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	var found []string
 	for _, path := range lines {
 		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), dir) {

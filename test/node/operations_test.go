@@ -31,6 +31,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // operationsPage is the page whose commands TestOperations executes.
@@ -69,7 +70,7 @@ func TestOperations(t *testing.T) {
 			do()
 			s = settleOn(t, c)
 			s.operator = o
-			if allocation := must(api.AllocationOf(s.pods["static"]))(t); allocation == nil || allocation.Signature == "" {
+			if allocation := must.Get(api.AllocationOf(s.pods["static"]))(t); allocation == nil || allocation.Signature == "" {
 				t.Errorf("the allocation of the static pod is not signed: %+v", allocation)
 			}
 			t.Run("rows", s.testRows)
@@ -138,9 +139,7 @@ func (p page) images(t *testing.T) (registryName, dir string) {
 // write writes a file that the commands read.
 func (o *operator) write(name, text string) {
 	o.Helper()
-	if err := os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o644); err != nil {
-		o.Fatal(err)
-	}
+	must.Do(o, os.WriteFile(filepath.Join(o.dir, name), []byte(text), 0o644))
 }
 
 // merged adds values to those of a page.
@@ -170,10 +169,7 @@ func merged(t *testing.T, page string, more map[string]any) string {
 // containerd has another NRI socket.
 func (o *operator) siteValues() map[string]any {
 	o.Helper()
-	server, err := url.Parse(connection(o, filepath.Join(o.cluster.dir, "kubeconfig")).Host)
-	if err != nil {
-		o.Fatal(err)
-	}
+	server := must.Get(url.Parse(connection(o, filepath.Join(o.cluster.dir, "kubeconfig")).Host))(o)
 	return map[string]any{
 		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
 		"scheduler": map[string]any{"hostNetwork": true, "replicas": 1},
@@ -216,10 +212,7 @@ const agentWeight = 256
 // testPrivileges checks what the agent's process may do on the node: it has no capabilities, gains
 // none, and its system calls are filtered. It finds its own group and raises its pod's weight.
 func (s *settled) testPrivileges(t *testing.T) {
-	process, err := s.agentProcess(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	process := must.Get(s.agentProcess(t.Context()))(t)
 	status := readFile(t, fmt.Sprintf("/proc/%d/status", process))
 	for _, want := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "Uid:\t0"} {
 		if !strings.Contains(status, want) {
@@ -242,10 +235,7 @@ func (s *settled) testPrivileges(t *testing.T) {
 // testKillAgent kills the agent's process. The settings stay, and the kubelet starts the container
 // again.
 func (s *settled) testKillAgent(t *testing.T) {
-	before, err := s.agentProcess(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(s.agentProcess(t.Context()))(t)
 	processes := s.processes(t)
 	s.killProcess(t, before)
 	eventually(t, "the agent is back", func() error {

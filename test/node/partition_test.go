@@ -13,16 +13,14 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestPartition checks that a container with exclusive CPUs is a cpuset partition: no other process
 // of the machine may run on its CPUs. It remains one while the agent is killed, becomes one again
 // when it is restarted or another program has written, and leaves its CPUs to the next pod.
 func TestPartition(t *testing.T) {
-	groups, err := cgroup.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	groups := must.Get(cgroup.Open("/"))(t)
 	if err := groups.CheckPartitions(); err != nil {
 		t.Skipf("%v: test/vm runs this test in a virtual machine", err)
 	}
@@ -35,15 +33,11 @@ func TestPartition(t *testing.T) {
 		t.Errorf("after the agent was killed: %v", err)
 	}
 	group := s.kernel.containerGroup(s.pods["static"], "main")
-	if err := os.WriteFile(s.kernel.groups.File(group, cgroup.CPUSetPartition), []byte("member"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(s.kernel.groups.File(group, cgroup.CPUSetPartition), []byte("member"), 0))
 	eventually(t, "a partition after another program has ended it", check)
 
-	processes := must(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
-	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	processes := must.Get(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
+	must.Do(t, syscall.Kill(processes[0], syscall.SIGKILL))
 	s.awaitAnotherContainer(t, "static")
 	eventually(t, "a partition after the container was restarted", check)
 
@@ -51,7 +45,7 @@ func TestPartition(t *testing.T) {
 	next := podOf("static", "static", container("main", "8001", "1"), container("side", "8002", "200m"))
 	eventually(t, "the pod is gone", func() error { return s.create(t, next) })
 	s.pods["static"] = s.awaitRunning(t, "static")
-	allocation := must(api.AllocationOf(s.pods["static"]))(t)
+	allocation := must.Get(api.AllocationOf(s.pods["static"]))(t)
 	if allocation == nil || allocation.Containers[0].CPUs != s.own {
 		t.Fatalf("the next static pod got %+v, want CPUs %s", allocation, s.own)
 	}

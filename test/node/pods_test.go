@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // webImage is a web server on the port in its argument.
@@ -46,9 +47,7 @@ func podOf(name, policy string, containers ...corev1.Container) *corev1.Pod {
 // run creates a pod and waits until it runs.
 func (c *cluster) run(t testing.TB, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	if err := c.create(t, pod); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.create(t, pod))
 	return c.awaitRunning(t, pod.Name)
 }
 

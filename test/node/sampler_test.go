@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // sampleEvery is the pause between two samples.
@@ -199,9 +200,6 @@ func (s *sampler) settled() error {
 
 func online(t *testing.T) cpuset.Set {
 	t.Helper()
-	m, err := sysfs.Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(sysfs.Read(os.DirFS("/sys")))(t)
 	return m.Online()
 }

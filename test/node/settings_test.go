@@ -32,6 +32,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // settled is a cluster on whose real node one pod of each kind runs.
@@ -75,10 +76,7 @@ func settle(t *testing.T, agentFlags ...string) *settled {
 // settleOn starts the pods on a cluster.
 func settleOn(t *testing.T, c *cluster) *settled {
 	t.Helper()
-	m, err := sysfs.Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(sysfs.Read(os.DirFS("/sys")))(t)
 	if len(m.CPUs) < 2 {
 		t.Skip("needs two CPUs: an exclusive and a shared one")
 	}
@@ -198,40 +196,28 @@ func (s *cluster) metrics(t testing.TB) string {
 	t.Helper()
 	client, request := http.DefaultClient, (*http.Request)(nil)
 	if s.chart == nil {
-		request = must(http.NewRequest(http.MethodGet, "http://"+s.agentFlag(t, "listen")+"/metrics", nil))(t)
+		request = must.Get(http.NewRequest(http.MethodGet, "http://"+s.agentFlag(t, "listen")+"/metrics", nil))(t)
 	} else {
 		client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // self-signed
 		defer client.CloseIdleConnections()
-		request = must(http.NewRequest(http.MethodGet, "https://127.0.0.1:9652/metrics", nil))(t)
+		request = must.Get(http.NewRequest(http.MethodGet, "https://127.0.0.1:9652/metrics", nil))(t)
 		request.Header.Set("Authorization", "Bearer "+s.metricsToken(t))
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Do(request))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(response.Body))(t)
 	return string(text)
 }
 
 // testExec runs a second process in the static container, as kubectl exec does.
 func (s *settled) testExec(t *testing.T) {
-	state, err := localcluster.ReadState(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must.Get(localcluster.ReadState(s.dir))(t)
 	request := s.client.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("static").SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: "main", Stdout: true, Stderr: true,
 			Command: []string{"/bin/web", "--listen=:8009"}}, scheme.ParameterCodec)
-	executor, err := remotecommand.NewSPDYExecutor(connection(t, state.Kubeconfig), "POST", request.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	executor := must.Get(remotecommand.NewSPDYExecutor(connection(t, state.Kubeconfig), "POST", request.URL()))(t)
 	group := s.kernel.containerGroup(s.pods["static"], "main")
-	before := must(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
+	before := must.Get(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var output bytes.Buffer
@@ -265,9 +251,7 @@ func (s *settled) testForeignWriter(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	all, quota := s.own.Union(s.shared), 40*time.Millisecond
 	foreign := map[string]cgroup.Wanted{s.kernel.podGroup(s.pods["limited"]): {CPUs: &all}, group: {CPUs: &all, Quota: &quota}}
-	if err := s.kernel.groups.Apply(foreign).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.kernel.groups.Apply(foreign).Err())
 	if s.check() == nil {
 		t.Log("it was undone immediately")
 	}
@@ -297,9 +281,7 @@ func (s *settled) testResize(t *testing.T) {
 		limit string
 		quota time.Duration
 	}{{"600m", 60 * time.Millisecond}, {"100m", 10 * time.Millisecond}} {
-		if err := resize("resized", step.limit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, resize("resized", step.limit))
 		want := settings{cpus: s.shared, quota: step.quota, burst: step.quota}
 		eventually(t, "resize to "+step.limit, func() error { return s.kernel.expectSingle(pod, want) })
 	}
@@ -322,14 +304,9 @@ func (s *settled) runStatic(t *testing.T) *corev1.Pod {
 	pod := podOf("of-file", "", container("main", "8001", "400m"))
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	pod.Spec.NodeSelector = nil
-	text, err := yaml.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(pod))(t)
 	file := filepath.Join(dirs[0], "of-file.yaml")
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o644))
 	t.Cleanup(func() {
 		if err := os.Remove(file); err != nil {
 			t.Error(err)

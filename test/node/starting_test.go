@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testStarting samples the CPUs that the threads of pods may use while pods start: none, including
@@ -123,14 +124,10 @@ func (s *settled) testUnanswered(t *testing.T) {
 	if err != nil || len(processes) == 0 {
 		t.Fatalf("processes %v, %v", processes, err)
 	}
-	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(agent, syscall.SIGSTOP))
 	resume := sync.OnceFunc(func() { _ = syscall.Kill(agent, syscall.SIGCONT) })
 	defer resume()
-	if err := syscall.Kill(processes[0], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(processes[0], syscall.SIGKILL))
 	pod := s.awaitAnotherContainer(t, "limited")
 	if err := s.kernel.expectContainer(pod, "main", settings{cpus: s.shared, quota: 50 * time.Millisecond}); err != nil {
 		t.Errorf("without an answer of the agent: %v", err)

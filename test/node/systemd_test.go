@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // reloads is the number of reloads of TestReload.
@@ -34,9 +35,7 @@ func TestReload(t *testing.T) {
 		}
 		name := "new" + strconv.Itoa(round)
 		pod := podOf(name, "", container("main", "8001", "200m"))
-		if err := s.create(t, pod); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.create(t, pod))
 		running := time.Time{}
 		for deadline := time.Now().Add(waitTimeout); running.IsZero() || time.Since(running) < time.Second; time.Sleep(20 * time.Millisecond) {
 			if err := check(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -87,25 +88,19 @@ func (h *hostile) createTenant(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	const user = "system:serviceaccount:" + tenantNamespace + ":editor"
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenantNamespace}}
-	if _, err := h.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}))(t)
 	resizer := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "resizer"}, // not included in the role edit
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/resize"}, Verbs: []string{"patch"}}}}
-	if _, err := h.client.RbacV1().Roles(tenantNamespace).Create(t.Context(), resizer, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.client.RbacV1().Roles(tenantNamespace).Create(t.Context(), resizer, metav1.CreateOptions{}))(t)
 	for kind, role := range map[string]string{"ClusterRole": "edit", "Role": resizer.Name} {
 		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role},
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: role},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}}
-		if _, err := h.client.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.client.RbacV1().RoleBindings(tenantNamespace).Create(t.Context(), binding, metav1.CreateOptions{}))(t)
 	}
 	config := connection(t, filepath.Join(h.dir, "kubeconfig"))
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
-	return must(kubernetes.NewForConfig(config))(t)
+	return must.Get(kubernetes.NewForConfig(config))(t)
 }
 
 // runOwn runs a pod of the tenant with one container "main".
@@ -148,7 +143,7 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 	var refills sync.WaitGroup
 	writes := 0
 	refills.Go(func() { writes = h.countQuotas(ctx, group) })
-	before := must(cgroupstat.Read(h.kernel.groups, group))(t)
+	before := must.Get(cgroupstat.Read(h.kernel.groups, group))(t)
 	h.kernel.spin(t, group)
 	begun, changes := time.Now(), 0
 	for duration := variables.Duration(t, "PINFOLD_TEST_LONG", 5*time.Second); time.Since(begun) < duration; changes++ {
@@ -156,7 +151,7 @@ func (h *hostile) overuse(t *testing.T, limit string, perWrite time.Duration, ch
 			t.Fatal(err)
 		}
 	}
-	after := must(cgroupstat.Read(h.kernel.groups, group))(t)
+	after := must.Get(cgroupstat.Read(h.kernel.groups, group))(t)
 	elapsed := time.Since(begun)
 	cancel()
 	refills.Wait()
@@ -194,9 +189,7 @@ func (h *hostile) testForged(t *testing.T) {
 		t.Errorf("a forged allocation: %v", err)
 	}
 	delete(pod.Annotations, api.AllocationAnnotation)
-	if _, err := h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	eventually(t, "the pod that named its node", func() error {
 		got, err := h.tenant.CoreV1().Pods(tenantNamespace).Get(t.Context(), pod.Name, metav1.GetOptions{})
 		if err == nil && got.Status.Phase == corev1.PodPending {

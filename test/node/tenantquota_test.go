@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // runAsking runs a pod of the tenant that has an exclusive CPU and hence no quota.
@@ -58,18 +59,16 @@ func (h *hostile) testEdits(t *testing.T) {
 	defer edits.Wait()
 	defer cancel()
 	time.Sleep(time.Second)
-	if err := h.patch(ctx, pod.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"false"}}}`, api.CPUSetSchedulerAnnotation)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.patch(ctx, pod.Name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"false"}}}`, api.CPUSetSchedulerAnnotation)))
 	eventually(t, "a restored quota", func() error { return h.kernel.expectSingle(pod, settings{quota: 100 * time.Millisecond}) })
 	group := h.kernel.containerGroup(pod, "main")
 	for range 2 {
 		h.kernel.spin(t, group)
 	}
 	const duration, limit = 5 * time.Second, 1
-	before, begun := must(cgroupstat.Read(h.kernel.groups, group))(t), time.Now()
+	before, begun := must.Get(cgroupstat.Read(h.kernel.groups, group))(t), time.Now()
 	time.Sleep(duration)
-	used, elapsed := must(cgroupstat.Read(h.kernel.groups, group))(t).Usage-before.Usage, time.Since(begun)
+	used, elapsed := must.Get(cgroupstat.Read(h.kernel.groups, group))(t).Usage-before.Usage, time.Since(begun)
 	cancel()
 	edits.Wait()
 	t.Logf("used %v in %v with a limit of %d CPU; %d edits", used, elapsed, limit, count)
@@ -91,9 +90,7 @@ func (h *hostile) testEphemeral(t *testing.T) {
 	with := pod.DeepCopy()
 	with.Spec.EphemeralContainers = append(with.Spec.EphemeralContainers, debug)
 	pods := h.client.CoreV1().Pods(tenantNamespace) // the ClusterRole edit does not include it
-	if _, err := pods.UpdateEphemeralContainers(t.Context(), pod.Name, with, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pods.UpdateEphemeralContainers(t.Context(), pod.Name, with, metav1.UpdateOptions{}))(t)
 	want := settings{cpus: allocation.Containers[0].CPUs, quota: bandwidth.Unlimited}
 	eventually(t, "the ephemeral container", func() error {
 		now, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
@@ -116,10 +113,10 @@ func (h *hostile) testRecreated(t *testing.T) {
 		pod.Annotations = map[string]string{api.CPUPeriodAnnotation: "1s", api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":100}`}
 		pod = h.runPod(t, pod)
 		group := h.kernel.containerGroup(pod, "main")
-		begun, before := time.Now(), must(cgroupstat.Read(h.kernel.groups, group))(t)
+		begun, before := time.Now(), must.Get(cgroupstat.Read(h.kernel.groups, group))(t)
 		end := h.kernel.spin(t, group)
 		time.Sleep(300 * time.Millisecond)
-		used, life := must(cgroupstat.Read(h.kernel.groups, group))(t).Usage-before.Usage, time.Since(begun)
+		used, life := must.Get(cgroupstat.Read(h.kernel.groups, group))(t).Usage-before.Usage, time.Since(begun)
 		end()
 		h.removeOwn(t, pod.Name)
 		all, lives = all+used, lives+life

@@ -29,6 +29,7 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestUpAndDown runs an example pod and checks, for each way in which a cluster can end, that the
@@ -71,9 +72,7 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 	file := "/var/lib/kubelet/config.yaml"
 	sleep := exec.Command("sleep", "600")
 	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := errors.Join(os.MkdirAll(other, 0o755), os.WriteFile(file, []byte("kind: KubeletConfiguration\n"), 0o600), sleep.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(other, 0o755), os.WriteFile(file, []byte("kind: KubeletConfiguration\n"), 0o600), sleep.Start()))
 	t.Cleanup(func() {
 		_ = sleep.Process.Kill()
 		_ = sleep.Wait()
@@ -83,9 +82,7 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 		before.expectUnchanged(t)
 	})
 	procs := filepath.Join(other, "cgroup.procs")
-	if err := os.WriteFile(procs, fmt.Append(nil, sleep.Process.Pid), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(procs, fmt.Append(nil, sleep.Process.Pid), 0))
 	c.down(t)
 	if text, err := os.ReadFile(procs); err != nil || strings.TrimSpace(string(text)) != fmt.Sprint(sleep.Process.Pid) {
 		t.Errorf("the other kubelet's container has the processes %q (%v), want %d", text, err, sleep.Process.Pid)
@@ -105,10 +102,7 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 // groupsOfPods returns the cgroups that contain all pods.
 func groupsOfPods(t *testing.T) []string {
 	t.Helper()
-	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mounts := must.Get(mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2")))(t)
 	var groups []string
 	for _, mount := range mounts {
 		group := filepath.Join(mount.Mountpoint, naming().Tier(nodeplan.Guaranteed))
@@ -176,15 +170,11 @@ func (c *cluster) runExample(t *testing.T) *corev1.Pod {
 		t.Fatal(err)
 	}
 	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict(text, &deployment); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalStrict(text, &deployment))
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "go-demo"}, Spec: deployment.Spec.Template.Spec}
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: localnode.Name}
 	pods := c.client.CoreV1().Pods("default")
-	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pods.Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	eventually(t, "pod go-demo", func() error {
 		pod, err = pods.Get(t.Context(), "go-demo", metav1.GetOptions{})
 		if err == nil && pod.Status.Phase != corev1.PodRunning {
@@ -231,10 +221,7 @@ func (c *cluster) expectLog(t *testing.T, pod *corev1.Pod) {
 func TestKubeletMayChangeItselfOnly(t *testing.T) {
 	requireNode(t)
 	c := start(t)
-	node, err := c.client.CoreV1().Nodes().Get(t.Context(), localnode.Name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(c.client.CoreV1().Nodes().Get(t.Context(), localnode.Name, metav1.GetOptions{}))(t)
 	if !slices.ContainsFunc(node.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP }) {
 		t.Errorf("addresses %v have no internal IP", node.Status.Addresses)
 	}

@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report/perfetto/perfettotest"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -55,10 +56,7 @@ func (s *settled) testWhy(t *testing.T) {
 	if c := report.Containers[0]; c.Name != "default/limited/main" || c.Limit != 0.5 || c.Throttled < 5 || !strings.Contains(c.Advice, "limits.cpu") {
 		t.Errorf("%s", output)
 	}
-	content, err := os.ReadFile(traceFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(traceFile))(t)
 	rows := perfettotest.Query(t, repositoryDir, content, `select cast(sum(dur) / 1e9 as text) from slice join track on track.id = slice.track_id
 		join track container on container.id = track.parent_id where slice.name = 'throttled' and container.name = 'default/limited/main'`)
 	if got, err := strconv.ParseFloat(rows[0], 64); err != nil || math.Abs(got-report.Containers[0].Parts.Throttled) > 0.01*got {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/rings"
 )
 
@@ -101,9 +102,5 @@ func TestReadErrors(t *testing.T) {
 
 func read(t *testing.T, root fs.FS) *rings.Module {
 	t.Helper()
-	m, err := rings.Read(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(rings.Read(root))(t)
 }

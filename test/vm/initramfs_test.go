@@ -12,15 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
 func TestInitramfs(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"first", "second.test"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("binary "+name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("binary "+name), 0o600))
 	}
 	archive := filepath.Join(dir, "initramfs")
 	err := writeInitramfs(archive, filepath.Join(dir, "first"), []string{filepath.Join(dir, "second.test")},
@@ -44,10 +43,7 @@ func TestInitramfs(t *testing.T) {
 // unpacked returns the mode and content of the files by name.
 func unpacked(t *testing.T, archive string) map[string]string {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(archive))(t)
 	defer f.Close()
 	files := map[string]string{}
 	for r := cpio.NewReader(f); ; {
@@ -58,10 +54,7 @@ func unpacked(t *testing.T, archive string) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(io.ReadAll(r))(t)
 		files[h.Name] = fmt.Sprintf("%#o %s", uint32(h.Mode), content)
 	}
 }

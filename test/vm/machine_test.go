@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestEventReader reads from a machine that does not start, and from one that starts and falls
@@ -24,9 +26,7 @@ func TestEventReader(t *testing.T) {
 	}
 	r.first = time.Minute
 	for _, text := range []string{"some", "more"} {
-		if _, err := io.WriteString(to, text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(to, text))(t)
 		if _, err := r.Read(make([]byte, 4)); err != nil {
 			t.Errorf("an event: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -41,10 +42,7 @@ func userMode(t *testing.T) (kernel, root string) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), rootTimeout)
 	defer cancel()
-	root, err := Root(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root = must.Get(Root(ctx))(t)
 	return kernel, root
 }
 
@@ -63,10 +61,7 @@ var nodeTests = map[string]string{
 // cgroup drivers.
 func TestNode(t *testing.T) {
 	kernel, root := userMode(t)
-	repository, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
+	repository := must.Get(filepath.Abs(repository))(t)
 	if _, err := os.Stat(filepath.Join(repository, "bin/node/kubelet")); err != nil {
 		t.Skipf("%v: build the programs of a node with \"make build-node\" to run this test", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -106,10 +107,7 @@ func replayed(t *testing.T, program string, ran map[string]guest.Ran) {
 		if !ok {
 			t.Fatal("did not run in the guest")
 		}
-		root, err := results(p.Output)
-		if err != nil {
-			t.Fatal(err)
-		}
+		root := must.Get(results(p.Output))(t)
 		root.replay(t)
 		if len(root.children) == 0 {
 			t.Error("no test ran in the guest")
@@ -136,20 +134,14 @@ func TestSample(t *testing.T) {
 
 // TestResults parses the output of a compiled test binary: this one.
 func TestResults(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self, "-test.run=^TestSample$", "-test.v=test2json")
 	cmd.Env = append(os.Environ(), sampleEnv+"=1")
 	out, err := cmd.Output()
 	if err == nil {
 		t.Error("the sample did not fail")
 	}
-	root, err := results(string(out))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(results(string(out)))(t)
 	got := map[string]string{}
 	var visit func(*result, string)
 	visit = func(r *result, path string) {

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -296,10 +297,7 @@ func (s named) fixture() string {
 func TestFixtures(t *testing.T) {
 	for _, s := range append(shapes, mainShape) {
 		t.Run(s.name, func(t *testing.T) {
-			text, err := os.ReadFile(s.fixture())
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(s.fixture()))(t)
 			got := machineOf(t, string(text))
 			if diff := topologytest.Diff(withMemoryOf(t, s.Machine(), got), got); diff != "" {
 				t.Errorf("-shape +fixture:\n%s", diff)
@@ -345,16 +343,11 @@ func withMemoryOf(t *testing.T, want, got *topology.Machine) *topology.Machine {
 // writeFixture writes a capture as a fixture of linux/sysfs, whose tests add the machine.
 func writeFixture(t *testing.T, name string, s named, capture string) {
 	t.Helper()
-	version, err := exec.Command(Emulator, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := must.Get(exec.Command(Emulator, "--version").Output())(t)
 	emulator, _, _ := strings.Cut(string(version), "\n")
 	about := fmt.Sprintf("%s\nA virtual machine of test/vm; 'make fixtures' makes this file anew.\n\nemulator  %s, -cpu Icelake-Server\n%s\n",
 		s.about, emulator, told(s.Shape))
-	if err := os.WriteFile(name, []byte(about+capture+"-- machine --\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(about+capture+"-- machine --\n"), 0o644))
 }
 
 // told returns the arguments of QEMU and the kernel and the configuration of the guest for a shape,

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestBursts reads lists of bursts and writes them as JSON.
@@ -42,9 +43,7 @@ func TestBursts(t *testing.T) {
 func TestListGrows(t *testing.T) {
 	v := NewList("U", "0.1", ParseNumber)
 	for _, text := range []string{"0.5", "70%,0.9"} {
-		if err := v.Set(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Set(text))
 	}
 	if diff := cmp.Diff([]float64{0.5, 0.7, 0.9}, v.Each); diff != "" || v.String() != "0.5,70%,0.9" {
 		t.Errorf("%q is\n%s", v.String(), diff)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestProgress(t *testing.T) {
@@ -37,10 +38,7 @@ func TestNarrowProgress(t *testing.T) {
 	p := NewProgress(screen)
 	p.DrawAt(time.Second, func() string { return Bar(1) })
 	shown := make([]byte, 200)
-	n, err := person.Read(shown)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(person.Read(shown))(t)
 	if want := "\r\x1b[K[##################"; string(shown[:n]) != want {
 		t.Errorf("%q, want %q", shown[:n], want)
 	}

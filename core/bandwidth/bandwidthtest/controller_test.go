@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func drawLimits(t *rapid.T) bandwidth.Limits {
@@ -20,11 +21,7 @@ func drawLimits(t *rapid.T) bandwidth.Limits {
 
 func newController(t testing.TB, l bandwidth.Limits) Controller {
 	t.Helper()
-	c, err := NewController(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(NewController(l))(t)
 }
 
 func drawDemand(t *rapid.T) time.Duration {
@@ -42,17 +39,12 @@ func TestWritesAreFreeTime(t *testing.T) {
 		for l.Quota == bandwidth.Unlimited {
 			l = drawLimits(t)
 		}
-		c, err := NewController(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(NewController(l))(t)
 		allowed := l.Quota + l.Burst
 		for range rapid.IntRange(1, 50).Draw(t, "periods") {
 			for range rapid.IntRange(0, 3).Draw(t, "writes") {
 				c.Use(drawDemand(t))
-				if err := c.Write(l); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, c.Write(l))
 				allowed += l.Quota
 			}
 			c.Step(drawDemand(t))

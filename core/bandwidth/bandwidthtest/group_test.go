@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func between(t *rapid.T, name string, low, high int) time.Duration {
@@ -96,9 +97,7 @@ func TestFluidGroupIsController(t *testing.T) {
 				next := drawLimits(t)
 				next.Period = l.Period
 				g.Advance(p*l.Period + l.Period/2)
-				if err := errors.Join(c.Write(next), g.Write(next)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(c.Write(next), g.Write(next)))
 				c.Use(0)
 			}
 			c.Tick()

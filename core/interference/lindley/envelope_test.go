@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/demand"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestEnvelopes checks that a tail is between its envelopes, at and between the lattice points, and
@@ -23,10 +24,7 @@ func TestEnvelopes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i, shape := range shapes {
 		for _, u := range []float64{.1, .33, .7, .9} {
-			d, err := shape(u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(shape(u))(t)
 			within := cut{Distribution: d, horizon: horizon, beyond: tail(d, horizon)}
 			below, above := envelopes(within, d.Mode(), n, horizon)
 			apart := 0.0

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // features are the irregularities that the package comment lists.
@@ -78,10 +79,7 @@ func TestRandomDrawsEveryFeature(t *testing.T) {
 
 func TestRandomShapeBuilds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, err := RandomShape(t, 100).Build()
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(RandomShape(t, 100).Build())(t)
 		if len(m.CPUs) > 100 {
 			t.Fatalf("%d CPUs, want at most 100", len(m.CPUs))
 		}

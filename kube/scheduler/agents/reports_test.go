@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // A new version of a topology counts as a change only if its content differs.
@@ -18,16 +19,10 @@ func TestTopologyChanges(t *testing.T) {
 	reports := New("", 0, time.Now)
 	set := func(shape topology.Shape, state nodetopology.State, version string, owner types.UID) bool {
 		t.Helper()
-		obj, err := nodetopology.FromMachine("n", shape.MustBuild(), state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		obj := must.Get(nodetopology.FromMachine("n", shape.MustBuild(), state))(t)
 		nodetopology.OwnedByNode(obj, owner)
 		obj.ResourceVersion = version
-		kept, err := reports.Transform(obj)
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(reports.Transform(obj))(t)
 		return reports.Set(kept.(*Report))
 	}
 	small, large := topology.Shape{CoresPerLLC: 2}, topology.Shape{CoresPerLLC: 4}

@@ -16,6 +16,8 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestConditionIsNotWrittenEverySecond: the scheduler may not write the status of nodes. It must
@@ -33,9 +35,7 @@ func conditionIsNotWrittenEverySecond(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "n1", nil)
 	})
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	if err := nodes.Add(node); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, nodes.Add(node))
 	r := New("pinfold-system", time.Minute, time.Now)
 	report := Report{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	report.Owner = "u"

@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"pinfold.dev/pinfold/kube/versions"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // serve answers /version with the minors in turn, and with the last one from then on. "" is an
@@ -45,9 +46,7 @@ func follow(t *testing.T, flags ...string) (string, error) {
 	for _, other := range o.Flags.FlagSets {
 		set.AddFlagSet(other)
 	}
-	if err := set.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Parse(flags))
 	_, err := followAPIServer(t.Context(), set, o)
 	return set.Lookup(emulation).Value.String(), err
 }
@@ -92,9 +91,7 @@ func TestAPIServerOfTheConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	kubeconfig := write("kubeconfig", `{"clusters":[{"name":"c","cluster":{"server":"`+url+`"}}],"contexts":[{"name":"x","context":{"cluster":"c"}}],"current-context":"x"}`)
@@ -206,10 +203,7 @@ func TestWatch(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	api, err := newAPIServer(&options.Options{Master: server.URL, Deprecated: &options.DeprecatedOptions{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(newAPIServer(&options.Options{Master: server.URL, Deprecated: &options.DeprecatedOptions{}}))(t)
 	ended := make(chan struct{})
 	go func() { api.watch(t.Context(), version.MajorMinor(1, 36), 200*time.Millisecond); close(ended) }()
 	for connections.Load() < 20 {

@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // lease is a lease on an API server that can be slow or unreachable.
@@ -97,10 +99,7 @@ func TestLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lease{holder: "me"}
 		leadership, lock := observe(t, l)
-		done, err := leadership.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := must.Get(leadership.Begin())(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := lock.Update(ctx, resourcelock.LeaderElectionRecord{}); !errors.Is(err, context.DeadlineExceeded) || l.holder != "me" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestVersionInLease: the lease has the versions of the scheduler that holds it, and those of no
@@ -18,18 +19,12 @@ import (
 func TestVersionInLease(t *testing.T) {
 	client := fake.NewClientset()
 	lock := func(holder string) resourcelock.Interface {
-		made, err := resourcelock.New(resourcelock.LeasesResourceLock, "kube-system", "kube-scheduler", client.CoreV1(), client.CoordinationV1(),
-			resourcelock.ResourceLockConfig{Identity: holder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := must.Get(resourcelock.New(resourcelock.LeasesResourceLock, "kube-system", "kube-scheduler", client.CoreV1(), client.CoordinationV1(),
+			resourcelock.ResourceLockConfig{Identity: holder}))(t)
 		return made
 	}
 	version := func() string {
-		lease, err := client.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-scheduler", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		lease := must.Get(client.CoordinationV1().Leases("kube-system").Get(t.Context(), "kube-scheduler", metav1.GetOptions{}))(t)
 		return strings.TrimSpace(api.VersionOf(lease) + " " + api.KubernetesVersionOf(lease))
 	}
 	config := &leaderelection.LeaderElectionConfig{Lock: lock("me"), RenewDeadline: time.Second}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // known is pi.
@@ -15,9 +17,7 @@ func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pi.txt")
 	var out strings.Builder
 	env := map[string]string{"limit": "50", "threadNum": "30"}
-	if err := run(func(name string) string { return env[name] }, path, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(func(name string) string { return env[name] }, path, &out))
 	want := regexp.MustCompile(`^computing Pi with 30 Threads\.\.\.computed the first 50 digets of pi in \d+ ms! ` + "\n" +
 		"the first digets are: 3.14159265\nwriting to " + regexp.QuoteMeta(path) + "\\.\\.\\.\nfinished!\n$")
 	if !want.MatchString(out.String()) {

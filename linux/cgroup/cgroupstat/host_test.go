@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -43,9 +44,7 @@ func TestHost(t *testing.T) {
 
 func apply(t *testing.T, fs *cgroup.FS, group string, w cgroup.Wanted) {
 	t.Helper()
-	if err := fs.Apply(map[string]cgroup.Wanted{group: w}).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fs.Apply(map[string]cgroup.Wanted{group: w}).Err())
 }
 
 func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }
@@ -120,30 +119,20 @@ func testHostReader(t *testing.T, fs *cgroup.FS, group string) {
 
 	var s Stat
 	if allocations := testing.AllocsPerRun(100, func() {
-		if err := r.Read(&s); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Limits(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Read(&s))
+		must.Get(r.Limits())(t)
 	}); allocations != 0 && !race.Enabled {
 		t.Errorf("reading allocates %v times", allocations)
 	}
 	whole, err := Read(fs, group)
 	before := s // the period that began with the quota may end between two reads
-	if err := r.Read(&s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Read(&s))
 	if err != nil || whole != before && whole != s {
 		t.Errorf("an idle group reads %+v, then %+v and, opened anew in between, %+v, %v", before, s, whole, err)
 	}
 
-	if err := cgrouptree.Remove(t.Context(), fs, group, controllers()...); err != nil {
-		t.Fatal(err)
-	}
-	if err := cgrouptree.Make(fs, group, controllers()...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cgrouptree.Remove(t.Context(), fs, group, controllers()...))
+	must.Do(t, cgrouptree.Make(fs, group, controllers()...))
 	if err := r.Read(&s); !errors.Is(err, cgroup.ErrGone) {
 		t.Errorf("reading a group that was replaced: %v, want %v", err, cgroup.ErrGone)
 	}
@@ -163,10 +152,7 @@ func testHostReader(t *testing.T, fs *cgroup.FS, group string) {
 
 func openStat(t *testing.T, fs *cgroup.FS, group string) *Reader {
 	t.Helper()
-	r, err := Open(fs, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open(fs, group))(t)
 	t.Cleanup(r.Close)
 	return r
 }

@@ -16,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestReaderFixture reads ordinary files that are written in place, garbled, replaced and
@@ -54,9 +55,7 @@ func TestReaderFixture(t *testing.T) {
 				{strings.Repeat("vendor_latency[0-1ms] 1 2 3\nheading:\n\n", 10*statSize) + "nr_periods 78\n\x00", ""},
 				{"", ""},
 			} {
-				if err := os.WriteFile(name, []byte(step.content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(name, []byte(step.content), 0o600))
 				err := r.Read(&s)
 				if (err == nil) != (step.message == "") || !strings.Contains(fmt.Sprint(err), step.message) {
 					t.Errorf("%q: %v, want %q", step.content, err, step.message)
@@ -66,12 +65,8 @@ func TestReaderFixture(t *testing.T) {
 					t.Errorf("%.40q: %+v, %v; read as a whole %+v, %v", step.content, s, err, want, errWhole)
 				}
 			}
-			if err := os.Rename(name, name+".old"); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Remove(name + ".old"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Rename(name, name+".old"))
+			must.Do(t, os.Remove(name+".old"))
 			if err := r.Read(&s); !errors.Is(err, cgroup.ErrGone) {
 				t.Errorf("removed: %v, want %v", err, cgroup.ErrGone)
 			}
@@ -88,9 +83,7 @@ func TestReaderFixture(t *testing.T) {
 func TestLimitsNotEnabled(t *testing.T) {
 	fs := openFixture(t, "v2-not-enabled")
 	controllers, cpuMax := fs.Dir(cgroup.CPU, "/kubepods")+"/cgroup.controllers", fs.File("/kubepods", cgroup.CPUMax)
-	if err := errors.Join(os.WriteFile(controllers, []byte("memory"), 0o600), os.Remove(cpuMax)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(controllers, []byte("memory"), 0o600), os.Remove(cpuMax)))
 	r := openStat(t, fs, "/kubepods")
 	if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}) {
 		t.Errorf("limits of a group without the controller: %+v, %v", l, err)
@@ -98,9 +91,7 @@ func TestLimitsNotEnabled(t *testing.T) {
 	if err := fs.CheckEnabled("/kubepods", cgroup.CPU); !errors.Is(err, cgroup.ErrNotEnabled) {
 		t.Errorf("%v, want %v", err, cgroup.ErrNotEnabled)
 	}
-	if err := errors.Join(os.WriteFile(controllers, []byte("cpu memory"), 0o600), os.WriteFile(cpuMax, []byte("5000 50000"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(controllers, []byte("cpu memory"), 0o600), os.WriteFile(cpuMax, []byte("5000 50000"), 0o600)))
 	if l, err := r.Limits(); err != nil || l != (bandwidth.Limits{Quota: 5 * time.Millisecond, Period: 50 * time.Millisecond}) {
 		t.Errorf("limits after the controller was enabled: %+v, %v", l, err)
 	}
@@ -189,9 +180,7 @@ func TestPressure(t *testing.T) {
 		"some avg10=1.25 avg60=0.10 avg300=0.02 total=81216\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n": {81216 * time.Microsecond, 0.0125},
 		"some avg10=100.00 avg60=0.00 avg300=0.00 total=0\n":                                                   {0, 1},
 	} {
-		if err := os.WriteFile(fs.File("/kubepods.slice", cgroup.CPUPressure), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(fs.File("/kubepods.slice", cgroup.CPUPressure), []byte(text), 0o644))
 		if got, err := ReadPressure(fs, "/kubepods.slice"); err != nil || got != want {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
@@ -216,23 +205,11 @@ func TestPressure(t *testing.T) {
 
 func openFixture(t *testing.T, name string) *cgroup.FS {
 	t.Helper()
-	archive, err := txtar.ParseFile("../testdata/" + name + ".txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := txtar.FS(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("../testdata/" + name + ".txtar"))(t)
+	files := must.Get(txtar.FS(archive))(t)
 	root := t.TempDir()
-	if err := os.CopyFS(root, files); err != nil {
-		t.Fatal(err)
-	}
-	fs, err := cgroup.Open(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fs
+	must.Do(t, os.CopyFS(root, files))
+	return must.Get(cgroup.Open(root))(t)
 }
 
 func FuzzParse(f *testing.F) {

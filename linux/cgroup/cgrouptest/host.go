@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // OpenHost returns the control groups of this machine. It skips the test unless it runs as root and
@@ -33,9 +34,7 @@ func OpenHost(t testing.TB) *cgroup.FS {
 // Make makes a group. At the end of the test, it ends the processes in it and removes it.
 func Make(t testing.TB, fs *cgroup.FS, group string, controllers ...cgroup.Controller) {
 	t.Helper()
-	if err := cgrouptree.Make(fs, group, controllers...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cgrouptree.Make(fs, group, controllers...))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // processEnv makes a test binary the process that [Start] starts.
@@ -61,8 +62,6 @@ func Move(t testing.TB, fs *cgroup.FS, group string, pid int, controllers ...cgr
 		if fs.Hierarchy(c).Mount == "" {
 			continue // version 2 has no cpuacct
 		}
-		if err := os.WriteFile(fs.Dir(c, group)+"/cgroup.procs", fmt.Append(nil, pid), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(fs.Dir(c, group)+"/cgroup.procs", fmt.Append(nil, pid), 0))
 	}
 }

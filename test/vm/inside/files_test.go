@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testFiles reads and writes the files of docs/design.md, section 7, without linux/cgroup.
@@ -141,15 +142,8 @@ func (m machine) plan(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.Wr
 	t.Helper()
 	var changes []cgroup.Change
 	for group, w := range wanted {
-		present, err := m.Read(group)
-		if err != nil {
-			t.Fatal(err)
-		}
+		present := must.Get(m.Read(group))(t)
 		changes = append(changes, cgroup.Change{Path: group, Present: present, Wanted: w})
 	}
-	writes, err := cgroup.Plan(m.Layout(), changes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return writes
+	return must.Get(cgroup.Plan(m.Layout(), changes))(t)
 }

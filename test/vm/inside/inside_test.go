@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -20,17 +21,11 @@ func TestInside(t *testing.T) {
 	if os.Getenv(guest.Env) == "" {
 		t.Skip("not in a virtual machine: 'go test ./test/vm' runs this test in one")
 	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	fs := must.Get(cgroup.Open("/"))(t)
 	if l := fs.Layout(); l.CPU != cgroup.V2 || l.CPUSet != cgroup.V2 {
 		t.Fatalf("layout %+v, want version 2", l)
 	}
-	m, err := sysfs.Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(sysfs.Read(os.DirFS("/sys")))(t)
 	if len(m.CPUs) < 8 || len(m.Packages()) < 2 || len(m.NUMANodes) < 4 || len(m.Cores())*2 != len(m.CPUs) {
 		t.Fatalf("the machine does not have 2 packages, 4 NUMA nodes and SMT: %+v", m)
 	}
@@ -69,9 +64,7 @@ func makeGroups(t *testing.T, name string) string {
 	top := "/inside-" + name
 	for _, p := range []string{"", "/pod", "/pod/container", "/other", "/other/container"} {
 		dir := hierarchy + top + p
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(dir, 0o755))
 		t.Cleanup(func() {
 			if err := remove(dir); err != nil {
 				t.Errorf("remove the group: %v", err)
@@ -97,9 +90,7 @@ func remove(dir string) (err error) {
 
 func write(t *testing.T, name, value string) {
 	t.Helper()
-	if err := tryWrite(name, value); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tryWrite(name, value))
 }
 
 func tryWrite(name, value string) error {
@@ -117,10 +108,7 @@ func tryWrite(name, value string) error {
 // raw returns the content of a file of a cgroup.
 func raw(t *testing.T, group string, file cgroup.File) string {
 	t.Helper()
-	text, err := os.ReadFile(hierarchy + group + "/" + string(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(hierarchy + group + "/" + string(file)))(t)
 	return strings.TrimSpace(string(text))
 }
 
@@ -132,10 +120,7 @@ func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.W
 		t.Fatalf("%v\nwrote: %v", err, o.Written)
 	}
 	for p, w := range wanted {
-		got, err := m.Read(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(m.Read(p))(t)
 		if want := (cgroup.Change{Present: got, Wanted: w}).Target(); got != want {
 			t.Fatalf("%s has %+v, want %+v\nwrote: %v", p, got, want, o.Written)
 		}

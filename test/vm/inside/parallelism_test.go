@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // tellParallelism turns this test binary into a Go program that prints its GOMAXPROCS, initially
@@ -81,21 +82,13 @@ func testGoParallelism(t *testing.T, m machine) {
 // when it starts, and returns its output.
 func (m machine) startParallel(t *testing.T) <-chan string {
 	t.Helper()
-	group, err := os.Open(hierarchy + m.container())
-	if err != nil {
-		t.Fatal(err)
-	}
+	group := must.Get(os.Open(hierarchy + m.container()))(t)
 	defer group.Close()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), taskEnv+"="+tellParallelism)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	printed := make(chan string, 100)
 	go func() {
 		for lines := bufio.NewScanner(out); lines.Scan(); {

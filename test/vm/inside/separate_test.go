@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/priority"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testSeparation runs an online pod and a batch pod on the two hardware threads of a core, by the
@@ -29,11 +30,7 @@ func testSeparation(t *testing.T, m machine) {
 	}
 	file := filepath.Join(t.TempDir(), "cookie")
 	open := func() *priority.Cookies {
-		cookies, err := priority.OpenCookies(m.FS, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cookies
+		return must.Get(priority.OpenCookies(m.FS, file))(t)
 	}
 	must := func(err error) {
 		t.Helper()

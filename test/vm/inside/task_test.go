@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // taskEnv turns this test binary into a process to be put into cgroups. Its value is "N WHAT": N
@@ -107,17 +108,9 @@ func start(t *testing.T, n int, kind, group string) *task {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", taskEnv, n, kind))
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	p := &task{cmd.Process.Pid, stdin, cmd}
 	t.Cleanup(p.end)
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
@@ -129,9 +122,7 @@ func start(t *testing.T, n int, kind, group string) *task {
 
 func (p *task) begin(t *testing.T) {
 	t.Helper()
-	if _, err := io.WriteString(p.stdin, "\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(p.stdin, "\n"))(t)
 }
 
 func (p *task) end() {
@@ -142,16 +133,10 @@ func (p *task) end() {
 // threads returns the threads in /proc.
 func (p *task) threads(t *testing.T) []int {
 	t.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/task", p.pid)))(t)
 	var threads []int
 	for _, e := range entries {
-		tid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tid := must.Get(strconv.Atoi(e.Name()))(t)
 		threads = append(threads, tid)
 	}
 	return threads
@@ -162,10 +147,7 @@ func (p *task) allowed(t *testing.T) map[int]cpuset.Set {
 	t.Helper()
 	allowed := map[int]cpuset.Set{}
 	for _, tid := range p.threads(t) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", p.pid, tid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", p.pid, tid)))(t)
 		_, rest, _ := strings.Cut(string(text), "Cpus_allowed_list:")
 		list, _, _ := strings.Cut(rest, "\n")
 		allowed[tid] = cpuset.MustParse(strings.TrimSpace(list))
@@ -179,16 +161,10 @@ func (p *task) runningOn(t *testing.T) cpuset.Set {
 	t.Helper()
 	var cpus cpuset.Set
 	for _, tid := range p.threads(t) {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", p.pid, tid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", p.pid, tid)))(t)
 		_, rest, _ := strings.Cut(string(text), ") ") // field 3 and following
 		fields := strings.Fields(rest)
-		n, err := strconv.Atoi(fields[39-3])
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(fields[39-3]))(t)
 		if fields[0] == "R" {
 			cpus.Add(cpuset.CPU(n))
 		}

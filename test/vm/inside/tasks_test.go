@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testThreads moves a busy process with many threads between CPUs.
@@ -25,10 +26,7 @@ func testThreads(t *testing.T, m machine) {
 		m.apply(t, map[string]cgroup.Wanted{m.container(): {CPUs: &cpus}})
 		p.within(t, cpus, own)
 	}
-	threads, err := cgrouptree.Threads(m.FS, m.container())
-	if err != nil {
-		t.Fatal(err)
-	}
+	threads := must.Get(cgrouptree.Threads(m.FS, m.container()))(t)
 	slices.Sort(threads)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(p.allowed(t))), threads); diff != "" {
 		t.Errorf("threads: -/proc +cgroup.threads:\n%s", diff)
@@ -62,10 +60,7 @@ func (p *task) within(t *testing.T, cpus cpuset.Set, atLeast int) {
 func testPlacement(t *testing.T, m machine) {
 	const n = 4
 	free := m.topology.Online().Difference(cpuset.Of(0, 5)) // one thread each of two cores is taken
-	r, err := placement.NewIndex(m.topology).Place(free, placement.Request{CPUs: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(placement.NewIndex(m.topology).Place(free, placement.Request{CPUs: n}))(t)
 	if r.CPUs.Len() != n || r.Quality.NUMANodes != 1 || r.Quality.SplitCores != 0 {
 		t.Errorf("chosen %s, %+v; want %d CPUs of one NUMA node and no split core", r.CPUs, r.Quality, n)
 	}
@@ -144,10 +139,7 @@ func (m machine) during(t *testing.T, d time.Duration, groups ...string) []cgrou
 	}
 	read := func() (all []cgroupstat.Stat) {
 		for _, g := range groups {
-			s, err := cgroupstat.Read(m.FS, g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(cgroupstat.Read(m.FS, g))(t)
 			all = append(all, s)
 		}
 		return all

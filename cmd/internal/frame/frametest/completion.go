@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 //go:embed complete.bash complete.zsh complete.fish
@@ -26,9 +28,7 @@ func Main(m *testing.M, program string, main func()) {
 // which prints what the shell completes the last of the words to.
 func Completion(t *testing.T, script string) {
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, shells); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, shells))
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		if !has(shell) {
 			t.Logf("completion in %s is not tested: install Debian's packages bash-completion, zsh and fish", shell)

@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // Documents checks that the command lines of a program in README.md, docs and the help of its
@@ -25,10 +27,7 @@ import (
 // [ ] or ..., it checks the names of flags.
 func Documents(t *testing.T, newRoot func() *cobra.Command) {
 	root := moduleRoot(t)
-	documents, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	documents := must.Get(filepath.Glob(filepath.Join(root, "docs/*.md")))(t)
 	program, n := newRoot().Name(), 0
 	check := func(where, text string) {
 		lines, names := commandLines(program, text)
@@ -46,10 +45,7 @@ func Documents(t *testing.T, newRoot func() *cobra.Command) {
 		}
 	}
 	for _, name := range append(documents, filepath.Join(root, "README.md"), filepath.Join(root, "deploy/chart/templates/NOTES.txt")) {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
 		check(name, string(text))
 	}
 	walk(newRoot(), func(command *cobra.Command) {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"pinfold.dev/pinfold/report/sweep"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // replaceable reports whether the tests may replace a file.
@@ -111,13 +112,9 @@ func plant(t *testing.T, dir string, given map[string]string) {
 		if strings.HasSuffix(path, "/") {
 			full += "/."
 		}
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(full), 0o755))
 		if !strings.HasSuffix(path, "/") {
-			if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(full, []byte(text), 0o600))
 		}
 	}
 }
@@ -126,9 +123,7 @@ func plant(t *testing.T, dir string, given map[string]string) {
 func TestFolderPlaces(t *testing.T) {
 	dir := t.TempDir()
 	plant(t, dir, map[string]string{"file": "", "real/a": "old"})
-	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("real", filepath.Join(dir, "link")))
 	for path, want := range map[string]string{"none/d": "no such file or directory", "file/d": "not a directory", "link": "link is not a folder"} {
 		if _, err := newFolder(filepath.Join(dir, path), true, replaceable); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one with %q", path, err, want)

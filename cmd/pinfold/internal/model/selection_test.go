@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/simulation"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -33,10 +34,7 @@ func TestBatches(t *testing.T) {
 func TestEachSeries(t *testing.T) {
 	const groups, samples = 7, 5
 	file := recordingOf(t, groups, samples)
-	survey, err := surveyFile(t.Context(), &bytes.Buffer{}, file, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	survey := must.Get(surveyFile(t.Context(), &bytes.Buffer{}, file, 0))(t)
 	survey = append(survey[:2], survey[3:]...) // one was not chosen
 	selected := &selectionOptions{interval: new(time.Duration)}
 	for _, atOnce := range []int{1, 2 * samples, 100} {
@@ -88,8 +86,6 @@ func recordingOf(t *testing.T, groups, samples int) string {
 		rec.Series = append(rec.Series, s)
 	}
 	file := filepath.Join(t.TempDir(), "groups.parquet")
-	if _, err := tracefile.Write(tracefile.Output{Name: file}, tracefile.Header{Start: rec.Start, Interval: rec.Interval}, tracefile.Rows(rec)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tracefile.Write(tracefile.Output{Name: file}, tracefile.Header{Start: rec.Start, Interval: rec.Interval}, tracefile.Rows(rec)))(t)
 	return file
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestSweepFiles replaces a sweep of all distributions: isSweepFile knows all its files.
@@ -21,9 +23,7 @@ func TestSweepFiles(t *testing.T) {
 			"--mean", ".5", "--cgroups", "2", "--burst", "100%", "--periods", "6400"})
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)
-		if err := cmd.ExecuteContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.ExecuteContext(t.Context()))
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "sweep"))
 	if err != nil || len(entries) != 2+4*len(names) {

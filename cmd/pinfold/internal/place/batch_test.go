@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const (
@@ -43,9 +44,7 @@ func TestBatchTalks(t *testing.T) {
 	}()
 	reader := bufio.NewReader(replies)
 	for range 3 {
-		if _, err := fmt.Fprintf(ask, `{"machine":%s,"cpus":1}`+"\n", oneCPU); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Fprintf(ask, `{"machine":%s,"cpus":1}`+"\n", oneCPU))(t)
 		if got, err := reader.ReadString('\n'); got != placed || err != nil {
 			t.Fatalf("answer %q, %v", got, err)
 		}
@@ -66,9 +65,7 @@ func TestBatchLineLength(t *testing.T) {
 	tooLong := `{"error":"line %d: the line is longer than 16 MiB"}` + "\n"
 	want := placed + fmt.Sprintf(tooLong, 2) + placed + fmt.Sprintf(tooLong, 4)
 	var out bytes.Buffer
-	if err := answerBatch(t.Context(), "-", strings.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, answerBatch(t.Context(), "-", strings.NewReader(in), &out))
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("answers differ (-want +got):\n%s", diff)
 	}
@@ -123,9 +120,7 @@ func TestBatchMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	out := &lineCounter{}
-	if err := answerBatch(t.Context(), "-", &endless{n: n, line: line}, out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, answerBatch(t.Context(), "-", &endless{n: n, line: line}, out))
 	if out.lines != n {
 		t.Errorf("%d answers, want %d", out.lines, n)
 	}
@@ -171,34 +166,22 @@ func TestMachinesAreKept(t *testing.T) {
 	inline := func(memory int) request {
 		return request{Machine: json.RawMessage(fmt.Sprintf(`{"cpus":[{"id":%d}]}`, memory))}
 	}
-	text, err := json.Marshal(topology.Intel104().MustBuild())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(topology.Intel104().MustBuild()))(t)
 	path := filepath.Join(dir, "intel.json")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text, 0o600))
 	for name, first := range map[string]request{
 		"inline": inline(1000), "relative": {MachineFile: "intel.json"}, "absolute": {MachineFile: path},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kept, err := ms.get(first)
-			if err != nil {
-				t.Fatal(err)
-			}
+			kept := must.Get(ms.get(first))(t)
 			for i := range maxMachines - 1 {
-				if _, err := ms.get(inline(i)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(ms.get(inline(i)))(t)
 			}
 			if again, _ := ms.get(first); again != kept {
 				t.Error("the machine was read again")
 			}
 			for i := range maxMachines {
-				if _, err := ms.get(inline(i)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(ms.get(inline(i)))(t)
 			}
 			if again, _ := ms.get(first); again == kept {
 				t.Errorf("more than %d machines are kept", maxMachines)
@@ -239,10 +222,7 @@ func TestLines(t *testing.T) {
 // FuzzRequest compares the decoder with encoding/json, which must accept everything that the
 // decoder accepts, with the same result.
 func FuzzRequest(f *testing.F) {
-	script, err := os.ReadFile("../../testdata/script/batch-refusals.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	script := must.Get(os.ReadFile("../../testdata/script/batch-refusals.txtar"))(f)
 	for line := range strings.Lines(string(script)) {
 		f.Add([]byte(line))
 	}

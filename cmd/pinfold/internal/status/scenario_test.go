@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/report"
 	text "pinfold.dev/pinfold/report/status"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestScenarios prints the states of the clusters in testdata. Each archive has the objects of a
@@ -31,9 +32,7 @@ func TestScenarios(t *testing.T) {
 			files[f.Name] = string(f.Data)
 		}
 		var cluster fixture
-		if err := yaml.UnmarshalStrict([]byte(files["cluster.yaml"]), &cluster); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.UnmarshalStrict([]byte(files["cluster.yaml"]), &cluster))
 		var out strings.Builder
 		for line := range strings.Lines(files["commands"]) {
 			line = strings.TrimSpace(line)
@@ -80,10 +79,7 @@ func (f *fixtureTopology) object(t *testing.T) *nodetopology.NodeTopology {
 	if f.Policy != "" {
 		state.KubeletPolicy = f.Policy
 	}
-	object, err := nodetopology.FromMachine(f.Node, machine, state)
-	if err != nil {
-		t.Fatal(err)
-	}
+	object := must.Get(nodetopology.FromMachine(f.Node, machine, state))(t)
 	if f.Owner != "" {
 		nodetopology.OwnedByNode(object, f.Owner)
 	}
@@ -153,9 +149,7 @@ func (f *fixture) print(t *testing.T, out *strings.Builder, args []string) {
 		}
 	}
 	r := f.objects(t, o.node).Report(nil)
-	if err := o.print(out, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.print(out, r))
 	if err := checkProblems(r); o.check && err != nil {
 		fmt.Fprintln(out, err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // person presses keys of a terminal and waits for what it shows.
@@ -61,9 +62,7 @@ func (p *person) waitFor(what string, seen func(string) bool) {
 
 func (p *person) press(keys string) {
 	p.t.Helper()
-	if _, err := p.side.WriteString(keys); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(p.side.WriteString(keys))(p.t)
 }
 
 // TestTopOnTerminal sorts, makes the terminal narrow, and ends by a key or a signal. The terminal's
@@ -74,9 +73,7 @@ func TestTopOnTerminal(t *testing.T) {
 		"q":      func(p *person) { p.press("q") },
 		"ctrl-C": func(p *person) { p.press("\x03") },
 		"SIGTERM": func(p *person) {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-				p.t.Fatal(err)
-			}
+			must.Do(p.t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,23 +163,15 @@ func idleNode(t *testing.T) (root string) {
 		"sys/fs/cgroup/a/cgroup.controllers": "cpu\n",
 	} {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	return root
 }
 
 func settings(t *testing.T, tty *os.File) *unix.Termios {
 	t.Helper()
-	s, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS))(t)
 }
 
 // widest returns the width of the longest line of the last complete drawing, 0 without one.

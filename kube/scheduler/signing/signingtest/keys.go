@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // KeyFiles writes a new key and its public key.
@@ -18,19 +20,11 @@ func KeyFiles(t *testing.T) (private, public string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	publicDER, err := x509.MarshalPKIXPublicKey(publicKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
+	publicDER := must.Get(x509.MarshalPKIXPublicKey(publicKey))(t)
 	private, public = filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "pub")
 	for path, block := range map[string]*pem.Block{private: {Type: "PRIVATE KEY", Bytes: der}, public: {Type: "PUBLIC KEY", Bytes: publicDER}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
 	}
 	return private, public
 }
