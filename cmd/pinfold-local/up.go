@@ -84,7 +84,7 @@ down". With --detach it continues in the background.`,
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
 		"KubeSchedulerConfiguration `FILE` without clientConnection.kubeconfig, instead of Pinfold's default")
 	flags.BoolVar(&options.stock, "stock", false,
-		"leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
+		"with --node, leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
 	flags.StringVar(&options.kubernetes, "kubernetes", versions.Newest().String(),
 		"minor `VERSION` of Kubernetes that the control plane emulates: "+strings.Join(versions.Supported(), ", "))
 	frame.CompleteExtensions(command, "scheduler-config", "yaml", "yml", "json")

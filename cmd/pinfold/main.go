@@ -71,7 +71,7 @@ func newRoot(name string) *cobra.Command {
 scheduler plugin, and run commands with CPUs, limit and burst of their own.
 Record what control groups use, period by period, show how containers use their
 limits and are throttled, and compute what limits and burst would do. Show the
-state of Pinfold in a cluster. Nothing else is changed.`,
+state of Pinfold in a cluster. Only 'run' changes anything on the machine.`,
 		Example: `  pinfold topology             # a map of this machine
   pinfold run --cpus 4 -- make # a command on the best 4 CPUs
   pinfold status               # what is wrong in the cluster?`,
