@@ -49,6 +49,9 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 			}
 			return frame.Usagef("%d pods are named: give one POD%s", len(args), or)
 		}
+		if namespace, pod, ok := strings.Cut(strings.Join(args, ""), "/"); ok {
+			return frame.Usagef("%s is not the name of a pod: give -n %s %s", args[0], namespace, pod)
+		}
 		return nil
 	}
 }

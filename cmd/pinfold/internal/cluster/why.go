@@ -67,7 +67,7 @@ func (o *whyOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !s.mayTrace() {
-		return fmt.Errorf("%w. Trace from a pod of its own, which neither reads nor writes files here:\n  kubectl debug node/%s --profile=sysadmin --image=%s --attach --quiet -- %s", s.mayNotTrace(),
+		return fmt.Errorf("%w. Trace from a pod of its own, which neither reads nor writes files here and stays until you delete it:\n  kubectl debug node/%s --profile=sysadmin --image=%s --attach --quiet -- %s", s.mayNotTrace(),
 			s.node, s.container.Image, strings.Join(s.arguments("why", given(cmd, "duration", "max-cost", "histogram", "output")), " "))
 	}
 	log := io.NopCloser(strings.NewReader(""))
