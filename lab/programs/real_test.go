@@ -120,7 +120,8 @@ func answers(url string, ended <-chan error) error {
 // get returns the body of a response with status 200.
 func get(t *testing.T, url string) string {
 	t.Helper()
-	response := must.Get(http.Get(url))(t)
+	response, err := http.Get(url)
+	must.Do(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {

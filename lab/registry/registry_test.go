@@ -36,7 +36,8 @@ func programs(t *testing.T) string {
 // get requests a path of the registry and checks the digest of the answer.
 func get(t *testing.T, server *httptest.Server, path string) []byte {
 	t.Helper()
-	response := must.Get(http.Get(server.URL + path))(t)
+	response, err := http.Get(server.URL + path)
+	must.Do(t, err)
 	defer response.Body.Close()
 	data, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {

@@ -203,7 +203,8 @@ func (s *cluster) metrics(t testing.TB) string {
 		request = must.Get(http.NewRequest(http.MethodGet, "https://127.0.0.1:9652/metrics", nil))(t)
 		request.Header.Set("Authorization", "Bearer "+s.metricsToken(t))
 	}
-	response := must.Get(client.Do(request))(t)
+	response, err := client.Do(request)
+	must.Do(t, err)
 	defer response.Body.Close()
 	text := must.Get(io.ReadAll(response.Body))(t)
 	return string(text)
