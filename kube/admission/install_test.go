@@ -13,7 +13,7 @@ import (
 // TestInstallAgain loses the answer to each request in turn, after the server has carried it out.
 // The next call then installs what is missing.
 func TestInstallAgain(t *testing.T) {
-	const objects = 6
+	const objects = 8
 	lost := errors.New("http2: client connection lost")
 	for n := range objects {
 		client := fake.NewClientset()
@@ -42,7 +42,15 @@ func TestInstallAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have := len(policies.Items) + len(bindings.Items); have != objects {
+		raising, err := registration.MutatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raisingBindings, err := registration.MutatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := len(policies.Items) + len(bindings.Items) + len(raising.Items) + len(raisingBindings.Items); have != objects {
 			t.Errorf("request %d: %d objects, want %d", n, have, objects)
 		}
 	}
