@@ -114,8 +114,8 @@ func (a *autoscaler) used(name string) int64 {
 	return 100 * node.GetRequested().GetMilliCPU() / node.GetAllocatable().GetMilliCPU()
 }
 
-func nodeOf(name, cpus string) *corev1.Node {
-	size := corev1.ResourceList{"cpu": resource.MustParse(cpus), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
+func nodeOf(name string) *corev1.Node {
+	size := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Capacity: size, Allocatable: size}}
 }
 
@@ -140,13 +140,13 @@ func TestClusterAutoscaler(t *testing.T) {
 				pod.Spec.NodeName = node
 				pods = append(pods, pod)
 			}
-			a := newAutoscaler(t, []*corev1.Node{nodeOf("n1", "8"), nodeOf("n2", "8")}, pods)
+			a := newAutoscaler(t, []*corev1.Node{nodeOf("n1"), nodeOf("n2")}, pods)
 			waits := test.create(requesting("waits", "1", "5")) // the nodes have 4 and 2 CPUs left
 			if got := a.somewhere(waits) == nil; got != test.addsNode {
 				t.Errorf("adds a node: %v", got)
 			}
 			template := framework.NewNodeInfo()
-			template.SetNode(nodeOf("template", "8"))
+			template.SetNode(nodeOf("template"))
 			if !a.fits(waits, template) {
 				t.Error("the pod does not fit on a new node")
 			}
@@ -154,7 +154,7 @@ func TestClusterAutoscaler(t *testing.T) {
 				if got := a.used(node) >= 50; got != test.busy {
 					t.Errorf("%s is used by %d%%", node, a.used(node))
 				}
-				if got := newAutoscaler(t, []*corev1.Node{nodeOf("n1", "8"), nodeOf("n2", "8")}, pods).removable(node); got != test.removes {
+				if got := newAutoscaler(t, []*corev1.Node{nodeOf("n1"), nodeOf("n2")}, pods).removable(node); got != test.removes {
 					t.Errorf("%s is removable: %v", node, got)
 				}
 			}

@@ -262,8 +262,9 @@ func amountsOf(pod *corev1.Pod) map[string]string {
 }
 
 // Requests are raised of exactly those containers that get exclusive CPUs by the rules of package
-// api, and where they are not raised, the same pods cause a warning. kube-scheduler then counts at
-// least the exclusive CPUs, and the API server's validation accepts the pod.
+// api, and where they are not raised, the same pods cause a warning. kube-scheduler and Karpenter
+// (Ceiling in its pkg/utils/resources, 1.15) then count at least the exclusive CPUs, and the API
+// server's validation accepts the pod.
 func TestRequestsAgreeWithBooks(t *testing.T) {
 	s, seen := newServer(t), map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {

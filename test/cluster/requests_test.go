@@ -150,7 +150,7 @@ func TestStoredRequests(t *testing.T) {
 - {name: d, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 2500m}}}
 - {name: e, image: app, resources: {requests: {cpu: 1}}}
 - {name: f, image: app, resources: {limits: {cpu: 2}}}
-`, map[string]string{"a": "4", "b": "4", "c": "4e0", "d": "1", "e": "1", "f": "2"}},
+`, map[string]string{"a": "4", "b": "4", "c": "4", "d": "1", "e": "1", "f": "2"}},
 		"init container and sidecar": {asks, `{initContainers: [{name: init, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: 2}}},
   {name: side, image: app, restartPolicy: Always, resources: {requests: {cpu: 10m}, limits: {cpu: 1}}}], containers: [` + app + `]}`,
 			map[string]string{"init": "2", "side": "1", "app": "4"}},
