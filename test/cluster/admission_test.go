@@ -143,16 +143,7 @@ spec:
 		return err
 	}
 	c.must(try("fits", "2"))
-	var fits *corev1.Pod
-	c.eventually(func() string {
-		var err error
-		fits, err = c.client.CoreV1().Pods("bounded").Get(c.Context(), "fits", metav1.GetOptions{})
-		c.must(err)
-		if fits.Spec.NodeName == "" {
-			return "the pod waits: " + waitsFor(fits)
-		}
-		return ""
-	})
+	fits := c.boundIn("bounded", "fits")
 	if got := c.allocation(fits).Containers[0].CPUs.Len(); got != 2 {
 		t.Errorf("a limit of 2 CPUs and a request of 10m give %d exclusive CPUs", got)
 	}

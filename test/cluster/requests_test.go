@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -19,7 +20,7 @@ import (
 	"pinfold.dev/pinfold/kube/admission"
 )
 
-// namespace creates a namespace for one test.
+// namespace creates a namespace for one test. At the test's end its pods are gone.
 func (c *test) namespace(name string, labels map[string]string) {
 	c.Helper()
 	namespaces := c.client.CoreV1().Namespaces()
@@ -29,6 +30,12 @@ func (c *test) namespace(name string, labels map[string]string) {
 		if err := namespaces.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 			c.Error(err)
 		}
+		c.eventually(func() string {
+			if _, err := namespaces.Get(context.Background(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return "the namespace " + name + " remains"
+			}
+			return ""
+		})
 	})
 }
 
@@ -83,13 +90,7 @@ func TestRequests(t *testing.T) {
 		if !c.raises() {
 			request = "1"
 		}
-		var pod *corev1.Pod
-		c.eventually(func() string {
-			if pod, err = client.Pods(namespace).Get(c.Context(), "go-demo", metav1.GetOptions{}); err != nil || pod.Spec.NodeName == "" {
-				return "the pod waits"
-			}
-			return ""
-		})
+		pod := c.boundIn(namespace, "go-demo")
 		if got := requestsOf(pod)["go-demo"]; got != request {
 			t.Errorf("%s: a request of %s is stored, want %s", namespace, got, request)
 		}
