@@ -23,9 +23,6 @@ const (
 // Requests raises requests.cpu of the containers of new pods that get exclusive CPUs from a
 // scheduler to their limits: see the package comment. If its evaluation fails, the pod is created
 // as it is: no guarantee depends on requests.
-//
-// A list patch, not an apply configuration, because that would fail for pods with duplicate ports
-// or variables.
 func Requests(scheduler string) *admissionv1.MutatingAdmissionPolicy {
 	raise := func(list, path string) string {
 		return fmt.Sprintf(`%s.transformList(i, c, %s, JSONPatch{op: "add", path: "/spec/%s/" + string(i) + "/resources/requests/cpu", value: c.resources.limits["cpu"]})`,
