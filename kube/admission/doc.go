@@ -1,6 +1,6 @@
-// Package admission defines the ValidatingAdmissionPolicies that protect CPU allocations from being
-// changed by users. [Install] installs the policies in a cluster; [Policy] and [Binding] return the
-// main objects.
+// Package admission defines the admission policies that protect CPU allocations from being changed
+// by users, and that make exclusive CPUs requests. [Install] installs the policies in a cluster;
+// [Policy] and [Binding] return the main objects.
 //
 //	err := admission.Install(ctx, client)
 //
@@ -29,6 +29,16 @@
 //
 // Nobody is exempt from this policy. Namespaces with the label [UnprotectedLabel] are exempt, for
 // manual repair.
+//
+// # Requests
+//
+// Exclusive CPUs are taken by limit, and autoscalers, ResourceQuotas and Kueue count requests.
+// [Requests] raises the request of each container that gets exclusive CPUs to its limit when its pod
+// is created. Mutations come after a LimitRange's defaults and before quotas are checked. A webhook
+// may change the pod afterwards, so the policy is reinvoked.
+//
+// Namespaces with the label [KeepRequestsLabel] are exempt. [RequestsWarning] takes its place where
+// the API server has no MutatingAdmissionPolicies.
 //
 // # Other policies
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -12,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Install creates those policies and bindings that do not exist, for the default names of the lease
-// and of the agent's service account. The API server enforces them within about a second.
+// Install creates those policies and bindings that do not exist, for the default names of the
+// scheduler, its lease and the agent's service account. The API server enforces them within about a second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err
@@ -21,7 +22,27 @@ func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, AgentPolicy(nodetopology.LeaseNamespace, AgentAccount), AgentBinding()); err != nil {
 		return err
 	}
+	if err := installRequests(ctx, client); err != nil {
+		return err
+	}
 	return InstallFence(ctx, client, LeaseNamespace, LeaseName)
+}
+
+// installRequests creates [Requests], or [RequestsWarning] where the API server does not have its
+// kind.
+func installRequests(ctx context.Context, client kubernetes.Interface) error {
+	registration := client.AdmissionregistrationV1()
+	_, err := registration.MutatingAdmissionPolicies().Create(ctx, Requests(corev1.DefaultSchedulerName), metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return install(ctx, client, RequestsWarning(corev1.DefaultSchedulerName), RequestsWarningBinding())
+	}
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		_, err = registration.MutatingAdmissionPolicyBindings().Create(ctx, RequestsBinding(), metav1.CreateOptions{})
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create admission policy %s or its binding: %w", RequestsName, err)
+	}
+	return nil
 }
 
 // InstallFence creates the policy for a scheduler's lease and its binding, unless they exist.
@@ -68,6 +89,12 @@ func newBinding(policy string, match *admissionv1.MatchResources) *admissionv1.V
 // inNamespaces matches all objects in the selected namespaces.
 func inNamespaces(namespaces metav1.LabelSelector) *admissionv1.MatchResources {
 	return &admissionv1.MatchResources{MatchPolicy: new(admissionv1.Equivalent), NamespaceSelector: &namespaces, ObjectSelector: &metav1.LabelSelector{}}
+}
+
+// withoutLabel matches all objects in namespaces that do not have the label with value "true".
+func withoutLabel(label string) *admissionv1.MatchResources {
+	return inNamespaces(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: label, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}})
 }
 
 // matching matches operations on the resources of the rules, in all namespaces.

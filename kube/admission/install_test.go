@@ -15,7 +15,7 @@ import (
 // TestInstallAgain loses the answer to each request in turn, after the server has carried it out.
 // The next call then installs what is missing.
 func TestInstallAgain(t *testing.T) {
-	const objects = 6
+	const objects = 8
 	lost := errors.New("http2: client connection lost")
 	for n := range objects {
 		client := fake.NewClientset()
@@ -36,7 +36,9 @@ func TestInstallAgain(t *testing.T) {
 		registration := client.AdmissionregistrationV1()
 		policies := must.Get(registration.ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{}))(t)
 		bindings := must.Get(registration.ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{}))(t)
-		if have := len(policies.Items) + len(bindings.Items); have != objects {
+		raising := must.Get(registration.MutatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{}))(t)
+		raisingBindings := must.Get(registration.MutatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{}))(t)
+		if have := len(policies.Items) + len(bindings.Items) + len(raising.Items) + len(raisingBindings.Items); have != objects {
 			t.Errorf("request %d: %d objects, want %d", n, have, objects)
 		}
 	}

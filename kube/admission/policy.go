@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -56,8 +57,7 @@ func Policy() *admissionv1.ValidatingAdmissionPolicy {
 
 // Binding enforces [Policy] in all namespaces without [UnprotectedLabel].
 func Binding() *admissionv1.ValidatingAdmissionPolicyBinding {
-	return newBinding(Name, inNamespaces(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: UnprotectedLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"true"}}}}))
+	return newBinding(Name, withoutLabel(UnprotectedLabel))
 }
 
 // asks returns a CEL expression: whether a bound pod with these annotations gets the CPUs of its
@@ -70,12 +70,21 @@ func asks(annotations string) string {
 // only returns a CEL expression: whether at least one of the keys is set, and all that are set have
 // this value.
 func only(annotations, value string, keys []string) string {
-	quoted := make([]string, 0, len(keys))
-	for _, key := range keys {
-		quoted = append(quoted, fmt.Sprintf("%q", key))
+	return fmt.Sprintf("%s.exists(k, k in %s) && %s", quoted(keys), annotations, all(annotations, value, keys))
+}
+
+// all returns a CEL expression: whether all of the keys that are set have this value.
+func all(annotations, value string, keys []string) string {
+	return fmt.Sprintf("%[1]s.all(k, !(k in %[2]s) || %[2]s[k] == %[3]q)", quoted(keys), annotations, value)
+}
+
+// quoted returns a list of strings in CEL.
+func quoted(list []string) string {
+	texts := make([]string, 0, len(list))
+	for _, text := range list {
+		texts = append(texts, strconv.Quote(text))
 	}
-	list := "[" + strings.Join(quoted, ", ") + "]"
-	return fmt.Sprintf("%[1]s.exists(k, k in %[2]s) && %[1]s.all(k, !(k in %[2]s) || %[2]s[k] == %[3]q)", list, annotations, value)
+	return "[" + strings.Join(texts, ", ") + "]"
 }
 
 // cpus returns a CEL expression: all amounts of CPU in the spec of a pod.
@@ -84,9 +93,9 @@ func cpus(spec string) string {
 }
 
 // amounts returns a CEL expression: the CPU request and limit of a container, or of a pod as a
-// whole. The API server has normalized their texts: "1000m" is "1".
+// whole.
 func amounts(of string) string {
-	return fmt.Sprintf(`[%[1]s.?resources.?requests[?"cpu"].orValue(""), %[1]s.?resources.?limits[?"cpu"].orValue("")]`, of)
+	return "[" + cpuOf(of, "requests", "") + ", " + cpuOf(of, "limits", "") + "]"
 }
 
 // The lease of kube-scheduler's leader election in its default configuration.

@@ -24,7 +24,7 @@ import (
 // chart take the place of the names of the lease and the account.
 func TestTemplates(t *testing.T) {
 	fence, fenceBinding := chartFence("{{$namespace}}", "{{$lease}}")
-	compareTemplate(t, "scheduler-admission.yaml", ".Values.scheduler.enabled",
+	compareTemplate(t, "scheduler-admission.yaml", "and .Values.admissionPolicies.enabled .Values.scheduler.enabled",
 		"{{- $namespace := include \"pinfold.leaseNamespace\" . }}\n"+
 			"{{- $lease := include \"pinfold.leaseName\" . }}\n"+
 			"# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
@@ -32,13 +32,22 @@ func TestTemplates(t *testing.T) {
 			"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
 			"# The second policy rejects Bindings from a scheduler that has lost its lease. Helm keeps it: an API server on\n"+
 			"# which no binding has leases as parameters does not see changes of leases any more, until it is restarted,\n"+
-			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n",
-		Policy(), Binding(), fence, fenceBinding)
-	compareTemplate(t, "agent-admission.yaml", ".Values.agent.enabled",
-		"# Confines every agent to its own node: its token may not write about another one.\n",
-		AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())
+			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n"+
+			manifest(t, Policy(), Binding(), fence, fenceBinding))
+	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
+		"# Confines every agent to its own node: its token may not write about another one.\n"+
+			manifest(t, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding()))
+	const scheduler = "{{$scheduler}}"
+	compareTemplate(t, "scheduler-requests.yaml", "and .Values.admissionPolicies.raiseRequests .Values.scheduler.enabled",
+		"{{- $scheduler := include \"pinfold.schedulerName\" . }}\n"+
+			"# Autoscalers, quotas and Kueue count requests: raises those of containers that get exclusive CPUs to their limits,\n"+
+			"# or, before Kubernetes 1.36, warns. A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+
+			"{{- if .Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\" }}\n"+
+			manifest(t, Requests(scheduler), RequestsBinding())+
+			"{{- else }}\n"+manifest(t, RequestsWarning(scheduler), RequestsWarningBinding())+"{{- end }}\n")
 	// Braces of the policies themselves would be taken for the template's.
-	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding()); strings.Contains(text, "{{") {
+	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding(),
+		Requests("name"), RequestsBinding(), RequestsWarning("name"), RequestsWarningBinding()); strings.Contains(text, "{{") {
 		t.Errorf("a policy contains {{, which Helm would evaluate: write { { or change the template\n%s", text)
 	}
 }
@@ -55,10 +64,10 @@ func chartFence(namespace, lease string) (policy *admissionv1.ValidatingAdmissio
 	return policy, binding
 }
 
-func compareTemplate(t *testing.T, name, component, comment string, objects ...any) {
+func compareTemplate(t *testing.T, name, condition, text string) {
 	t.Helper()
 	golden.Compare(t, "../../deploy/chart/templates/"+name, "{{- /* Written by TestTemplates of kube/admission: do not edit. */}}\n"+
-		"{{- if and .Values.admissionPolicies.enabled "+component+" }}\n"+comment+manifest(t, objects...)+"{{- end }}\n")
+		"{{- if "+condition+" }}\n"+text+"{{- end }}\n")
 }
 
 // manifest returns the objects in YAML.

@@ -88,6 +88,11 @@ func CPUSetSchedulerKeys() []string { return []string{CPUSetSchedulerAnnotation,
 // CPUPolicyKeys returns the annotation keys of the CPU policy, including aliases.
 func CPUPolicyKeys() []string { return []string{CPUPolicyAnnotation, "cpu-policy"} }
 
+// QoSKeys returns the label keys of the class, including aliases.
+func QoSKeys() []string {
+	return []string{QoSLabel, "koordinator.sh/qosClass", "alibabacloud.com/qosClass"}
+}
+
 func schedulerAliases() []alias[string] {
 	return annotation(oneOf("true", "false"), CPUSetSchedulerKeys()...)
 }
@@ -163,11 +168,11 @@ func TierOf(pod *corev1.Pod) nodeplan.Tier {
 
 // parseClass parses the class of a pod.
 func parseClass(pod *corev1.Pod) (nodeplan.Class, setting, error) {
-	return lookUp(pod, []alias[nodeplan.Class]{
-		{true, QoSLabel, oneOf(nodeplan.LS, nodeplan.BE)},
-		{true, "koordinator.sh/qosClass", parseForeignClass},
-		{true, "alibabacloud.com/qosClass", parseForeignClass},
-	})
+	aliases := []alias[nodeplan.Class]{{true, QoSLabel, oneOf(nodeplan.LS, nodeplan.BE)}}
+	for _, key := range QoSKeys()[1:] {
+		aliases = append(aliases, alias[nodeplan.Class]{true, key, parseForeignClass})
+	}
+	return lookUp(pod, aliases)
 }
 
 // parseForeignClass parses Koordinator's classes. LSE and LSR are LS pods with exclusive CPUs,

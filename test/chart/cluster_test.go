@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -186,6 +187,9 @@ func TestLifeOfARelease(t *testing.T) {
 				}
 			}
 			policy("none")
+			if _, err := c.client.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(t.Context(), admission.RequestsName, metav1.GetOptions{}); err != nil {
+				t.Errorf("the API server raises requests, and Helm does not use that: %v", err)
+			}
 			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default")
 			policy("auto")
 			golden.Compare(t, "testdata/notes-default.txt", notes(run("get", "notes", release)))

@@ -4,12 +4,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/tools/txtar"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -232,38 +233,44 @@ func mounts(pod corev1.PodSpec, volume, dir string) bool {
 
 // TestPolicies compares the admission policies with those of package admission.
 func TestPolicies(t *testing.T) {
-	for _, test := range []struct{ values, namespace, lease, account string }{
-		{"", namespace, "pinfold-scheduler", "pinfold-agent"},
-		{"scheduler: {mode: default}", admission.LeaseNamespace, admission.LeaseName, "pinfold-agent"},
-		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "node.agent"},
+	for _, test := range []struct{ values, namespace, lease, scheduler, account string }{
+		{"", namespace, "pinfold-scheduler", "pinfold-scheduler", "pinfold-agent"},
+		{"scheduler: {mode: default}", admission.LeaseNamespace, admission.LeaseName, "default-scheduler", "pinfold-agent"},
+		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "cores", "node.agent"},
 	} {
-		manifest := render(t, test.values)
 		fence, fenceBinding := admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease)
 		name := admission.FenceName("scheduler")
 		fence.Name, fenceBinding.Name, fenceBinding.Spec.PolicyName = name, name, name
-		want := []runtime.Object{
+		protecting := []runtime.Object{
 			admission.Policy(), admission.Binding(), fence, fenceBinding,
 			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(),
 		}
-		for _, object := range want {
-			var got runtime.Object
-			switch o := object.(type) {
-			case *admissionv1.ValidatingAdmissionPolicy:
-				got = find[*admissionv1.ValidatingAdmissionPolicy](t, manifest, o.Name)
-			case *admissionv1.ValidatingAdmissionPolicyBinding:
-				got = find[*admissionv1.ValidatingAdmissionPolicyBinding](t, manifest, o.Name)
-			}
-			got.(metav1.Object).SetAnnotations(nil) // those for Helm
-			if diff := cmp.Diff(object, got); diff != "" {
-				t.Errorf("%q (-Go +chart):\n%s", test.values, diff)
-			}
-		}
-		const kind = "kind: ValidatingAdmissionPolicy"
-		if n := strings.Count(manifest, kind); n != len(want) {
-			t.Errorf("%d policies and bindings, want %d", n, len(want))
-		}
-		if without := render(t, test.values+"\nadmissionPolicies: {enabled: false}"); strings.Contains(without, kind) {
-			t.Errorf("%q: policies that are not enabled:\n%s", test.values, without)
+		warning := []runtime.Object{admission.RequestsWarning(test.scheduler), admission.RequestsWarningBinding()}
+		raising := []runtime.Object{admission.Requests(test.scheduler), admission.RequestsBinding()}
+		const newer = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
+		comparePolicies(t, render(t, test.values), slices.Concat(protecting, warning))
+		comparePolicies(t, render(t, test.values, newer), slices.Concat(protecting, raising))
+		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {enabled: false}"), warning)
+		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {raiseRequests: false}", newer), protecting)
+	}
+}
+
+// comparePolicies compares all policies and bindings in a manifest.
+func comparePolicies(t *testing.T, manifest string, want []runtime.Object) {
+	t.Helper()
+	var got []runtime.Object
+	for _, object := range documents(t, manifest) {
+		if strings.Contains(object.GetKind(), "AdmissionPolicy") {
+			object.SetAnnotations(nil) // those for Helm
+			got = append(got, typed(t, object))
 		}
 	}
+	byName := cmpopts.SortSlices(func(a, b runtime.Object) bool { return nameOf(a) < nameOf(b) })
+	if diff := cmp.Diff(want, got, byName); diff != "" {
+		t.Errorf("(-Go +chart):\n%s", diff)
+	}
+}
+
+func nameOf(object runtime.Object) string {
+	return object.GetObjectKind().GroupVersionKind().Kind + " " + object.(metav1.Object).GetName()
 }

@@ -71,16 +71,17 @@ func valuesFile(t *testing.T, values string) string {
 	return file
 }
 
-// rendered has the results of render, by values.
+// rendered has the results of render, by values and arguments.
 var rendered = map[string]string{}
 
 // render renders the chart with both versions of Helm, which must agree.
-func render(t *testing.T, values string) string {
+func render(t *testing.T, values string, more ...string) string {
 	t.Helper()
-	if manifest, ok := rendered[values]; ok {
+	key := fmt.Sprint(values, more)
+	if manifest, ok := rendered[key]; ok {
 		return manifest
 	}
-	args := []string{"template", release, chartDir, "--namespace", namespace, "--set", registry, "--values", valuesFile(t, values)}
+	args := append([]string{"template", release, chartDir, "--namespace", namespace, "--set", registry, "--values", valuesFile(t, values)}, more...)
 	first := ""
 	for _, version := range helms {
 		out := must.Get(helm(t, version, args...))(t)
@@ -93,7 +94,7 @@ func render(t *testing.T, values string) string {
 			t.Errorf("%s and %s differ:\n%s", helms[0], version, diffOf(first, out))
 		}
 	}
-	rendered[values] = first
+	rendered[key] = first
 	return first
 }
 

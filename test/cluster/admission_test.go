@@ -110,18 +110,11 @@ spec:
 	c.checkBooks()
 }
 
-// TestResourceQuota: a quota on limits.cpu bounds the exclusive CPUs of a namespace. A quota on
-// requests.cpu does not, because a container gets the number in its limit.
+// TestResourceQuota: a quota on limits.cpu bounds the exclusive CPUs of a namespace. Where requests
+// are kept, a quota on requests.cpu does not, because a container gets the number in its limit.
 func TestResourceQuota(t *testing.T) {
 	c := begin(t)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bounded"}}
-	_, err := c.client.CoreV1().Namespaces().Create(c.Context(), namespace, metav1.CreateOptions{})
-	c.must(err)
-	t.Cleanup(func() {
-		if err := c.client.CoreV1().Namespaces().Delete(context.Background(), "bounded", metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	c.namespace("bounded", map[string]string{admission.KeepRequestsLabel: "true"})
 	for name, hard := range map[string]corev1.ResourceList{
 		"limits":   {corev1.ResourceLimitsCPU: resource.MustParse("3")},
 		"requests": {corev1.ResourceRequestsCPU: resource.MustParse("3")},
@@ -150,19 +143,11 @@ spec:
 		return err
 	}
 	c.must(try("fits", "2"))
-	var fits *corev1.Pod
-	c.eventually(func() string {
-		fits, err = c.client.CoreV1().Pods("bounded").Get(c.Context(), "fits", metav1.GetOptions{})
-		c.must(err)
-		if fits.Spec.NodeName == "" {
-			return "the pod waits: " + waitsFor(fits)
-		}
-		return ""
-	})
+	fits := c.boundIn("bounded", "fits")
 	if got := c.allocation(fits).Containers[0].CPUs.Len(); got != 2 {
 		t.Errorf("a limit of 2 CPUs and a request of 10m give %d exclusive CPUs", got)
 	}
-	err = try("exceeds", "2")
+	err := try("exceeds", "2")
 	if err == nil || !strings.Contains(err.Error(), "exceeded quota: limits, requested: limits.cpu=2, used: limits.cpu=2, limited: limits.cpu=3") {
 		t.Errorf("two more CPUs: %v", err)
 	}

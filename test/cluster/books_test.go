@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -89,14 +90,15 @@ spec:
 // available for pods that ask for none, even if the requests would fit.
 func TestExclusiveCPUsAreNotPromisedAgain(t *testing.T) {
 	c := begin(t)
-	c.create(`
+	c.namespace("keeps", map[string]string{admission.KeepRequestsLabel: "true"})
+	c.createIn("keeps", `
 metadata: {name: asks, annotations: {cpuset-scheduler: "true"}}
 spec:
-  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
+  nodeSelector: {kubernetes.io/hostname: `+small0+`}
   containers:
   - {name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 6}}}
 `)
-	c.bound("asks")
+	c.boundIn("keeps", "asks")
 	c.create(`
 metadata: {name: plain}
 spec:

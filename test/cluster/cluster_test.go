@@ -103,9 +103,14 @@ func (c *test) deletePods() {
 // create creates a pod from a manifest.
 func (c *test) create(manifest string) *corev1.Pod {
 	c.Helper()
+	return c.createIn("default", manifest)
+}
+
+func (c *test) createIn(namespace, manifest string) *corev1.Pod {
+	c.Helper()
 	var pod corev1.Pod
 	c.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
-	made, err := c.client.CoreV1().Pods("default").Create(c.Context(), &pod, metav1.CreateOptions{})
+	made, err := c.client.CoreV1().Pods(namespace).Create(c.Context(), &pod, metav1.CreateOptions{})
 	c.must(err)
 	return made
 }
@@ -121,9 +126,15 @@ func (c *test) annotate(pod, key, value string) {
 // bound waits until the pod has a node and returns it.
 func (c *test) bound(name string) *corev1.Pod {
 	c.Helper()
-	var pod *corev1.Pod
+	return c.boundIn("default", name)
+}
+
+func (c *test) boundIn(namespace, name string) (pod *corev1.Pod) {
+	c.Helper()
 	c.eventually(func() string {
-		if pod = c.pod(name); pod.Spec.NodeName == "" {
+		var err error
+		pod, err = c.client.CoreV1().Pods(namespace).Get(c.Context(), name, metav1.GetOptions{})
+		if c.must(err); pod.Spec.NodeName == "" {
 			return fmt.Sprintf("pod %s waits: %s", name, waitsFor(pod))
 		}
 		return ""

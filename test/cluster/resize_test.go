@@ -49,10 +49,10 @@ spec:
   initContainers:
   - {name: side, image: side, restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, memory: 64Mi}}}
   containers:
-  - {name: app, image: app, resources: {requests: {cpu: 500m, memory: 64Mi}, limits: {cpu: 1, memory: 64Mi}}}
+  - {name: app, image: app, resources: {requests: {cpu: 1, memory: 64Mi}, limits: {cpu: 1, memory: 64Mi}}}
 `
 	c.create(fmt.Sprintf(pod, "resized", "true", ""))
-	c.create(fmt.Sprintf(pod, "whole", "true", "resources: {requests: {cpu: 1}, limits: {cpu: 2}}"))
+	c.create(fmt.Sprintf(pod, "whole", "true", "resources: {requests: {cpu: 2}, limits: {cpu: 2}}"))
 	c.create(fmt.Sprintf(pod, "plain", "false", ""))
 	c.create(fmt.Sprintf(pod, "ceased", "true", ""))
 	for _, name := range []string{"resized", "whole", "plain", "ceased"} {
@@ -71,7 +71,7 @@ spec:
 		{"sidecar", "resized", side, refusal},
 		{"CPU and memory", "resized", app(`{"limits":{"cpu":"3","memory":"128Mi"}}`), refusal},
 		{"memory", "resized", app(`{"limits":{"memory":"128Mi"}}`), ""},
-		{"unchanged, spelled differently", "resized", app(`{"requests":{"cpu":"0.5"},"limits":{"cpu":"1000m"}}`), ""},
+		{"unchanged, spelled differently", "resized", app(`{"requests":{"cpu":"1.0"},"limits":{"cpu":"1000m"}}`), ""},
 		{"memory of a pod with CPUs as a whole", "whole", app(`{"limits":{"memory":"128Mi"}}`), ""},
 		{"limit of a pod that does not ask", "plain", app(`{"limits":{"cpu":"3"}}`), ""},
 		{"sidecar of a pod that does not ask", "plain", side, ""},

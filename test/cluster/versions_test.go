@@ -40,6 +40,8 @@ func TestVersions(t *testing.T) {
 			t.Run("TestExampleManifests", TestExampleManifests)
 			t.Run("TestPreemption", TestPreemption)
 			t.Run("TestAdmission", TestAdmission)
+			t.Run("TestRequests", TestRequests)
+			t.Run("TestStoredRequests", TestStoredRequests)
 			t.Run("TestFailover", TestFailover)
 			t.Run("TestStatus", TestStatus)
 			t.Run("TestSchedulerLog", testSchedulerLog)

@@ -38,6 +38,11 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- ternary "kube-scheduler" .Values.scheduler.name (eq .Values.scheduler.mode "default") }}
 {{- end }}
 
+{{/* The schedulerName of the scheduler's pods. */}}
+{{- define "pinfold.schedulerName" -}}
+{{- ternary "default-scheduler" .Values.scheduler.name (eq .Values.scheduler.mode "default") }}
+{{- end }}
+
 {{/* The ConfigMap with the public keys of allocations, or nothing. */}}
 {{- define "pinfold.publicKeysConfigMap" -}}
 {{- .Values.signing.publicKeysConfigMap | default (ternary "pinfold-allocation-keys" "" (not (empty .Values.signing.publicKeys))) }}
