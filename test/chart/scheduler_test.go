@@ -81,7 +81,7 @@ func (c controlPlane) schedules(t *testing.T) {
 			if _, err := helm(t, helms[0], c.install(t, string(values))...); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { c.uninstall(t, helms[0]) })
+			t.Cleanup(func() { c.uninstall(t, helms[0], release, namespace) })
 			c.createNode(t, mode)
 			s := c.startScheduler(t, private)
 			s.ready(t)
