@@ -202,7 +202,7 @@ func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
 }
 
 // TestAgentFiles checks that the files that the agent is told of are mounted, and that it accepts
-// the ceilings.
+// the ceilings and the keys of its own pods.
 func TestAgentFiles(t *testing.T) {
 	seen := 0
 	for name, values := range allValues(t) {
@@ -211,6 +211,9 @@ func TestAgentFiles(t *testing.T) {
 		}
 		manifest := render(t, values)
 		for _, set := range agentSets(t, manifest) {
+			if unknown := api.Unknown(&corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta}); len(unknown) > 0 {
+				t.Errorf("%s: an agent would warn of %s: %q", name, set.Name, unknown)
+			}
 			pod := set.Spec.Template.Spec
 			mounted := mountedFiles(pod, "/etc/pinfold")
 			for _, arg := range pod.Containers[0].Args {

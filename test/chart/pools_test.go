@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // agentSets returns the DaemonSets of the agents.
@@ -45,7 +47,7 @@ agent:
 	if len(sets) != 6 {
 		t.Fatalf("%d DaemonSets", len(sets))
 	}
-	nodes, seen := labelled(map[string][]string{"kubernetes.io/os": {"linux"}, "rack": {"1"}, "pinfold.dev/pool": {"", "a"},
+	nodes, seen := labelled(map[string][]string{"kubernetes.io/os": {"linux"}, "rack": {"1"}, api.PoolLabel: {"", "a"},
 		"x": {"", "1", "2"}, "w": {"", "1", "2"}, "z": {"", "1", "2"}}), map[string]int{}
 	for _, node := range nodes {
 		var in []string
@@ -100,7 +102,7 @@ func TestPoolsOnNodes(t *testing.T) {
 	}
 	label := func(node, value string) {
 		t.Helper()
-		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"pinfold.dev/pool":%q}}}`, value)
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, api.PoolLabel, value)
 		if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
