@@ -56,7 +56,8 @@ func TestSecondAgentDoesNotStart(t *testing.T) {
 	w.start()
 	w.enforced(k, bound, beside)
 	err := Run(t.Context(), w.options())
-	if !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "stop that one first") {
+	if !errors.Is(err, ErrRunning) || !strings.Contains(err.Error(), "stop that one first") ||
+		!strings.Contains(err.Error(), "two pools or releases select this node") {
 		t.Errorf("a second agent: %v", err)
 	}
 	if _, err := Cleanup(t.Context(), w.options()); !errors.Is(err, ErrRunning) {

@@ -32,7 +32,8 @@ func lock(dir string) (release func(), err error) {
 	path := filepath.Join(dir, "agent.lock")
 	file, err := owned.Lock(path)
 	if errors.Is(err, owned.ErrHeld) {
-		return nil, fmt.Errorf("%w%s: stop that one first, two would undo each other's writes (lock %s; lslocks shows the holder)",
+		return nil, fmt.Errorf("%w%s: stop that one first, two would undo each other's writes; "+
+			"if two pools or releases select this node, change its labels or a nodeSelector (lock %s; lslocks shows the holder)",
 			ErrRunning, holder(path), path)
 	}
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package uninstall turns the agents of a DaemonSet into cleanups: each node's pod ends the agent,
-// restores the node's control groups with "pinfold-agent cleanup", and stays until the DaemonSet is
+// Package uninstall turns the agents of DaemonSets into cleanups: each node's pod ends the agent,
+// restores the node's control groups with "pinfold-agent cleanup", and stays until its DaemonSet is
 // deleted. [Run] waits until all nodes are done.
 //
 // The DaemonSet's template is all that changes, so every interruption can be repeated, and a node
@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,19 +40,45 @@ const pollEvery = 500 * time.Millisecond
 
 // Options configures [Run].
 type Options struct {
-	Client          kubernetes.Interface
-	Namespace, Name string            // of the agent's DaemonSet
-	Progress        func(text string) // called when the number of nodes that are done changes
+	Client     kubernetes.Interface
+	DaemonSets []types.NamespacedName // of the agents
+	Progress   func(text string)      // called when the number of nodes that are done changes
 }
 
-// Run turns the DaemonSet's pods into cleanups and waits until every node of the DaemonSet is
-// cleaned up. If the context ends before, the error names the nodes that are not, and why. A
-// DaemonSet that does not exist has nothing to clean up.
+// Run turns the pods of all DaemonSets into cleanups and waits until every node of them is cleaned
+// up. If the context ends before, the error names the nodes that are not, and why. A DaemonSet that
+// does not exist has nothing to clean up.
 func Run(ctx context.Context, o Options) error {
-	sets := o.Client.AppsV1().DaemonSets(o.Namespace)
-	set, err := sets.Get(ctx, o.Name, metav1.GetOptions{})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	errs := make([]error, len(o.DaemonSets))
+	for i, name := range o.DaemonSets {
+		r := removal{NamespacedName: name, client: o.Client, progress: func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(o.DaemonSets) > 1 {
+				text = name.Name + ": " + text
+			}
+			o.Progress(text)
+		}}
+		all.Go(func() { errs[i] = r.run(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// removal cleans up the nodes of one DaemonSet.
+type removal struct {
+	types.NamespacedName
+	client   kubernetes.Interface
+	progress func(text string)
+}
+
+func (r removal) run(ctx context.Context) error {
+	sets := r.client.AppsV1().DaemonSets(r.Namespace)
+	set, err := sets.Get(ctx, r.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		o.Progress(fmt.Sprintf("there is no DaemonSet %s/%s: no agent to clean up after", o.Namespace, o.Name))
+		r.progress(fmt.Sprintf("there is no DaemonSet %s: no agent to clean up after", r))
 		return nil
 	}
 	if err != nil {
@@ -62,11 +89,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if patch != nil {
-		if set, err = sets.Patch(ctx, o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if set, err = sets.Patch(ctx, r.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return fmt.Errorf("change the agent's DaemonSet: %w", err)
 		}
 	}
-	return o.await(ctx, set.Generation)
+	return r.await(ctx, set.Generation)
 }
 
 // patchOf returns the change that makes the DaemonSet clean up, nil if it does already.
@@ -117,21 +144,21 @@ func cleanupArgs(run []string) []string {
 }
 
 // await waits until all pods of the generation are ready.
-func (o Options) await(ctx context.Context, generation int64) error {
+func (r removal) await(ctx context.Context, generation int64) error {
 	reported, last := "", errors.New("the DaemonSet was not read")
 	for {
-		done, all, waiting, err := o.look(ctx, generation)
+		done, all, waiting, err := r.look(ctx, generation)
 		switch {
 		case apierrors.IsNotFound(err):
-			return fmt.Errorf("DaemonSet %s/%s was deleted before all nodes were cleaned up: "+
-				"run \"pinfold-agent cleanup\" on the nodes that are left", o.Namespace, o.Name)
+			return fmt.Errorf("DaemonSet %s was deleted before all nodes were cleaned up: "+
+				"run \"pinfold-agent cleanup\" on the nodes that are left", r)
 		case err != nil:
 			if ctx.Err() == nil {
 				last = err
 			}
 		default:
 			if text := fmt.Sprintf("%d of %s cleaned up", done, quantity.Count(all, "node")); text != reported {
-				o.Progress(text)
+				r.progress(text)
 				reported = text
 			}
 			if done == all {
@@ -146,8 +173,8 @@ func (o Options) await(ctx context.Context, generation int64) error {
 }
 
 // look returns how many of all nodes are done, and why the pods of others are not, by node.
-func (o Options) look(ctx context.Context, generation int64) (done, all int, waiting map[string]string, err error) {
-	set, err := o.Client.AppsV1().DaemonSets(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+func (r removal) look(ctx context.Context, generation int64) (done, all int, waiting map[string]string, err error) {
+	set, err := r.client.AppsV1().DaemonSets(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 	if err != nil {
 		return 0, 0, nil, err
 	}
@@ -158,7 +185,7 @@ func (o Options) look(ctx context.Context, generation int64) (done, all int, wai
 	if err != nil {
 		return 0, 0, nil, err
 	}
-	pods, err := o.Client.CoreV1().Pods(o.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	pods, err := r.client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
 		return 0, 0, nil, err
 	}

@@ -20,10 +20,12 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
+// chartSuffix ends the names of the chart's policies and bindings, which differ between releases.
+const chartSuffix = `{{include "pinfold.suffix" .}}`
+
 // TestTemplates compares the chart's templates with the policies. In the templates, values of the
 // chart take the place of the names of the lease and the account.
 func TestTemplates(t *testing.T) {
-	fence, fenceBinding := chartFence("{{$namespace}}", "{{$lease}}")
 	compareTemplate(t, "scheduler-admission.yaml", "and .Values.admissionPolicies.enabled .Values.scheduler.enabled",
 		"{{- $namespace := include \"pinfold.leaseNamespace\" . }}\n"+
 			"{{- $lease := include \"pinfold.leaseName\" . }}\n"+
@@ -33,18 +35,20 @@ func TestTemplates(t *testing.T) {
 			"# The second policy rejects Bindings from a scheduler that has lost its lease. Helm keeps it: an API server on\n"+
 			"# which no binding has leases as parameters does not see changes of leases any more, until it is restarted,\n"+
 			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n"+
-			manifest(t, Policy(), Binding(), fence, fenceBinding))
+			manifest(t, append(named(Name, Policy(), Binding()), chartFence("{{$namespace}}", "{{$lease}}")...)...))
 	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
 		"# Confines every agent to its own node: its token may not write about another one.\n"+
-			manifest(t, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding()))
+			manifest(t, named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())...))
 	const scheduler = "{{$scheduler}}"
+	raise, raiseBinding := Requests(scheduler), RequestsBinding()
+	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
 	compareTemplate(t, "scheduler-requests.yaml", "and .Values.admissionPolicies.raiseRequests .Values.scheduler.enabled",
 		"{{- $scheduler := include \"pinfold.schedulerName\" . }}\n"+
 			"# Autoscalers, quotas and Kueue count requests: raises those of containers that get exclusive CPUs to their limits,\n"+
 			"# or, before Kubernetes 1.36, warns. A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+
 			"{{- if .Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\" }}\n"+
-			manifest(t, Requests(scheduler), RequestsBinding())+
-			"{{- else }}\n"+manifest(t, RequestsWarning(scheduler), RequestsWarningBinding())+"{{- end }}\n")
+			manifest(t, raise, raiseBinding)+
+			"{{- else }}\n"+manifest(t, named(RequestsName, RequestsWarning(scheduler), RequestsWarningBinding())...)+"{{- end }}\n")
 	// Braces of the policies themselves would be taken for the template's.
 	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding(),
 		Requests("name"), RequestsBinding(), RequestsWarning("name"), RequestsWarningBinding()); strings.Contains(text, "{{") {
@@ -52,16 +56,21 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// named gives a policy and its binding the name that they have in the chart.
+func named(name string, policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) []any {
+	name += chartSuffix
+	policy.Name, binding.Name, binding.Spec.PolicyName = name, name, name
+	return []any{policy, binding}
+}
+
 // chartFence returns the fence under a name that does not depend on the lease, so that Helm changes
 // it instead of creating another one. The annotation makes Helm keep it at the end of the release.
-func chartFence(namespace, lease string) (policy *admissionv1.ValidatingAdmissionPolicy, binding *admissionv1.ValidatingAdmissionPolicyBinding) {
-	policy, binding = Fence(namespace, lease), FenceBinding(namespace, lease)
-	name := FenceName("scheduler")
-	policy.Name, binding.Name, binding.Spec.PolicyName = name, name, name
+func chartFence(namespace, lease string) []any {
+	policy, binding := Fence(namespace, lease), FenceBinding(namespace, lease)
 	for _, object := range []metav1.Object{policy, binding} {
 		object.SetAnnotations(map[string]string{"helm.sh/resource-policy": "keep"})
 	}
-	return policy, binding
+	return named(FenceName("scheduler"), policy, binding)
 }
 
 func compareTemplate(t *testing.T, name, condition, text string) {

@@ -30,6 +30,8 @@ const (
 	SchedulerAnnotation = "pinfold.dev/scheduler"
 	// WithoutAgentAnnotation is read by containerd: see docs/agent.md.
 	WithoutAgentAnnotation = "pinfold.dev/without-agent"
+	// PoolLabel names the pool of an agent's pod, and of its node unless the pool has other labels.
+	PoolLabel = "pinfold.dev/pool"
 )
 
 // setting is one annotation or label of a pod.

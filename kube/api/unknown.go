@@ -32,7 +32,7 @@ func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 	meant := append(annotationKeys(), QoSLabel)
 	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), []string{QoSLabel}, "a label"
 	if labels {
-		known, elsewhere, kind = elsewhere, annotationKeys(), "an annotation"
+		known, elsewhere, kind = []string{QoSLabel, PoolLabel}, annotationKeys(), "an annotation"
 	}
 	var suspect []string
 	for key := range texts {

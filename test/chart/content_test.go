@@ -57,14 +57,16 @@ func TestAgentFlags(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			args := find[*appsv1.DaemonSet](t, render(t, values), "pinfold-agent").Spec.Template.Spec.Containers[0].Args
-			// Flags are parsed up to --help.
-			help, err := exec.CommandContext(t.Context(), filepath.Join(bin, "pinfold-agent"), append(args, "--help")...).CombinedOutput()
-			if err != nil {
-				t.Fatalf("pinfold-agent %q: %v\n%s", args, err, help)
-			}
-			if name == "defaults" {
-				compareDefaults(t, args, string(help))
+			for _, set := range agentSets(t, render(t, values)) {
+				args := set.Spec.Template.Spec.Containers[0].Args
+				// Flags are parsed up to --help.
+				help, err := exec.CommandContext(t.Context(), filepath.Join(bin, "pinfold-agent"), append(args, "--help")...).CombinedOutput()
+				if err != nil {
+					t.Fatalf("pinfold-agent %q: %v\n%s", args, err, help)
+				}
+				if name == "defaults" {
+					compareDefaults(t, args, string(help))
+				}
 			}
 		})
 	}
@@ -188,7 +190,7 @@ func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
 }
 
 // TestAgentFiles checks that the files that the agent is told of are mounted, and that it accepts
-// the ceilings.
+// the ceilings and the keys of its own pods.
 func TestAgentFiles(t *testing.T) {
 	seen := 0
 	for name, values := range allValues(t) {
@@ -196,23 +198,28 @@ func TestAgentFiles(t *testing.T) {
 			continue
 		}
 		manifest := render(t, values)
-		pod := find[*appsv1.DaemonSet](t, manifest, "pinfold-agent").Spec.Template.Spec
-		mounted := mountedFiles(pod, "/etc/pinfold")
-		for _, arg := range pod.Containers[0].Args {
-			_, file, _ := strings.Cut(arg, "=")
-			if strings.HasPrefix(file, "/etc/") && !mounted[file] {
-				t.Errorf("%s: %s is not mounted; %v are", name, arg, mounted)
+		for _, set := range agentSets(t, manifest) {
+			if unknown := api.Unknown(&corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta}); len(unknown) > 0 {
+				t.Errorf("%s: an agent would warn of %s: %q", name, set.Name, unknown)
 			}
-			if strings.HasPrefix(arg, "--ceilings=") {
-				seen++
-				if _, err := api.ParseCeilings([]byte(find[*corev1.ConfigMap](t, manifest, "pinfold-ceilings").Data["ceilings.yaml"])); err != nil {
-					t.Errorf("%s: %v", name, err)
+			pod := set.Spec.Template.Spec
+			mounted := mountedFiles(pod, "/etc/pinfold")
+			for _, arg := range pod.Containers[0].Args {
+				_, file, _ := strings.Cut(arg, "=")
+				if strings.HasPrefix(file, "/etc/") && !mounted[file] {
+					t.Errorf("%s: %s is not mounted; %v are", name, arg, mounted)
+				}
+				if strings.HasPrefix(arg, "--ceilings=") {
+					seen++
+					if _, err := api.ParseCeilings([]byte(find[*corev1.ConfigMap](t, manifest, "pinfold-ceilings").Data["ceilings.yaml"])); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
 				}
 			}
-		}
-		for _, mount := range pod.Containers[0].VolumeMounts {
-			if under, ok := strings.CutPrefix(mount.MountPath, "/host"); ok && !mounts(pod, mount.Name, under) {
-				t.Errorf("%s: %s is not the node's %s", name, mount.MountPath, under)
+			for _, mount := range pod.Containers[0].VolumeMounts {
+				if under, ok := strings.CutPrefix(mount.MountPath, "/host"); ok && !mounts(pod, mount.Name, under) {
+					t.Errorf("%s: %s is not the node's %s", name, mount.MountPath, under)
+				}
 			}
 		}
 	}

@@ -97,6 +97,12 @@ func TestBadValues(t *testing.T) {
 		{"the other scheduler's name", "scheduler: {name: default-scheduler}", "to replace that one, set scheduler.mode=default"},
 		{"no replicas", "scheduler: {replicas: 0}", "scheduler.replicas is 0, so no pod would be scheduled"},
 		{"certificate without TLS", "agent: {metrics: {secure: false, tlsSecret: s}}", "a certificate is used with TLS only"},
+		{"pool's name", "agent: {pools: {default: {}}}", "agent.pools.default: this is the pool of all other nodes"},
+		{"pool's value", "agent: {pools: {canary: {percent: 5}}}", "at '/agent/pools/canary': additional properties 'percent' not allowed"},
+		{"shared by pools", "agent: {pools: {canary: {metrics: {port: 1}}}}", "agent.pools.canary.metrics is set, but all pools have the same: set agent.metrics"},
+		{"same pools", "agent: {pools: {a: {nodeSelector: {k: v}}, b: {nodeSelector: {k: v, l: w}}}}", "agent.pools.a.nodeSelector selects all nodes of the pool b, too"},
+		{"pool of all", "agent: {pools: {a: {nodeSelector: {kubernetes.io/os: linux}}}}", "agent.pools.a.nodeSelector selects all nodes of the pool default, too"},
+		{"leases of another release", "agent: {leaseNamespace: other}", "set scheduler.enabled=false"},
 		{"priority", "priorityClasses: {value: 2000000000}", "maximum: got 2×10⁰⁹, want 1×10⁰⁹"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func (c controlPlane) schedules(t *testing.T) {
 				"signing":   map[string]any{"secret": "pinfold-signing-key", "publicKeys": string(public)},
 			}))(t)
 			must.Get(helm(t, helms[0], c.install(t, string(values))...))(t)
-			t.Cleanup(func() { c.uninstall(t, helms[0]) })
+			t.Cleanup(func() { c.uninstall(t, helms[0], release, namespace) })
 			c.createNode(t, mode)
 			s := c.startScheduler(t, private)
 			s.ready(t)

@@ -62,7 +62,7 @@ func TestUninstall(t *testing.T) {
 	run := func(timeout time.Duration) (said []string, err error) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, errors.New("enough"))
 		defer cancel()
-		err = uninstall.Run(ctx, uninstall.Options{Client: c.client, Namespace: "default", Name: "agent-test",
+		err = uninstall.Run(ctx, uninstall.Options{Client: c.client, DaemonSets: []types.NamespacedName{{Namespace: "default", Name: "agent-test"}},
 			Progress: func(text string) { said = append(said, text) }})
 		return said, err
 	}
@@ -102,9 +102,12 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("it said %q and %v", said, err)
 	}
 	said = nil
-	err = uninstall.Run(t.Context(), uninstall.Options{Client: c.client, Namespace: "default", Name: "missing",
-		Progress: func(text string) { said = append(said, text) }})
-	if err != nil || len(said) != 1 || !strings.HasPrefix(said[0], "there is no DaemonSet default/missing") {
-		t.Errorf("without a DaemonSet it said %q and %v", said, err)
+	err = uninstall.Run(t.Context(), uninstall.Options{Client: c.client,
+		DaemonSets: []types.NamespacedName{{Namespace: "default", Name: "missing"}, {Namespace: "default", Name: "agent-test"}},
+		Progress:   func(text string) { said = append(said, text) }})
+	slices.Sort(said)
+	if want := []string{fmt.Sprintf("agent-test: %d of %[1]d nodes cleaned up", all),
+		"missing: there is no DaemonSet default/missing: no agent to clean up after"}; err != nil || !slices.Equal(said, want) {
+		t.Errorf("with two DaemonSets, of which one is missing, it said %q and %v", said, err)
 	}
 }

@@ -34,7 +34,7 @@ var claims = map[string][]claim{
 		{`sh\npython3`, "not: it installs from PyPI, and takes minutes"},
 		{`sh\nmake build bin/benchstat`, "not: it takes a quarter of an hour"},
 	},
-	"deploy/chart/README.md":    {{`sh`, "test/documents TestChart"}},
+	"deploy/chart/README.md":    {{`(sh|yaml file)`, "test/documents TestChart"}},
 	"deploy/examples/README.md": {{`sh\n`, "test/documents TestLocal"}},
 	"docs/agent.md": {
 		{`toml\n`, "not: a part of containerd's configuration"},

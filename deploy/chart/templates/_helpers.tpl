@@ -11,7 +11,7 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- if .image.digest -}}
 {{ $registry }}/{{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ $registry }}/{{ .image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{ $registry }}/{{ .image.repository }}:{{ coalesce .image.tag .root.Values.image.tag .root.Chart.AppVersion }}
 {{- end }}
 {{- end }}
 
@@ -25,9 +25,20 @@ app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- end }}
 {{- end }}
 
+{{/* What tells the names of objects outside of the release's namespace from those of other releases:
+nothing for the release pinfold. */}}
+{{- define "pinfold.suffix" -}}
+{{- if ne .Release.Name "pinfold" }}-{{ .Release.Name }}{{ end }}
+{{- end }}
+
+{{/* The namespace of the agents' leases. */}}
+{{- define "pinfold.agentLeaseNamespace" -}}
+{{- .Values.agent.leaseNamespace | default .Release.Namespace }}
+{{- end }}
+
 {{/* The priority class of a component's pods. Takes a dict of root, name and class. */}}
 {{- define "pinfold.priorityClassName" -}}
-{{- ternary .name .class .root.Values.priorityClasses.create }}
+{{- if .root.Values.priorityClasses.create }}{{ .name }}{{ include "pinfold.suffix" .root }}{{ else }}{{ .class }}{{ end }}
 {{- end }}
 
 {{/* The lease by which the scheduler's replicas elect a leader. */}}
