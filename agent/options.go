@@ -28,7 +28,7 @@ type Options struct {
 	RunDir     string
 	Client     kubernetes.Interface
 	Topologies nodetopology.Client
-	// LegacyTopologies deletes what an agent of the first version has left; nil leaves it.
+	// LegacyTopologies lets Cleanup delete what an agent of the first version has left; nil leaves it.
 	LegacyTopologies topologyclient.Interface
 	// Kubelet returns the kubelet's configuration.
 	Kubelet func(context.Context) (control.Kubelet, error)

@@ -39,8 +39,6 @@ type publisher struct {
 
 	node *corev1.Node              // as last read, nil before
 	uid  atomic.Pointer[types.UID] // of node
-
-	noLegacy bool // no topology of the first version is left
 }
 
 // setCondition sets the condition to publish. It does not wait.
@@ -143,8 +141,8 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	return nil
 }
 
-// publishTopology creates the node's object, or updates it if it differs. Then it deletes that of an
-// agent of the first version.
+// publishTopology creates the node's object, or updates it if it differs. It leaves that of an agent
+// of the first version alone: a scheduler of that version reads nothing else.
 func (p *publisher) publishTopology(ctx context.Context) error {
 	want, err := p.topology()
 	if want == nil || err != nil {
@@ -156,17 +154,17 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 		if apierrors.IsNotFound(err) {
 			return nodetopology.ErrNoDefinition
 		}
-		return p.published(ctx, "created", err)
+		return p.published("created", err)
 	}
 	if err != nil {
 		return fmt.Errorf("get topology %s: %w", p.NodeName, err)
 	}
 	if nodetopology.Equal(have, want) {
-		return p.deleteLegacy(ctx)
+		return nil
 	}
 	want.ResourceVersion = have.ResourceVersion
 	_, err = p.Topologies.Update(ctx, want, metav1.UpdateOptions{})
-	return p.published(ctx, "updated", err)
+	return p.published("updated", err)
 }
 
 // topology returns the node's object, or nil while too little is known.
@@ -192,22 +190,12 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	return object, nil
 }
 
-func (p *publisher) published(ctx context.Context, how string, err error) error {
+func (p *publisher) published(how string, err error) error {
 	if err != nil {
 		return fmt.Errorf("write topology %s: %w", p.NodeName, err)
 	}
 	p.Log.Info("published the CPU topology of this node: " + how)
-	return p.deleteLegacy(ctx)
-}
-
-// deleteLegacy deletes the object of an agent of the first version, until that has succeeded.
-func (p *publisher) deleteLegacy(ctx context.Context) error {
-	if p.noLegacy {
-		return nil
-	}
-	err := deleteLegacyTopology(ctx, p.Options)
-	p.noLegacy = err == nil
-	return err
+	return nil
 }
 
 // publishCondition writes the condition about CPUs if it differs from that in the Node object.

@@ -226,9 +226,6 @@ func TestPublishTopology(t *testing.T) {
 	})
 	stop := w.start()
 	w.eventually(func() error { return w.log.Says("the cluster does not know NodeTopology") })
-	if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil {
-		t.Errorf("the object of the first version: %v, before there is another", err)
-	}
 	mu.Lock()
 	missing = false
 	mu.Unlock()
@@ -243,18 +240,18 @@ func TestPublishTopology(t *testing.T) {
 		}
 		return nil
 	})
-	w.eventually(func() error {
-		if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the object of the first version is left (%w)", err)
-		}
-		return nil
-	})
+	if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil {
+		t.Errorf("the object of the first version, which an older scheduler needs: %v", err)
+	}
 	stop()
 	if _, err := Cleanup(t.Context(), w.options()); err != nil {
 		t.Error(err)
 	}
 	if _, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the cleanup: %v", err)
+	}
+	if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the object of the first version after the cleanup: %v", err)
 	}
 	if c := w.condition(); c.Type != "" {
 		t.Errorf("after the cleanup the node has %+v", c)

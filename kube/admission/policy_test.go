@@ -42,9 +42,9 @@ func TestTemplates(t *testing.T) {
 	const scheduler = "{{$scheduler}}"
 	raise, raiseBinding := Requests(scheduler), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
-	compareTemplate(t, "scheduler-requests.yaml", "and .Values.admissionPolicies.raiseRequests .Values.scheduler.enabled",
+	compareTemplate(t, "scheduler-requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests .Values.scheduler.enabled",
 		"{{- $scheduler := include \"pinfold.schedulerName\" . }}\n"+
-			"# Autoscalers, quotas and Kueue count requests: raises those of containers that get exclusive CPUs to their limits,\n"+
+			"# Autoscalers and quotas count requests: raises those of containers that get exclusive CPUs to their limits,\n"+
 			"# or, before Kubernetes 1.36, warns. A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+
 			"{{- if .Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\" }}\n"+
 			manifest(t, raise, raiseBinding)+

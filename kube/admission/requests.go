@@ -65,7 +65,7 @@ func RequestsWarning(scheduler string) *admissionv1.ValidatingAdmissionPolicy {
 		Validations: []admissionv1.Validation{{
 			Expression: "variables.low.size() == 0 || !variables.fits",
 			MessageExpression: `"container " + variables.low[0].name + " asks for " + variables.low[0].resources.limits["cpu"] + " CPUs and requests " + ` +
-				requestOf("variables.low[0]") + ` + ": autoscalers, quotas and Kueue count requests; write requests.cpu: " + variables.low[0].resources.limits["cpu"]`,
+				requestOf("variables.low[0]") + ` + ": autoscalers and quotas count requests; write requests.cpu: " + variables.low[0].resources.limits["cpu"]`,
 		}},
 	})
 	policy.Spec.FailurePolicy = new(admissionv1.Ignore)

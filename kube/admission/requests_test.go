@@ -321,7 +321,7 @@ func TestRequestsWarning(t *testing.T) {
 	pod := requesting("p", "1", "4")
 	pod.Spec.Containers[0].Name = "app"
 	_, warning := newServer(t).create(t, pod)
-	if want := "container app asks for 4 CPUs and requests 1: autoscalers, quotas and Kueue count requests; write requests.cpu: 4"; warning != want {
+	if want := "container app asks for 4 CPUs and requests 1: autoscalers and quotas count requests; write requests.cpu: 4"; warning != want {
 		t.Errorf("got %q, want %q", warning, want)
 	}
 }

@@ -32,14 +32,15 @@ func (n *NodeTopology) wrap(err error) error { return fmt.Errorf("NodeTopology %
 
 func (n *NodeTopology) state() (State, error) {
 	if n.Digest != n.digest() {
-		return State{}, errors.New("the digest does not match: the object was changed after it was written, or another version of Pinfold wrote it")
+		return State{}, errors.New("the digest does not match: the object was edited, or another version of Pinfold wrote it; delete it, and the agent writes it again")
 	}
 	reserved, err := cpuset.Parse(n.Status.ReservedCPUs)
 	if err != nil {
 		return State{}, fmt.Errorf("reservedCPUs: %w", err)
 	}
 	s := n.Status
-	return State{Writer: s.Writer, ReservedCPUs: reserved, KubeletPolicy: s.KubeletPolicy, AgentHealth: s.AgentHealth, AgentLease: s.AgentLease}, nil
+	return State{Writer: clip(s.Writer), ReservedCPUs: reserved, KubeletPolicy: clip(s.KubeletPolicy), AgentHealth: clip(s.AgentHealth),
+		AgentLease: clip(s.AgentLease)}, nil
 }
 
 func (n *NodeTopology) machine() (*topology.Machine, error) {
@@ -90,17 +91,26 @@ func (d *Decoder) Decode(object *NodeTopology) Decoded {
 func (d *Decoder) index(object *NodeTopology) (*placement.Index, error) {
 	key := object.Machine
 	key.MemoryBytes = ""
+	if index := d.find(key); index != nil {
+		return index, nil
+	}
+	m, err := object.machine() // others must not wait for the objects of one node
+	if err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if index := d.known[key].Value(); index != nil {
 		return index, nil
 	}
-	m, err := object.machine()
-	if err != nil {
-		return nil, err
-	}
 	maps.DeleteFunc(d.known, func(_ Machine, p weak.Pointer[placement.Index]) bool { return p.Value() == nil })
 	index := placement.NewIndex(m)
 	d.known[key] = weak.Make(index)
 	return index, nil
+}
+
+func (d *Decoder) find(key Machine) *placement.Index {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.known[key].Value()
 }

@@ -80,8 +80,19 @@ func (n *NodeTopology) digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// sanitise makes any text valid in JSON.
-func sanitise(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
+// maxText bounds the texts of a State in bytes. They are repeated in messages about pods.
+const maxText = 1000
+
+// clip cuts off what is too long.
+func clip(text string) string {
+	if len(text) > maxText {
+		return strings.ToValidUTF8(text[:maxText-3], "") + "..."
+	}
+	return text
+}
+
+// sanitise makes any text valid in JSON, and short.
+func sanitise(text string) string { return clip(strings.ToValidUTF8(text, "\uFFFD")) }
 
 func machineText(m *topology.Machine) Machine {
 	text := Machine{

@@ -38,6 +38,9 @@ func formatParts(parts []part) string {
 	return string(b)
 }
 
+// maxParts bounds the work for an object: no list has more parts than there are CPUs.
+const maxParts = cpuset.MaxCPUs
+
 // parseParts parses parts.
 func parseParts(text string) ([]part, error) {
 	var parts []part
@@ -50,7 +53,9 @@ func parseParts(text string) ([]part, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", item, err)
 		}
-		parts = append(parts, part{name, cpus})
+		if parts = append(parts, part{name, cpus}); len(parts) > maxParts {
+			return nil, fmt.Errorf("more than %d parts", maxParts)
+		}
 	}
 	return parts, nil
 }

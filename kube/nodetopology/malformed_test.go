@@ -80,3 +80,24 @@ func edit(obj *NodeTopology, line string) error {
 	}
 	return errors.New("unknown edit")
 }
+
+// TestHostile: what one agent writes about its node neither takes the scheduler long to read, nor is
+// repeated at any length.
+func TestHostile(t *testing.T) {
+	obj := encode(t, topology.Intel104().MustBuild(), State{AgentHealth: strings.Repeat("é", maxText)})
+	_, state, err := ToMachine(throughJSON(t, obj))
+	if n := len(state.AgentHealth); err != nil || n > maxText || !strings.HasSuffix(state.AgentHealth, "...") {
+		t.Errorf("%v, a text of %d bytes", err, n)
+	}
+	obj.Status.AgentHealth, obj.Machine.NUMANodes = strings.Repeat("x", 1<<20), ""
+	for i := range maxParts + 1 {
+		obj.Machine.NUMANodes += fmt.Sprintf("%d: ", i)
+	}
+	obj.Digest = obj.digest()
+	if _, _, err := ToMachine(obj); err == nil || !strings.Contains(err.Error(), "more than 1024 parts") {
+		t.Errorf("%d NUMA nodes: %v", maxParts+1, err)
+	}
+	if state, err := obj.state(); err != nil || len(state.AgentHealth) > maxText {
+		t.Errorf("%v, a text of %d bytes", err, len(state.AgentHealth))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +65,7 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 	case t == nil:
 		return &finding{shortage: shortage{kind: noTopology}}
 	case t.Err != nil:
-		return &finding{shortage: shortage{kind: badTopology}, detail: t.Err.Error()}
+		return &finding{shortage: shortage{kind: badTopology}, detail: brief(t.Err.Error())}
 	case !q.asks:
 		return nil
 	case !t.Silent.IsZero():
@@ -73,13 +74,22 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 	case t.State.AgentHealth == nodetopology.AgentObserves:
 		return &finding{shortage: shortage{kind: observingAgent}}
 	case t.State.AgentHealth != nodetopology.AgentHealthy:
-		return &finding{shortage: shortage{kind: failingAgent}, detail: t.State.AgentHealth}
+		return &finding{shortage: shortage{kind: failingAgent}, detail: brief(t.State.AgentHealth)}
 	case t.State.KubeletPolicy != nodetopology.KubeletPolicyNone && t.State.KubeletPolicy != "": // "" is unknown
-		return &finding{shortage: shortage{kind: badKubelet, text: t.State.KubeletPolicy}}
+		return &finding{shortage: shortage{kind: badKubelet, text: brief(t.State.KubeletPolicy)}}
 	case t.CPUs() < q.cpus:
 		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.CPUs())}
 	}
 	return nil
+}
+
+// brief cuts off what is too long for the condition of a pod. Agents write these texts.
+func brief(text string) string {
+	const most = 300
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 // stateOf returns the node's state for this cycle.

@@ -45,9 +45,12 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // unread returns why no topologies have been read yet, "" if they have.
 func (p *Plugin) unread() string {
 	switch {
-	case p.shared.synced() || p.shared.reports.Changes() > 0:
+	case p.shared.synced():
 		return ""
-	case p.shared.missing.Load():
+	case !p.shared.missing.Load():
+	case p.shared.reports.Changes() > 0: // by agents of the first version
+		return ""
+	default:
 		return nodetopology.ErrNoDefinition.Error()
 	}
 	return "the NodeTopologies could not be listed yet: see the scheduler's log"

@@ -159,8 +159,12 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	}); err != nil {
 		return err
 	}
-	go s.stopWaiting(ctx, env.syncTimeout)
-	return s.followLegacy(ctx, handle, env)
+	legacy, err := s.followLegacy(ctx, handle, env)
+	if err != nil {
+		return err
+	}
+	go s.stopWaiting(ctx, env.syncTimeout, legacy)
+	return nil
 }
 
 // follow keeps the reports as an informer says. It returns whether its first list has been handled.
@@ -180,6 +184,7 @@ func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.Watch
 		},
 		func(report *agents.Report) {
 			if s.reports.Remove(report) {
+				s.auditor.NodeChanged(report.Name)
 				s.waiting.Release() // pods that do not ask may run on nodes without a topology
 			}
 		}))
@@ -190,27 +195,31 @@ func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.Watch
 }
 
 // stopWaiting lets the scheduler start when the topologies are read, at the latest after a time.
-func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration) {
+func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration, legacy cache.InformerSynced) {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	cache.WaitForCacheSync(ctx.Done(), func() bool { return s.synced() || s.missing.Load() })
+	cache.WaitForCacheSync(ctx.Done(), func() bool { return s.synced() || s.missing.Load() }, legacy)
 	close(s.waited)
 }
 
-// followLegacy reads the objects of agents of the first version, if the cluster knows their kind.
-func (s *shared) followLegacy(ctx context.Context, handle fwk.Handle, env environment) error {
+// followLegacy reads the objects of agents of the first version. It returns whether they have been
+// listed, or cannot be: most clusters do not know their kind.
+func (s *shared) followLegacy(ctx context.Context, handle fwk.Handle, env environment) (cache.InformerSynced, error) {
 	client, err := env.legacy(handle.KubeConfig())
 	if err != nil {
-		return fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
+		return nil, fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
 	}
+	var failed atomic.Bool
 	objects := externalversions.NewSharedInformerFactory(client, 0).Topology().V1alpha2().NodeResourceTopologies().Informer()
-	if _, err := s.follow(objects, func(ctx context.Context, _ *cache.Reflector, err error) {
+	synced, err := s.follow(objects, func(ctx context.Context, _ *cache.Reflector, err error) {
+		failed.Store(true)
 		klog.FromContext(ctx).V(4).Info("Cannot watch NodeResourceTopologies of agents of the first version", "err", err)
-	}); err != nil {
-		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	go objects.RunWithContext(ctx)
-	return nil
+	return func() bool { return synced() || failed.Load() }, nil
 }
 
 // batchStarves reports whether batch pods starve on a node according to its agent, which is not
@@ -226,7 +235,7 @@ func (s *shared) batchStarves(node *corev1.Node) bool {
 // explainWatchError logs what to do about a missing CustomResourceDefinition.
 func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
 	if apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Error(nodetopology.ErrNoDefinition, "No pod that asks for CPUs is scheduled")
+		klog.FromContext(ctx).Error(nodetopology.ErrNoDefinition, "Pods that ask for CPUs are scheduled only to nodes with an agent of an earlier version")
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)

@@ -154,7 +154,10 @@ func (a *assembly) agentProblems(n *status.Node) {
 func (a *assembly) topologyProblems(n *status.Node) {
 	const effect = ", so no pod that asks for CPUs is placed here"
 	const republish = "delete the object, and the agent publishes it again"
-	t, p := a.topologies[n.Name], status.Problem{Node: n.Name, Command: deleteTopology(n.Name)}
+	t, p := a.topologies[n.Name], status.Problem{Node: n.Name}
+	if t != nil {
+		p.Command = deleteTopology(t)
+	}
 	switch n.Topology {
 	case status.TopologyInvalid:
 		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
@@ -173,8 +176,11 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	a.add(p)
 }
 
-func deleteTopology(node string) string {
-	return "kubectl delete nodetopologies.pinfold.dev " + node
+func deleteTopology(t *Topology) string {
+	if t.Legacy {
+		return "kubectl delete noderesourcetopologies.topology.node.k8s.io " + t.Name
+	}
+	return "kubectl delete nodetopologies.pinfold.dev " + t.Name
 }
 
 // orphans adds topologies whose node does not exist.
@@ -185,7 +191,7 @@ func (a *assembly) orphans() {
 	for i := range a.Topologies {
 		if t := &a.Topologies[i]; a.nodes[t.Name] == nil {
 			a.add(status.Problem{Kind: status.TopologyOrphaned, Node: t.Name, Message: "a topology is left of a node that does not exist",
-				Action: "delete it", Command: deleteTopology(t.Name)})
+				Action: "delete it", Command: deleteTopology(t)})
 		}
 	}
 }

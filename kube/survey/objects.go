@@ -44,6 +44,7 @@ const (
 type Topology struct {
 	Name    string
 	Created time.Time
+	Legacy  bool // of an agent of the first version
 	nodetopology.Decoded
 }
 

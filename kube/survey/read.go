@@ -48,13 +48,13 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	group.Go(func() error {
 		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &nodetopology.List{} }, func(obj runtime.Object) {
 			topology := obj.(*nodetopology.NodeTopology)
-			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, decoder.Decode(topology)})
+			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, false, decoder.Decode(topology)})
 		})
 	})
 	group.Go(func() error {
 		return r.read(groupCtx, legacyTopologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
 			if topology := obj.(*v1alpha2.NodeResourceTopology); nodetopology.Legacy(topology) {
-				legacy = append(legacy, Topology{topology.Name, topology.CreationTimestamp.Time, decoder.Decode(nodetopology.FromLegacy(topology))})
+				legacy = append(legacy, Topology{topology.Name, topology.CreationTimestamp.Time, true, decoder.Decode(nodetopology.FromLegacy(topology))})
 			}
 		})
 	})

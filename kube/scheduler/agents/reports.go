@@ -29,17 +29,22 @@ type Report struct {
 	// zero.
 	Silent time.Time
 
-	// legacy reports are of agents of the first version. They count until the node's agent has
-	// published an object of the present kind.
+	// legacy reports are of agents of the first version. They count while the node has no object of
+	// the present kind.
 	legacy bool
+	// foreign objects of the legacy kind are of other programs.
+	foreign bool
 }
 
 // same reports whether two versions of an object have the same content.
 func (r *Report) same(other *Report) bool {
+	if r.legacy != other.legacy {
+		return false
+	}
 	if r.Err != nil && other.Err != nil {
 		return r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
 	}
-	return r.Decoded == other.Decoded && r.legacy == other.legacy
+	return r.Decoded == other.Decoded
 }
 
 // Usable reports whether the node has reported a topology from which books can be built. r may be
@@ -63,13 +68,14 @@ type Reports struct {
 	beats   *heartbeats
 	nodes   sync.Map      // name to *Report
 	changes atomic.Uint64 // of nodes, incremented after each
-	mu      sync.Mutex    // held while nodes changes
+	mu      sync.Mutex    // held while nodes or legacy change
+	legacy  map[string]*Report
 }
 
 // New returns Reports without nodes. An agent that has not renewed its lease in the namespace for
 // longer than the grace period is silent; with a grace period of 0 none is.
 func New(namespace string, grace time.Duration, now func() time.Time) *Reports {
-	return &Reports{decoder: nodetopology.NewDecoder(), beats: newHeartbeats(namespace, grace, now)}
+	return &Reports{decoder: nodetopology.NewDecoder(), beats: newHeartbeats(namespace, grace, now), legacy: map[string]*Report{}}
 }
 
 // Transform is the informer's transform. It decodes an object so that its many strings can be
@@ -80,7 +86,7 @@ func (r *Reports) Transform(obj any) (any, error) {
 		return r.Read(object), nil
 	case *v1alpha2.NodeResourceTopology:
 		if !nodetopology.Legacy(object) {
-			return &metav1.PartialObjectMetadata{ObjectMeta: nameOf(object)}, nil // of another program
+			return &Report{ObjectMeta: nameOf(object), legacy: true, foreign: true}, nil
 		}
 		report := r.Read(nodetopology.FromLegacy(object))
 		report.legacy = true
@@ -126,10 +132,16 @@ func (r *Reports) Of(node *corev1.Node) *Report {
 // Changes returns the number of changes so far.
 func (r *Reports) Changes() uint64 { return r.changes.Load() }
 
-// Set stores what a node reports. It returns false if the content has not changed.
+// Set stores what a node reports. It returns false if that changes nothing.
 func (r *Reports) Set(reported *Report) (changed bool) {
+	if reported.foreign {
+		return r.Remove(reported)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if reported.legacy {
+		r.legacy[reported.Name] = reported
+	}
 	if have := r.Named(reported.Name); have != nil && (have.same(reported) || reported.legacy && !have.legacy) {
 		return false
 	}
@@ -159,13 +171,20 @@ func (r *Reports) store(now Report, silent time.Time) *Report {
 	return &now
 }
 
-// Remove deletes the report of a node whose object was deleted. It returns false if a report of
-// another version has replaced that.
+// Remove deletes the report of a node whose object was deleted. One of the first version then counts
+// again, if there is one. Remove returns false if that changes nothing.
 func (r *Reports) Remove(deleted *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if deleted.legacy {
+		delete(r.legacy, deleted.Name)
+	}
 	if have := r.Named(deleted.Name); have == nil || have.legacy != deleted.legacy {
 		return false
+	}
+	if legacy := r.legacy[deleted.Name]; legacy != nil {
+		r.store(*legacy, r.beats.silence(legacy.Name, legacy.State.AgentLease))
+		return true
 	}
 	r.nodes.Delete(deleted.Name)
 	r.beats.forget(deleted.Name)

@@ -69,7 +69,8 @@ func TestVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, present := read(&first), read(now)
+	old, present, foreign := read(&first), read(now), first.DeepCopy()
+	foreign.Labels = nil
 	for _, step := range []struct {
 		name    string
 		do      func() bool
@@ -79,20 +80,17 @@ func TestVersions(t *testing.T) {
 		{"an agent of the first version", func() bool { return reports.Set(old) }, true, old},
 		{"it is upgraded", func() bool { return reports.Set(present) }, true, present},
 		{"its old object is seen again", func() bool { return reports.Set(old) }, false, present},
+		{"its new object is deleted, to go back", func() bool { return reports.Remove(present) }, true, old},
+		{"it is upgraded again", func() bool { return reports.Set(present) }, true, present},
 		{"its old object is deleted", func() bool { return reports.Remove(old) }, false, present},
 		{"the node is deleted", func() bool { return reports.Remove(present) }, true, nil},
+		{"another node of the first version", func() bool { return reports.Set(old) }, true, old},
+		{"another program takes its object over", func() bool { return reports.Set(read(foreign)) }, true, nil},
 	} {
 		changed := step.do()
 		have := reports.Named(first.Name)
 		if changed != step.changed || (have == nil) != (step.want == nil) || have != nil && have.Index != step.want.Index {
 			t.Errorf("%s: changed %v, want %v; %+v counts, want %+v", step.name, changed, step.changed, have, step.want)
 		}
-	}
-	foreign := first.DeepCopy()
-	foreign.Labels = nil
-	if kept, err := reports.Transform(foreign); err != nil {
-		t.Error(err)
-	} else if _, ours := kept.(*Report); ours {
-		t.Error("the object of another program is taken for an agent's")
 	}
 }
