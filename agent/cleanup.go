@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,19 +23,25 @@ import (
 // object, lease and conditions, and its capacity for batch pods. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
-	release, err := lock(o.RunDir)
+	last, release, err := lock(o.RunDir)
 	if err != nil {
 		return control.Result{}, err
 	}
 	defer release()
-	result, errGroups := restoreGroups(ctx, o)
+	result, errGroups := restoreGroups(ctx, o, last)
 	if errGroups != nil {
 		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
 	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
 }
 
-func restoreGroups(ctx context.Context, o Options) (result control.Result, err error) {
+// restoreGroups does nothing if the last agent, of the process last, has saved that none of its
+// settings is in force: others are those of other programs.
+func restoreGroups(ctx context.Context, o Options, last string) (result control.Result, err error) {
+	saved := savedForce(o.RunDir, last)
+	if _, err := os.Stat(untouchedFile(o.RunDir)); err == nil && !saved.now {
+		return result, saveForce(o.RunDir, saved)
+	}
 	k, err := openKernel(o.Root)
 	if err != nil {
 		return result, err
@@ -84,11 +91,11 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	for _, p := range v.Pods {
 		paths = append(paths, p.Path)
 	}
-	errWritten := result.Err()
-	if errWritten == nil && partial == nil {
-		errWritten = saveTouched(o.RunDir, false)
+	err = errors.Join(partial, result.Err(), k.units.flush(ctx, flushLimit))
+	if err == nil {
+		err = saveForce(o.RunDir, force{ever: true})
 	}
-	return result, errors.Join(errStatic, partial, k.units.flush(ctx, flushLimit), errWritten, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
+	return result, errors.Join(errStatic, err, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))
 }
 

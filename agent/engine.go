@@ -31,7 +31,7 @@ type engine struct {
 	control *control.Control
 	status  control.Status // after the last decision
 	pods    podSource
-	touched bool // as saved in the run directory
+	force   force // as saved in the run directory
 	// changes counts decisions by others than rounds, after which the observation of a round may be
 	// outdated. A round whose observation spans one is postponed.
 	changes uint64
@@ -110,7 +110,7 @@ func (e *engine) decide() {
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
-	e.setTouched(decision.Touched)
+	e.setInForce(decision.Touched)
 	done := e.kernel.units.decided(decision.Raised)
 	result := decision.Execute(e.kernel)
 	done()
@@ -123,26 +123,27 @@ func (e *engine) decide() {
 	e.reports.publish(e.status.Report)
 }
 
-// setTouched saves whether settings of this agent are in force, for the next agent. mu must be
-// locked.
-func (e *engine) setTouched(touched bool) {
-	if touched == e.touched {
+// setInForce saves whether settings of this agent are in force, for the next agent. They are as long
+// as systemd may write them. mu must be locked.
+func (e *engine) setInForce(now bool) {
+	if now == e.force.now || !now && e.kernel.units.tells() {
 		return
 	}
-	err := saveTouched(e.RunDir, touched)
-	e.reports.dedup.WarnOrClear("touched", "an agent that starts after this one may leave its settings in force", err)
+	next := force{now, true}
+	err := saveForce(e.RunDir, next)
+	e.reports.dedup.WarnOrClear("force", "an agent that starts after this one may leave its settings in force", err)
 	if err == nil {
-		e.touched = touched
+		e.force = next
 	}
 }
 
-// recoverTouched takes over what earlier agents have set.
-func (e *engine) recoverTouched() error {
-	if e.touched = savedTouched(e.RunDir); e.touched {
+// recoverForce takes over what earlier agents have set. last is the process of the last one.
+func (e *engine) recoverForce(last string) error {
+	if e.force = savedForce(e.RunDir, last); e.force.now {
 		e.control.SetTouched()
 		return nil
 	}
-	return saveTouched(e.RunDir, false)
+	return saveForce(e.RunDir, e.force)
 }
 
 // updatePods passes the pods to the state machine. mu must be locked.

@@ -174,8 +174,8 @@ const ownShares = 256
 const minTierShares = 100
 
 // keepWeight keeps the agent's own weight until the context ends, while settings of the agent are in
-// force; without them no container waits for the agent. Other programs overwrite it, such as the
-// kubelet at a resize.
+// force. They are from the moment that a pod is known which needs them, and its containers are
+// created later. Other programs overwrite the weight, such as the kubelet at a resize.
 func keepWeight(ctx context.Context, e *engine) {
 	own, err := cgrouptree.Own(e.kernel.groups, cgroup.CPU)
 	if err != nil {
@@ -186,11 +186,11 @@ func keepWeight(ctx context.Context, e *engine) {
 	var next time.Time
 	every(ctx, tickEvery, func() {
 		e.with(func(c *control.Control) {
-			if e.kernel.naming.Driver == 0 || !e.touched && !raised || e.touched && raised && e.Now().Before(next) {
+			if e.kernel.naming.Driver == 0 || !e.force.now && !raised || e.force.now && raised && e.Now().Before(next) {
 				return
 			}
-			err := e.kernel.setWeight(own, e.touched, c)
-			raised, next = e.touched, e.Now().Add(e.Period)
+			err := e.kernel.setWeight(own, e.force.now, c)
+			raised, next = e.force.now, e.Now().Add(e.Period)
 			e.reports.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
 		})
 	})

@@ -182,6 +182,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	if e.changes != changes {
 		return false, nil
 	}
+	v.Partial = partial != nil
 	e.control.Observe(v)
 	return true, nil
 }

@@ -34,7 +34,7 @@ func newAgent(o Options, k *kernel) *agent {
 // Run runs the agent until the context ends. It returns an error if the agent cannot start.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
-	release, err := lock(o.RunDir)
+	last, release, err := lock(o.RunDir)
 	if err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := a.recoverTouched(); err != nil {
-		return fmt.Errorf("note that nothing is set yet: %w", err)
+	if err := a.recoverForce(last); err != nil {
+		return fmt.Errorf("save that no settings are in force: %w", err)
 	}
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)

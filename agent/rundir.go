@@ -18,41 +18,50 @@ import (
 var ErrRunning = errors.New("another pinfold-agent is running on this machine")
 
 // lock ensures that only one agent runs on this machine. The kernel releases the lock when the
-// process ends, even if it is killed. The lock file remains and contains the id of its last holder.
-// Neither the file nor its directory is open to other users, because everybody who can open the
-// file can lock it.
-func lock(dir string) (release func(), err error) {
+// process ends, even if it is killed. The lock file remains and contains the id of its last holder,
+// which lock returns. Neither the file nor its directory is open to other users, because everybody
+// who can open the file can lock it.
+func lock(dir string) (last string, release func(), err error) {
 	err = owned.Make(dir, 0o700)
 	if err == nil {
 		err = owned.Protect(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("make the run directory: %w; --run-dir names another one", err)
+		return "", nil, fmt.Errorf("make the run directory: %w; --run-dir names another one", err)
 	}
 	path := filepath.Join(dir, "agent.lock")
 	file, err := owned.Lock(path)
 	if errors.Is(err, owned.ErrHeld) {
-		return nil, fmt.Errorf("%w%s: stop that one first, two would undo each other's writes; "+
+		return "", nil, fmt.Errorf("%w%s: stop that one first, two would undo each other's writes; "+
 			"if two pools or releases select this node, change its labels or a nodeSelector (lock %s; lslocks shows the holder)",
 			ErrRunning, holder(path), path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lock the machine: %w", err)
+		return "", nil, fmt.Errorf("lock the machine: %w", err)
 	}
+	last = lastHolder(path)
 	if err = file.Truncate(0); err == nil {
 		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("write %s: %w", path, err)
+		return "", nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	return func() { _ = file.Close() }, nil
+	return last, func() { _ = file.Close() }, nil
+}
+
+// lastHolder returns the id of the process named in a lock file, or "".
+func lastHolder(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // holder returns " (process N)" for the process named in the lock file, or "".
 func holder(path string) string {
-	text, err := os.ReadFile(path)
-	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
+	if pid := lastHolder(path); pid != "" {
 		return " (process " + pid + ")"
 	}
 	return ""
@@ -70,24 +79,48 @@ func saveKubelet(runDir string, k control.Kubelet) error {
 	return atomicfile.Write(kubeletFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }
 
-// untouchedFile exists while no setting is in force that an agent has written. Earlier versions of
-// the agent write none; they have saved a kubelet's configuration.
-func untouchedFile(runDir string) string { return filepath.Join(runDir, "untouched") }
-
-// savedTouched reports whether settings of an earlier agent may be in force.
-func savedTouched(runDir string) bool {
-	_, err := os.Stat(untouchedFile(runDir))
-	return err != nil && savedKubelet(runDir) != nil
+// force is what is known of the settings that agents have written since the machine was started.
+type force struct {
+	// now is set if settings may be in force.
+	now bool
+	// ever is set if some may have been. The runtime remembers CPUs that it was told then, and
+	// sets them again when it updates a container.
+	ever bool
 }
 
-func saveTouched(runDir string, touched bool) error {
-	if !touched {
-		return os.WriteFile(untouchedFile(runDir), nil, 0o644)
+// untouchedFile exists while no setting of an agent is in force. It names the process of the agent
+// that wrote it, and whether there ever were settings.
+func untouchedFile(runDir string) string { return filepath.Join(runDir, "untouched") }
+
+const everInForce = "ever"
+
+// savedForce returns what the agent of the process last has saved. Agents of earlier versions save
+// nothing but the kubelet's configuration; if one has run since, the file names another process.
+func savedForce(runDir, last string) force {
+	text, err := os.ReadFile(untouchedFile(runDir))
+	if err != nil {
+		known := savedKubelet(runDir) != nil
+		return force{known, known}
 	}
-	if err := os.Remove(untouchedFile(runDir)); !errors.Is(err, os.ErrNotExist) {
-		return err
+	fields := strings.Fields(string(text))
+	if len(fields) == 0 || fields[0] != last {
+		return force{true, true}
 	}
-	return nil
+	return force{ever: len(fields) > 1 && fields[1] == everInForce}
+}
+
+func saveForce(runDir string, f force) error {
+	if f.now {
+		if err := os.Remove(untouchedFile(runDir)); !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text := strconv.Itoa(os.Getpid())
+	if f.ever {
+		text += " " + everInForce
+	}
+	return atomicfile.Write(untouchedFile(runDir), []byte(text+"\n"), atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }
 
 // savedKubelet returns the saved configuration, or nil if there is no valid one.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,11 +34,14 @@ func TestOtherUsersCannotLock(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		release, err := lock(dir)
+		last, release, err := lock(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lock(dir); !errors.Is(err, ErrRunning) {
+		if earlier && last != "1" {
+			t.Errorf("the last holder is %q", last)
+		}
+		if _, _, err := lock(dir); !errors.Is(err, ErrRunning) {
 			t.Errorf("a second agent: %v", err)
 		}
 		release()
@@ -51,7 +55,7 @@ func TestOtherUsersCannotLock(t *testing.T) {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lock(dir); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "--run-dir") {
+	if _, _, err := lock(dir); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "--run-dir") {
 		t.Errorf("another user's directory: %v", err)
 	}
 }
@@ -75,4 +79,38 @@ func TestSaveKubelet(t *testing.T) {
 	if got := savedKubelet(dir); got != nil {
 		t.Errorf("a broken file gives %+v", got)
 	}
+}
+
+// TestForce: what an agent saves about settings in force holds for the next agent only if no other
+// one, such as one of an earlier version, has run since.
+func TestForce(t *testing.T) {
+	dir, self := t.TempDir(), strconv.Itoa(os.Getpid())
+	check := func(what, last string, want force) {
+		t.Helper()
+		if got := savedForce(dir, last); got != want {
+			t.Errorf("%s: %+v, want %+v", what, got, want)
+		}
+	}
+	save := func(f force) {
+		t.Helper()
+		if err := saveForce(dir, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("no agent has run", "", force{})
+	save(force{})
+	check("an agent without settings", self, force{})
+	save(force{now: true, ever: true})
+	check("killed before it saved the kubelet's configuration", self, force{})
+	if err := saveKubelet(dir, control.Kubelet{CPUManagerPolicy: "none"}); err != nil {
+		t.Fatal(err)
+	}
+	check("killed with settings", self, force{now: true, ever: true})
+	save(force{ever: true})
+	check("given back", self, force{ever: true})
+	check("an agent of an earlier version has run since", "1", force{now: true, ever: true})
+	if err := os.WriteFile(untouchedFile(dir), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("damaged", self, force{now: true, ever: true})
 }

@@ -291,6 +291,13 @@ func (u *units) dropOutdated(group string, unit *untold) {
 	}
 }
 
+// tells reports whether systemd has not accepted everything yet.
+func (u *units) tells() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.untold) > 0
+}
+
 // end ends a call. What systemd has accepted is not told again.
 func (u *units) end(c *call, err error) {
 	u.mu.Lock()

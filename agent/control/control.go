@@ -190,6 +190,13 @@ func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Se
 	}
 }
 
+// HoldCPUs says that the runtime may write CPUs that an agent has once told it.
+func (c *Control) HoldCPUs() {
+	if s := &c.stakes.cpusets; !s.held {
+		*s = stake{held: true}
+	}
+}
+
 // SetTouched says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetTouched() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
 

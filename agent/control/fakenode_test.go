@@ -111,6 +111,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return n.start(args[0]), nil
 	case "agent":
 		return "", n.setAgent(options)
+	case "updated":
+		n.control.HoldCPUs()
 	case "end":
 		n.end(args[0])
 	case "write":

@@ -11,10 +11,8 @@ import (
 // container that the runtime was creating then may still get what the agent has answered.
 const giveBackTime = time.Minute
 
-// stake is what the agent has to do with one kind of settings. While no pod needs them, the agent
-// gives back what it has written, and then writes nothing: the node is as without it. A group
-// that gets back its CPUs is written as often as if it got all CPUs, so short jobs in a row cost no
-// more writes.
+// stake says whether the agent has settings of one kind in force. While no pod needs any, the agent
+// gives back what it has written, and then writes nothing: the node is as without it.
 type stake struct {
 	// held is set if this agent, or an earlier one, may have written settings that are not given
 	// back.
@@ -28,10 +26,10 @@ type stakes struct{ cpusets, limits stake }
 // keep removes the writes of settings that no pod needs and that are given back. limits is whether a
 // pod needs others than those of CPUs.
 func (s *stakes) keep(d Decision, r *groups.Round, limits bool) Decision {
-	if !s.cpusets.keep(r.BindsCPUs(), d.IsEmpty(), r.Now) {
+	if !s.cpusets.keep(r.BindsCPUs(), d.IsEmpty() && !r.Partial, r.Now) {
 		d.Changes = cpus.Changes{}
 	}
-	if !s.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits(), r.Now) {
+	if !s.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits() && !r.Partial, r.Now) {
 		d.Bandwidth = nil
 	}
 	d.Touched = s.cpusets.held || s.limits.held

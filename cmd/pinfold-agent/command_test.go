@@ -89,7 +89,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + broken, 1, `unknown field "percent"`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --mode watch", 2, `"--mode" flag: must be enforce or observe`},
 		{"status --run-dir /no/such", 1, "no agent runs on this machine, or it has just started: /no/such/report.json does not exist"},
-		{"status --run-dir " + reports, 0, "node n1, mode observe, 0s ago: it would change 2 control groups\ncontainer app of pod a/web /kubepods/x/y\n  cpuset.cpus: (empty) -> 0,4\n/kubepods\n"},
+		{"status --run-dir " + reports, 0, "node n1, mode observe, last round 0s ago: it would change 2 control groups\ncontainer app of pod a/web /kubepods/x/y\n  cpuset.cpus: (empty) -> 0,4\n/kubepods\n"},
 		{"status -o json --run-dir " + reports, 0, `"pending":[{"group":"/kubepods/x/y","pod":"a/web","container":"app","files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},`},
 		{"cleanup", 2, "give --node-name"},
 		{"uninstall", 2, "give --daemonset NAMESPACE/NAME"},

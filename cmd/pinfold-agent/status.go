@@ -43,14 +43,16 @@ their wanted content. It needs root.`,
 }
 
 func writeReport(w io.Writer, r *agent.Report, now time.Time) error {
-	would := "nothing is pending"
+	would := "nothing would change"
 	switch {
 	case r.Hold:
 		would = "it changes nothing yet: its log says why"
+	case r.Mode == agent.Enforce:
+		would = "its metrics and the node's condition say what it does"
 	case len(r.Pending) > 0:
-		would = fmt.Sprintf("it would change %d control groups", len(r.Pending))
+		would = "it would change " + quantity.Count(len(r.Pending), "control group")
 	}
-	_, err := fmt.Fprintf(w, "node %s, mode %s, %s ago: %s\n", r.Node, r.Mode, quantity.Age(now.Sub(r.Time)), would)
+	_, err := fmt.Fprintf(w, "node %s, mode %s, last round %s ago: %s\n", r.Node, r.Mode, quantity.Age(now.Sub(r.Time)), would)
 	for i := 0; i < len(r.Pending) && err == nil; i++ {
 		err = writePending(w, &r.Pending[i])
 	}

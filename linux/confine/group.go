@@ -211,7 +211,7 @@ func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 		if err != nil {
 			continue // it was removed meanwhile, or belongs to another user
 		}
-		if isPlaced(name) { // putBackAll has failed and said so
+		if isPlaced(name) { // putBackAll has failed, or another process is at it
 			held.Close()
 			continue
 		}

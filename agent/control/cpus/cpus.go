@@ -12,7 +12,7 @@
 // A container that could not be moved keeps its CPUs, and so does its pod. Those CPUs are not given
 // to another container in the same round if either side needs them exclusively.
 //
-// A pod's cgroup has the shared CPUs and the CPUs of its containers, and no others. Groups that the
+// While some pod asks, a pod's cgroup has the shared CPUs and the CPUs of its containers, and no others. Groups that the
 // runtime creates in it without asking (sandboxes always, containers if the agent does not answer
 // in time) inherit the CPUs of the pod's cgroup.
 //
@@ -22,7 +22,7 @@
 // groups above have these CPUs as exclusive ones. Partitions that change are ended before anything
 // else, and made after everything else. A container whose partition is not valid is a member again
 // in the same round, and is tried again after a growing pause. Without that option, partitions that
-// are found are ended.
+// are found are ended, as long as some pod asks.
 //
 // # Core sets after a restart
 //

@@ -26,6 +26,8 @@ type View struct {
 	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
 	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
 	Settings map[string]cgroup.Settings
+	// Partial is set if some could not be read.
+	Partial bool
 	// Lacking is why mechanisms for batch pods cannot be used, in words for users. If it is nil, the
 	// last one remains valid.
 	Lacking map[colocation.Mechanism]string

@@ -148,9 +148,9 @@ func StopThreaded(fs *cgroup.FS, parent string, controllers ...cgroup.Controller
 // takes processes by number only: another process has it only after all others have been used.
 func MoveUp(ctx context.Context, fs *cgroup.FS, group string, controllers ...cgroup.Controller) error {
 	for _, h := range hierarchiesOf(fs, controllers) {
-		dir, threads := filepath.Join(h.Mount, group), cgroup.Tasks
+		dir, threads, to := filepath.Join(h.Mount, group), cgroup.Tasks, cgroup.Tasks // other threads of a process may be elsewhere
 		if h.Version == cgroup.V2 {
-			threads = cgroup.Threads // a threaded group does not list processes
+			threads, to = cgroup.Threads, cgroup.Procs // a threaded group does not list processes
 		}
 		for last := 0; ; {
 			ids, err := idsIn(dir, threads)
@@ -167,7 +167,7 @@ func MoveUp(ctx context.Context, fs *cgroup.FS, group string, controllers ...cgr
 			if last == 0 {
 				return fmt.Errorf("%s has processes outside this PID namespace", dir)
 			}
-			err = kernfile.Write(filepath.Join(filepath.Dir(dir), string(cgroup.Procs)), strconv.Itoa(last))
+			err = kernfile.Write(filepath.Join(filepath.Dir(dir), string(to)), strconv.Itoa(last))
 			if err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("move thread %d out of %s: %w", last, dir, err)
 			}
