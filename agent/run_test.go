@@ -365,3 +365,29 @@ func TestNoKernelBurst(t *testing.T) {
 		return nil
 	})
 }
+
+// TestCleanupOfOthersSettings: cleanup leaves the groups of a node alone on which the agent has set
+// nothing, because no pod asked. What is set there is another program's.
+func TestCleanupOfOthersSettings(t *testing.T) {
+	k := newTree(t)
+	plain := newPod("plain", "")
+	run(plain, containerID('a'))
+	w := newWorld(t, plain)
+	w.root = k.root
+	group := k.pod("plain", containerID('a'))
+	stop := w.start()
+	w.eventually(func() error {
+		_, err := w.topologies.Get(t.Context(), nodeName, metav1.GetOptions{})
+		return err
+	})
+	if err := os.WriteFile(k.fs.File(group, cgroup.CPUSetCPUs), []byte("2-3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, err := Cleanup(t.Context(), w.options()); err != nil {
+		t.Error(err)
+	}
+	if err := k.cpus(group, "2-3"); err != nil {
+		t.Error(err)
+	}
+}
