@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // machine skips the test unless this machine's control groups can be used.
@@ -46,7 +47,7 @@ func TestPlaced(t *testing.T) {
 	fs := machine(t)
 	runAll(t, fs, map[string]func(*testing.T){
 		"effect": func(t *testing.T) { testPlaced(t, fs) }, "ended": func(t *testing.T) { testPlacedEnded(t, fs) },
-		"refused": func(t *testing.T) { testPlacedRefused(t, fs) }, "killed": func(t *testing.T) { testPlacedKilled(t, fs) },
+		"refused": func(t *testing.T) { testPlacedRefused(t, fs) }, "killed": func(t *testing.T) { race.SkipLong(t); testPlacedKilled(t, fs) },
 	})
 }
 

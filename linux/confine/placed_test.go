@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -170,6 +171,9 @@ func testPlacedEnded(t *testing.T, fs *cgroup.FS) {
 	f := newFamily(t, fs, "/pinfold-test-ended", "spin")
 	before := f.state()
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
+		if signal.Ignored(sig) { // nohup: runs ignore it, too
+			continue
+		}
 		child := f.order()
 		child.PIDs = []int{f.child}
 		var cmds []*exec.Cmd
