@@ -257,7 +257,7 @@ func TestPolicies(t *testing.T) {
 		const newer = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 		comparePolicies(t, render(t, test.values), slices.Concat(protecting, warning))
 		comparePolicies(t, render(t, test.values, newer), slices.Concat(protecting, raising))
-		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {enabled: false}"), warning)
+		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {enabled: false}"), nil)
 		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {raiseRequests: false}", newer), protecting)
 	}
 }
