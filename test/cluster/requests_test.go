@@ -83,7 +83,7 @@ func TestRequests(t *testing.T) {
 		warnings.Reset()
 		_, err := client.Pods(namespace).Create(c.Context(), c.goDemo(), metav1.CreateOptions{})
 		c.must(err)
-		const want = "container go-demo asks for 4 CPUs and requests 1: autoscalers, quotas and Kueue count requests; write requests.cpu: 4"
+		const want = "container go-demo asks for 4 CPUs and requests 1: autoscalers and quotas count requests; write requests.cpu: 4"
 		if warns := strings.Contains(warnings.String(), want); warns != (namespace == "raises" && !c.raises()) {
 			t.Errorf("%s: warning %q", namespace, warnings.String())
 		}
