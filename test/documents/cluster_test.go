@@ -47,7 +47,7 @@ func TestChart(t *testing.T) {
 	defer s.down()
 	s.env = append(s.env, "NODE=host-0", "HOME="+s.dir)
 	s.run("ln -s $REPOSITORY/bin/helm4 .local/bin/helm; pinfold-local up --detach --nodes host=2")
-	s.run("kubectl delete namespace pinfold-system; kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings --all")
+	s.run("kubectl delete namespace pinfold-system; kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings --all")
 	s.write("pools.yaml", s.blocks(document, "yaml file=pools.yaml")[0])
 	for _, info := range []string{"sh namespace", "sh install", "sh pools", "sh second", "sh manifests"} {
 		for _, script := range s.blocks(document, info) {
