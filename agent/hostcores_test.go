@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -40,6 +41,10 @@ func TestCoresOnThisMachine(t *testing.T) {
 	run(batch, containerID('a'))
 	run(online, containerID('b'))
 	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}
+	quota, group := 100*time.Millisecond, tree.pod(online) // the kubelet has set the limit
+	if err := tree.fs.Apply(map[string]cgroup.Wanted{group: {Quota: &quota}, group + "/" + containerID('b'): {Quota: &quota}}).Err(); err != nil {
+		t.Fatal(err)
+	}
 	pods := []*corev1.Pod{batch, online}
 	begin := func(priority string) *agent {
 		t.Helper()
