@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"sigs.k8s.io/yaml"
@@ -26,6 +27,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
@@ -87,6 +89,9 @@ func settleOn(t *testing.T, c *cluster) *settled {
 	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":50}`, api.CPUPeriodAnnotation: "20ms"}
 	solver := podOf("burst", "static-burst", container("main", "8001", "1"))
 	solver.Annotations["koordinator.sh/cpuBurst"] = `{"policy":"auto","cpuBurstPercent":1000}`
+	// A kubelet that later reserves one of two CPUs (testStaticPolicy) must admit the pods again.
+	keep := fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, admission.KeepRequestsLabel)
+	must.Get(c.client.CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceDefault, types.MergePatchType, []byte(keep), metav1.PatchOptions{}))(t)
 	for _, pod := range []*corev1.Pod{
 		podOf("before", "", container("main", "8001", "")), // has all CPUs until one becomes exclusive
 		podOf("static", "static", container("main", "8001", "1"), container("side", "8002", "200m")),
