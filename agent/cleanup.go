@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,9 +37,8 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 // restoreGroups does nothing if the last agent, of the process last, has saved that none of its
 // settings is in force: others are those of other programs.
 func restoreGroups(ctx context.Context, o Options, last string) (result control.Result, err error) {
-	saved := savedForce(o.RunDir, last)
-	if _, err := os.Stat(untouchedFile(o.RunDir)); err == nil && !saved.now {
-		return result, saveForce(o.RunDir, saved)
+	if f, saved := savedForce(o.RunDir, last); saved {
+		return result, saveForce(o.RunDir, f)
 	}
 	k, err := openKernel(o.Root)
 	if err != nil {

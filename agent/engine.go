@@ -110,7 +110,7 @@ func (e *engine) decide() {
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
-	e.setInForce(decision.Touched)
+	e.setInForce(decision.InForce)
 	done := e.kernel.units.decided(decision.Raised)
 	result := decision.Execute(e.kernel)
 	done()
@@ -139,8 +139,8 @@ func (e *engine) setInForce(now bool) {
 
 // recoverForce takes over what earlier agents have set. last is the process of the last one.
 func (e *engine) recoverForce(last string) error {
-	if e.force = savedForce(e.RunDir, last); e.force.now {
-		e.control.SetTouched()
+	if e.force, _ = savedForce(e.RunDir, last); e.force.now {
+		e.control.SetInForce()
 		return nil
 	}
 	return saveForce(e.RunDir, e.force)

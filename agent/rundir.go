@@ -94,19 +94,20 @@ func untouchedFile(runDir string) string { return filepath.Join(runDir, "untouch
 
 const everInForce = "ever"
 
-// savedForce returns what the agent of the process last has saved. Agents of earlier versions save
-// nothing but the kubelet's configuration; if one has run since, the file names another process.
-func savedForce(runDir, last string) force {
+// savedForce returns what the agent of the process last has saved. saved is false if it is only
+// inferred. Agents of earlier versions save nothing but the kubelet's configuration; if one has run
+// since, the file names another process.
+func savedForce(runDir, last string) (f force, saved bool) {
 	text, err := os.ReadFile(untouchedFile(runDir))
 	if err != nil {
 		known := savedKubelet(runDir) != nil
-		return force{known, known}
+		return force{known, known}, false
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) == 0 || fields[0] != last {
-		return force{true, true}
+		return force{true, true}, false
 	}
-	return force{ever: len(fields) > 1 && fields[1] == everInForce}
+	return force{ever: len(fields) > 1 && fields[1] == everInForce}, true
 }
 
 func saveForce(runDir string, f force) error {

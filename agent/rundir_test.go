@@ -87,7 +87,7 @@ func TestForce(t *testing.T) {
 	dir, self := t.TempDir(), strconv.Itoa(os.Getpid())
 	check := func(what, last string, want force) {
 		t.Helper()
-		if got := savedForce(dir, last); got != want {
+		if got, _ := savedForce(dir, last); got != want {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
 	}

@@ -75,9 +75,9 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 	return nil
 }
 
-// Update keeps the container's CPUs, and its quota if that is lifted. A container that has none any
-// more may get those from the runtime that it was once told; the next rounds give these back. It removes burst that would
-// make the kernel reject a smaller quota, before the runtime writes that quota.
+// Update keeps the container's CPUs, and its quota if that is lifted. It removes burst that would
+// make the kernel reject a smaller quota, before the runtime writes that quota. Where no pod asks any
+// more, the runtime may write CPUs that an agent has told it earlier; the next rounds give these back.
 func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings) {
 	h.update(func() {
 		h.control.Ask(nodeplan.Ref{Pod: pod.UID, Container: c.Name})

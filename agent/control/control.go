@@ -197,8 +197,8 @@ func (c *Control) HoldCPUs() {
 	}
 }
 
-// SetTouched says that an earlier agent may have written settings that it has not given back.
-func (c *Control) SetTouched() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
+// SetInForce says that an earlier agent may have written settings that it has not given back.
+func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
 
 // Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
 // yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.

@@ -24,9 +24,9 @@ type Decision struct {
 	Raised []string
 	// Pending is what would be written, if the agent only observes.
 	Pending []Pending
-	// Touched is set if settings are written, or may have been that are not given back yet; see
-	// [Control.SetTouched].
-	Touched bool
+	// InForce is set if settings are written, or may have been that are not given back yet; see
+	// [Control.SetInForce].
+	InForce bool
 }
 
 // hold returns the reason why nothing can be decided yet, or "".
@@ -85,7 +85,7 @@ func (c *Control) Restore() Decision {
 	c.begin()
 	c.round.SetPlan(c.state(c.quota.Adopted), nodeplan.Kubelet)
 	d := merge(c.cpus.Restore(&c.round), c.quota.Restore(&c.round), c.batch.Restore(&c.round))
-	d.Touched = true
+	d.InForce = true
 	return d
 }
 

@@ -37,7 +37,7 @@ type fakeNode struct {
 	apiGone bool
 	kernel  *fakeKernel
 	pending []Pending         // of the last decision
-	touched bool              // as the agent has recorded it
+	inForce bool              // as the agent has recorded it
 	ids     map[string]string // of containers, by POD/CONTAINER
 	broken  []string          // violated invariants
 }
@@ -53,8 +53,8 @@ func newFakeNode() *fakeNode {
 // restart starts an agent, which finds what the last one has left.
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
-	if n.touched {
-		n.control.SetTouched()
+	if n.inForce {
+		n.control.SetInForce()
 	}
 }
 
@@ -290,9 +290,9 @@ func (n *fakeNode) observe() {
 // execute carries out a decision and prints it.
 func (n *fakeNode) execute(d Decision) string {
 	var b strings.Builder
-	n.touched = d.Touched || d.Hold != "" && n.touched
+	n.inForce = d.InForce || d.Hold != "" && n.inForce
 	r := d.Execute(n.kernel)
-	if !n.touched && len(r.Written) > 0 {
+	if !n.inForce && len(r.Written) > 0 {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
 	n.last = n.control.Applied(r)

@@ -32,7 +32,7 @@ func (s *stakes) keep(d Decision, r *groups.Round, limits bool) Decision {
 	if !s.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits() && !r.Partial, r.Now) {
 		d.Bandwidth = nil
 	}
-	d.Touched = s.cpusets.held || s.limits.held
+	d.InForce = s.cpusets.held || s.limits.held
 	return d
 }
 

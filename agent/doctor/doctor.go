@@ -65,8 +65,8 @@ func Defaults() Options {
 type Cluster interface {
 	// CPUManagerPolicy returns the policy in the kubelet's present configuration.
 	CPUManagerPolicy(ctx context.Context) (string, error)
-	// TopologyWriter returns the writer of the node's NodeTopology, "" if there is none. The error is
-	// nodetopology.ErrNoDefinition if the cluster does not know the kind.
+	// TopologyWriter returns the writer of the node's NodeTopology, "" if the node has none. If the
+	// cluster does not know the kind, the error is nodetopology.ErrNoDefinition.
 	TopologyWriter(ctx context.Context) (writer string, err error)
 }
 

@@ -14,7 +14,8 @@ import (
 )
 
 // Install creates those policies and bindings that do not exist, for the default names of the
-// scheduler, its lease and the agent's service account. The API server enforces them within about a second.
+// scheduler, its lease and the agent's service account. The API server enforces them within about a
+// second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err

@@ -69,12 +69,17 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*NodeTopolo
 
 // digest returns a checksum of what the agent reports.
 func (n *NodeTopology) digest() string {
-	text, err := json.Marshal(struct {
+	return checksum(struct {
 		Machine
 		Status
 	}{n.Machine, n.Status})
+}
+
+// checksum returns a checksum of a structure of texts and numbers.
+func checksum(value any) string {
+	text, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // structs of strings are always valid
+		panic(err) // texts and numbers are always valid
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
@@ -83,10 +88,12 @@ func (n *NodeTopology) digest() string {
 // maxText bounds the texts of a State in bytes. They are repeated in messages about pods.
 const maxText = 1000
 
-// clip cuts off what is too long.
-func clip(text string) string {
-	if len(text) > maxText {
-		return strings.ToValidUTF8(text[:maxText-3], "") + "..."
+func clip(text string) string { return Clip(text, maxText) }
+
+// Clip returns a text of at most most bytes: a longer one is cut off, and ends with "...".
+func Clip(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most-3], "") + "..."
 	}
 	return text
 }

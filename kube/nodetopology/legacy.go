@@ -1,10 +1,6 @@
 package nodetopology
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +19,7 @@ const (
 const legacyWriterName = "an agent that writes NodeResourceTopology"
 
 // Legacy reports whether an agent of the first version wrote a NodeResourceTopology. Other programs
-// write objects of this kind, too, and may replace the zones of ours.
+// write objects of this kind, too; some replace the zones of an agent's object and keep its label.
 func Legacy(object *v1alpha2.NodeResourceTopology) bool {
 	return object.Labels[legacyWriter] == "agent" && (len(object.Zones) == 0 || slices.ContainsFunc(object.Zones, func(z v1alpha2.Zone) bool {
 		return len(ours(z.Attributes)) > 0
@@ -107,10 +103,5 @@ func legacyDigest(object *v1alpha2.NodeResourceTopology) string {
 			kept.Attributes = append(kept.Attributes, a)
 		}
 	}
-	text, err := json.Marshal(kept)
-	if err != nil {
-		panic(errors.New("structs of strings and numbers are always valid"))
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8])
+	return checksum(kept)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,13 +83,7 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 }
 
 // brief cuts off what is too long for the condition of a pod. Agents write these texts.
-func brief(text string) string {
-	const most = 300
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
-}
+func brief(text string) string { return nodetopology.Clip(text, 300) }
 
 // stateOf returns the node's state for this cycle.
 func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *agents.Report) *nodeState {

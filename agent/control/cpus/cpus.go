@@ -12,9 +12,9 @@
 // A container that could not be moved keeps its CPUs, and so does its pod. Those CPUs are not given
 // to another container in the same round if either side needs them exclusively.
 //
-// While some pod asks, a pod's cgroup has the shared CPUs and the CPUs of its containers, and no others. Groups that the
-// runtime creates in it without asking (sandboxes always, containers if the agent does not answer
-// in time) inherit the CPUs of the pod's cgroup.
+// While some pod asks, a pod's cgroup has the shared CPUs and the CPUs of its containers, and no
+// others. Groups that the runtime creates in it without asking (sandboxes always, containers if the
+// agent does not answer in time) inherit the CPUs of the pod's cgroup.
 //
 // # Partitions
 //
