@@ -92,8 +92,12 @@ lab: bin/pinfold-lab ## run all experiments on this machine and report them in L
 
 # The virtual machines take longest, so they begin first.
 .PHONY: test
-test: bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run
+test: bin/gotestsum bin/helm3 bin/helm4 test-karpenter ## run every test that this machine and user can run
 	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 45m ./test/vm ./...
+
+.PHONY: test-karpenter
+test-karpenter: ## ask Karpenter about pods with exclusive CPUs
+	@go test -C test/karpenter ./...
 
 # Packages in which goroutines are started, by the code or by its tests. Those of test/ drive
 # other processes, which the detector does not see; those of cmd/pinfold run whole commands, whose

@@ -33,6 +33,15 @@ func (b *Books) Add(claim Claim) {
 	b.digested = &digest{}
 }
 
+// DecidesAs reports whether both books give the same answer to every question: the machine and the
+// configuration are the same, and so is the sum of what was granted. The pods may differ.
+func (b *Books) DecidesAs(other *Books) bool {
+	return b.index == other.index && b.config == other.config && b.exclusive == other.exclusive && b.demand == other.demand &&
+		slices.EqualFunc(b.confinements, other.confinements, func(x, y confinement) bool {
+			return x.cpus == y.cpus && x.demand == y.demand && x.limit == y.limit // nodes follow from cpus
+		})
+}
+
 func (b *Books) add(e *entry, claim Claim) {
 	e.fill(b.site, claim)
 	at, replaces := b.find(claim.ID)

@@ -24,14 +24,38 @@ func TestDecisionsRememberNothing(t *testing.T) {
 			id := PodID(fmt.Sprintf("pod%d", rapid.IntRange(0, 5).Draw(t, "pod")))
 			b.Add(drawClaim(t, w, id))
 			for range 3 {
-				checkSameDecision(t, w, b, drawAsk(t))
+				checkSameDecision(t, New(w.index, w.config, b.Claims()...), b, drawAsk(t))
 			}
 		}
 	})
 }
 
-func checkSameDecision(t *rapid.T, w *world, b *Books, ask Ask) {
-	want, wantErr := New(w.index, w.config, b.Claims()...).Decide(ask)
+// TestDecidesAs: books with the same claims of other pods, in another order, decide alike, and books
+// that decide alike answer every question alike.
+func TestDecidesAs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t, 8)
+		b := w.books()
+		claims := b.Claims()
+		for i := range claims {
+			claims[i].ID = "other-" + claims[i].ID
+		}
+		other := New(w.index, w.config)
+		for _, claim := range rapid.Permutation(claims).Draw(t, "order") {
+			other.Add(claim)
+		}
+		if !b.DecidesAs(other) {
+			t.Fatal("the same claims of other pods change the answers")
+		}
+		other.Add(drawClaim(t, w, "one-more"))
+		if b.DecidesAs(other) {
+			checkSameDecision(t, b, other, drawAsk(t))
+		}
+	})
+}
+
+func checkSameDecision(t *rapid.T, as, b *Books, ask Ask) {
+	want, wantErr := as.Decide(ask)
 	got, gotErr := b.Decide(ask)
 	if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 		t.Fatalf("error %v, want %v", gotErr, wantErr)

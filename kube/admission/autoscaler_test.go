@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +20,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // autoscaler asks the questions of Cluster Autoscaler in its way: with kube-scheduler's framework,
@@ -121,8 +126,8 @@ func nodeOf(name string) *corev1.Node {
 
 // TestClusterAutoscaler: two nodes of 8 CPUs have one pod each, with 4 and 6 exclusive CPUs, of
 // which it requests 1. With the requests that are stored, Cluster Autoscaler sees that a pod with
-// 5 more needs a new node, and that neither node can be removed; with those that the pods were
-// created with it sees neither.
+// 5 more needs a new node, that no new node helps one with 12, and that neither node can be removed;
+// with those that the pods were created with it sees none of this.
 func TestClusterAutoscaler(t *testing.T) {
 	server := newServer(t)
 	for _, test := range []struct {
@@ -150,6 +155,9 @@ func TestClusterAutoscaler(t *testing.T) {
 			if !a.fits(waits, template) {
 				t.Error("the pod does not fit on a new node")
 			}
+			if got := !a.fits(test.create(requesting("too-large", "1", "12")), template); got != test.addsNode {
+				t.Errorf("a new node would not help: %v", got)
+			}
 			for _, node := range []string{"n1", "n2"} {
 				if got := a.used(node) >= 50; got != test.busy {
 					t.Errorf("%s is used by %d%%", node, a.used(node))
@@ -160,4 +168,17 @@ func TestClusterAutoscaler(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKarpenterPods keeps the pods that test/karpenter shows to Karpenter, as they are created and as
+// they are stored.
+func TestKarpenterPods(t *testing.T) {
+	server := newServer(t)
+	created, stored := map[string]*corev1.Pod{}, map[string]*corev1.Pod{}
+	for name, cpus := range map[string]string{"onN1": "4", "onN2": "6", "waits": "5", "tooLarge": "12"} {
+		created[name] = requesting(strings.ToLower(name), "1", cpus)
+		stored[name], _ = server.create(t, created[name])
+	}
+	text := must.Get(json.MarshalIndent(map[string]any{"created": created, "stored": stored}, "", "  "))(t)
+	golden.Compare(t, "../../test/karpenter/testdata/pods.json", string(text)+"\n")
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
@@ -39,6 +40,36 @@ func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
 	return &e.allocation, nil
 }
 
+// Given is what the agent of a node has allocated itself. Nil stands for a node whose pods get their
+// CPUs from the scheduler.
+type Given struct {
+	// Allocates is set if pods that ask get their CPUs from the agent. Allocations of a scheduler do
+	// not count there.
+	Allocates bool
+	// Pods are the allocations by the UID of the pod. Only the agent writes them, so they need no
+	// signature. Pods that were given CPUs keep them when the node's pods get theirs from the
+	// scheduler again.
+	Pods map[types.UID]Allocation
+}
+
+// ClaimAndAllocation is Keys.ClaimAndAllocation for a pod of the node. A pod that asks and was not
+// given anything yet has no allocation, and no error.
+func (g *Given) ClaimAndAllocation(k *Keys, pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
+	if g == nil {
+		return k.ClaimAndAllocation(pod, m)
+	}
+	given, ok := g.Pods[pod.UID]
+	if !ok && !g.Allocates {
+		return k.ClaimAndAllocation(pod, m)
+	}
+	var e *entitlement
+	var err error
+	if asks, _ := stillAsks(pod); ok && asks && pod.Spec.NodeName != "" && !HasEnded(pod) { // who sets an invalid value asks for nothing
+		e, err = given.entitle(pod)
+	}
+	return claimOf(pod, m, e, err, e != nil)
+}
+
 // entitlement is an allocation that is valid for its pod.
 type entitlement struct {
 	allocation Allocation
@@ -65,6 +96,11 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	if err := k.verify(pod.UID, text); err != nil {
 		return nil, &AllocationError{err}
 	}
+	return a.entitle(pod)
+}
+
+// entitle checks an allocation against its pod.
+func (a Allocation) entitle(pod *corev1.Pod) (*entitlement, error) {
 	own := placed(pod)
 	claims, err := a.claims(pod, own)
 	if err != nil {
@@ -113,12 +149,18 @@ func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error)
 // ClaimAndAllocation returns the result of Keys.Claim and the valid allocation, even if it does not
 // match the machine.
 func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
+	e, err := k.entitlementOf(pod)
+	return claimOf(pod, m, e, err, k != nil)
+}
+
+// claimOf returns the claim of a pod with an entitlement, which is nil if it has none because of the
+// error. The time of the decision ranks it if that can be trusted.
+func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement, err error, trusted bool) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if HasEnded(pod) {
 		return claim, nil, nil
 	}
 	var allocation *Allocation
-	e, err := k.entitlementOf(pod)
 	if e != nil {
 		allocation = &e.allocation
 	}
@@ -131,7 +173,7 @@ func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.
 		claim.SharedRequest = EffectiveRequest(pod)
 		return claim, allocation, err
 	}
-	if k != nil {
+	if trusted {
 		claim.Rank = e.allocation.Rank()
 	}
 	claim.Containers = e.claims

@@ -73,7 +73,13 @@ func corrupt(t *rapid.T, obj *NodeTopology) {
 	if rapid.Bool().Draw(t, "status") {
 		field = reflect.ValueOf(&obj.Status).Elem()
 	}
-	field = field.Field(rapid.IntRange(0, field.NumField()-1).Draw(t, "field"))
+	var texts []reflect.Value
+	for i := range field.NumField() {
+		if field.Field(i).Kind() == reflect.String {
+			texts = append(texts, field.Field(i))
+		}
+	}
+	field = rapid.SampledFrom(texts).Draw(t, "field")
 	field.SetString(corruptText(t, field.String()))
 }
 

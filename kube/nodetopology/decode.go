@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // ToMachine returns the machine and the state that an object describes. It returns an error if the
@@ -39,8 +40,32 @@ func (n *NodeTopology) state() (State, error) {
 		return State{}, fmt.Errorf("reservedCPUs: %w", err)
 	}
 	s := n.Status
+	given, err := s.given()
 	return State{Writer: clip(s.Writer), ReservedCPUs: reserved, KubeletPolicy: clip(s.KubeletPolicy), AgentHealth: clip(s.AgentHealth),
-		AgentLease: clip(s.AgentLease)}, nil
+		AgentLease: clip(s.AgentLease), Given: given}, err
+}
+
+// maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with one
+// container has some 150.
+const maxAllocations = 512 << 10
+
+// given returns nil if the agent has given nothing and does not allocate.
+func (s *Status) given() (*api.Given, error) {
+	if s.Allocator == "" && len(s.Allocations) == 0 {
+		return nil, nil //nolint:nilnil // frequent, and not an error
+	}
+	given, size := &api.Given{Allocates: s.Allocator == AllocatorNode, Pods: map[types.UID]api.Allocation{}}, 0
+	for i, pod := range s.Allocations {
+		if size += len(pod.Allocation) + len(pod.UID); size > maxAllocations {
+			return nil, fmt.Errorf("allocations: they have more than %d bytes", maxAllocations)
+		}
+		a, err := api.DecodeAllocation(pod.Allocation)
+		if err != nil {
+			return nil, fmt.Errorf("allocations[%d]: %w", i, err)
+		}
+		given.Pods[pod.UID] = a
+	}
+	return given, nil
 }
 
 func (n *NodeTopology) machine() (*topology.Machine, error) {

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // State is the information that the agent publishes in addition to the machine.
@@ -30,7 +33,13 @@ type State struct {
 	// AgentLease is the Lease, as NAMESPACE/NAME, that the agent renews while it works; "" if it
 	// renews none.
 	AgentLease string
+	// Given is what the agent has allocated itself, or nil.
+	Given *api.Given
 }
+
+// AllocatorNode is the allocator of a node whose agent gives pods their CPUs. Elsewhere the scheduler
+// does.
+const AllocatorNode = "node"
 
 // LeaseNamespace is the default namespace of the agents' leases.
 const LeaseNamespace = "pinfold-system"
@@ -62,6 +71,14 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*NodeTopolo
 		Machine:    machineText(m),
 		Status: Status{Writer: sanitise(state.Writer), ReservedCPUs: state.ReservedCPUs.String(), KubeletPolicy: sanitise(state.KubeletPolicy),
 			AgentHealth: sanitise(state.AgentHealth), AgentLease: sanitise(state.AgentLease)},
+	}
+	if given := state.Given; given != nil {
+		if given.Allocates {
+			object.Status.Allocator = AllocatorNode
+		}
+		for _, uid := range slices.Sorted(maps.Keys(given.Pods)) {
+			object.Status.Allocations = append(object.Status.Allocations, PodAllocation{uid, given.Pods[uid].Encode()})
+		}
 	}
 	object.Digest = object.digest()
 	return object, nil

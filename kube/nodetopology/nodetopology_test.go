@@ -4,15 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -65,6 +69,34 @@ func TestRoundTrip(t *testing.T) {
 func cpusEqual(a, b cpuset.Set) bool { return a == b }
 
 // etcd rejects objects of more than 1.5 MiB, and every scheduler keeps all of them in memory.
+// What an agent has given comes back from the text.
+func TestGiven(t *testing.T) {
+	state := someState
+	state.Given = &api.Given{Allocates: true, Pods: map[types.UID]api.Allocation{}}
+	for _, uid := range []types.UID{"b", "a"} {
+		state.Given.Pods[uid] = api.Allocation{Version: 1, Node: "n", Policy: placement.Static, Time: time.Unix(1_800_000_000, 7).UTC(),
+			Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.Of(1, 2), NUMANodes: []topology.NUMAID{0}}}}
+	}
+	obj := encode(t, topology.Shape{CoresPerLLC: 4}.MustBuild(), state)
+	if got := obj.Status.Allocations[0].UID; got != "a" {
+		t.Errorf("the first allocation is that of %s", got)
+	}
+	_, got, err := ToMachine(obj)
+	if d := cmp.Diff(state, got, cmp.Comparer(func(x, y cpuset.Set) bool { return x == y })); err != nil || d != "" {
+		t.Errorf("%v (-written +read):\n%s", err, d)
+	}
+	obj.Status.Allocations[0].Allocation = "{}"
+	obj.Digest = obj.digest()
+	if _, _, err := ToMachine(obj); err == nil || !strings.Contains(err.Error(), "allocations[0]: version 0") {
+		t.Errorf("an allocation without content: %v", err)
+	}
+	obj.Status.Allocations[0].Allocation = strings.Repeat(" ", maxAllocations)
+	obj.Digest = obj.digest()
+	if _, _, err := ToMachine(obj); err == nil || !strings.Contains(err.Error(), "bytes") {
+		t.Errorf("too much: %v", err)
+	}
+}
+
 func TestSize(t *testing.T) {
 	const most = 24 << 10
 	all := machines(t)

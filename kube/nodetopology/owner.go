@@ -1,6 +1,8 @@
 package nodetopology
 
 import (
+	"reflect"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -35,5 +37,5 @@ func NodeUID(object metav1.Object) types.UID {
 // Equal reports whether two objects of one node have the same content, regardless of what the API
 // server added. If so, nothing needs to be written.
 func Equal(a, b *NodeTopology) bool {
-	return a.Name == b.Name && NodeUID(a) == NodeUID(b) && a.Machine == b.Machine && a.Status == b.Status && a.Digest == b.Digest
+	return a.Name == b.Name && NodeUID(a) == NodeUID(b) && a.Machine == b.Machine && reflect.DeepEqual(a.Status, b.Status) && a.Digest == b.Digest
 }

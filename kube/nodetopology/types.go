@@ -1,9 +1,12 @@
 package nodetopology
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // GroupVersion is that of the kind NodeTopology.
@@ -50,12 +53,22 @@ type Status struct {
 	KubeletPolicy string `json:"kubeletCPUManagerPolicy"`
 	AgentHealth   string `json:"agentHealth"`
 	AgentLease    string `json:"agentLease,omitempty"`
+	// Allocator is [AllocatorNode], or "".
+	Allocator   string          `json:"allocator,omitempty"`
+	Allocations []PodAllocation `json:"allocations,omitempty"` // in the order of the UIDs
+}
+
+// PodAllocation is the CPUs that the agent has given to a pod.
+type PodAllocation struct {
+	UID        types.UID `json:"uid"`
+	Allocation string    `json:"allocation"` // an [api.Allocation] in text
 }
 
 // DeepCopy returns a copy.
 func (n *NodeTopology) DeepCopy() *NodeTopology {
 	copied := *n
 	n.DeepCopyInto(&copied.ObjectMeta)
+	copied.Status.Allocations = slices.Clone(n.Status.Allocations)
 	return &copied
 }
 

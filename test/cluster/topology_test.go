@@ -72,8 +72,8 @@ func TestTopologyMalformed(t *testing.T) {
 	c.createWaiting(asking("asks", 2, ""), "1 has reported a CPU topology that cannot be used (NodeTopology "+small0+": ")
 }
 
-// TestTopologyGoesWithItsNode: the topology of a node is deleted with it. A new node of the same
-// name reports a new one.
+// TestTopologyGoesWithItsNode: the topology of a node is deleted with it. A pod that waits for a
+// node, as for an autoscaler, is bound when a new node of the same name has reported a new one.
 func TestTopologyGoesWithItsNode(t *testing.T) {
 	c := begin(t)
 	const name = small1
@@ -91,10 +91,11 @@ func TestTopologyGoesWithItsNode(t *testing.T) {
 		}
 		return ""
 	})
+	c.create(strings.ReplaceAll(asking("asks", 2, ""), small0, name))
+	c.waits("asks", "didn't match Pod's node affinity/selector")
 	node.ResourceVersion, node.UID = "", ""
 	node, err = c.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	c.must(err)
-	c.create(strings.ReplaceAll(asking("asks", 2, ""), small0, name))
 	c.waits("asks", "1 has not reported its CPU topology")
 	nodetopology.OwnedByNode(report, node.UID)
 	c.restoreTopology(report)
