@@ -91,7 +91,7 @@ func restoreGroups(ctx context.Context, o Options, last string) (result control.
 	}
 	err = errors.Join(partial, result.Err(), k.units.flush(ctx, flushLimit))
 	if err == nil {
-		err = saveForce(o.RunDir, force{ever: true})
+		err = errors.Join(saveForce(o.RunDir, force{ever: true}), remove(givenFile(o.RunDir)))
 	}
 	return result, errors.Join(errStatic, err, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))

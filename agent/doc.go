@@ -1,6 +1,6 @@
 // Package agent is the node daemon. It enforces the scheduler's CPU decisions in the cgroups of one
-// node and reports the node's state to the cluster. [Run] runs the agent; [Cleanup] undoes its
-// settings.
+// node, or makes them itself, and reports the node's state to the cluster. [Run] runs the agent;
+// [Cleanup] undoes its settings.
 //
 //	err := agent.Run(ctx, agent.Options{...})
 //
@@ -31,6 +31,7 @@
 //	      |  inputs of control.Control, a state machine without I/O; engine.mu is held
 //	      v
 //	engine.go: decide
+//	      |  Allocate --> the CPUs of pods that ask, if the agent gives them: rundir.go saves these first
 //	      |  Decide  --> Decision, writes in order --> systemd.go: kernel.Apply writes the cgroups.
 //	      |                                            The task units.run tells systemd afterwards
 //	      |  Applied <-- Result <----------------------+

@@ -104,6 +104,12 @@ func (e *engine) decide() {
 			e.control.SetGroupUsage(group, stat.Usage)
 		}
 	}
+	if e.control.Allocate(e.Now()) {
+		err := saveGiven(e.RunDir, e.control.Given().Pods)
+		e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
+		e.control.Allocated(err)
+		e.reports.refresh()
+	}
 	decision := e.control.Decide(e.Now())
 	if e.reports.hold(decision.Hold); decision.Hold != "" {
 		e.status = e.control.Applied(control.Result{})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -172,6 +173,9 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	state := nodetopology.State{Writer: "pinfold-agent " + p.Version, AgentHealth: *p.engine.node.health.Load()}
 	machine := p.engine.node.machine.Load()
 	p.engine.with(func(c *control.Control) {
+		if given := c.Given(); !p.Observe && (given.Allocates || len(given.Pods) > 0) {
+			state.Given = &api.Given{Allocates: given.Allocates, Pods: maps.Clone(given.Pods)}
+		}
 		if k := c.Kubelet(); k != nil {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs
 		}

@@ -65,6 +65,11 @@ func Run(ctx context.Context, o Options) error {
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
+	given, err := savedGiven(o.RunDir)
+	if err != nil {
+		o.Log.Warn("the file with the CPUs that pods were given cannot be read: those that run keep theirs, others get new ones", "error", err)
+	}
+	a.control.SetGiven(given)
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}

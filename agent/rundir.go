@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/internal/atomicfile"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/owned"
 )
 
@@ -79,6 +82,29 @@ func saveKubelet(runDir string, k control.Kubelet) error {
 	return atomicfile.Write(kubeletFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }
 
+// givenFile contains the CPUs that the agent has given to pods.
+func givenFile(runDir string) string { return filepath.Join(runDir, "allocations.json") }
+
+func saveGiven(runDir string, given map[types.UID]api.Allocation) error {
+	text, err := json.Marshal(given)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(givenFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
+}
+
+// savedGiven returns what an agent has given since the machine was started.
+func savedGiven(runDir string) (given map[types.UID]api.Allocation, err error) {
+	text, err := os.ReadFile(givenFile(runDir))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &given)
+	}
+	return given, err
+}
+
 // force is what is known of the settings that agents have written since the machine was started.
 type force struct {
 	// now is set if settings may be in force.
@@ -110,12 +136,17 @@ func savedForce(runDir, last string) (f force, saved bool) {
 	return force{ever: len(fields) > 1 && fields[1] == everInForce}, true
 }
 
+// remove removes a file, if it exists.
+func remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func saveForce(runDir string, f force) error {
 	if f.now {
-		if err := os.Remove(untouchedFile(runDir)); !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		return nil
+		return remove(untouchedFile(runDir))
 	}
 	text := strconv.Itoa(os.Getpid())
 	if f.ever {

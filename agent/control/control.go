@@ -4,7 +4,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/agent/control/batch"
 	"pinfold.dev/pinfold/agent/control/cpus"
 	"pinfold.dev/pinfold/agent/control/groups"
@@ -45,6 +47,8 @@ type Config struct {
 	// Partition is the kind of cpuset partition that containers with exclusive CPUs become: "" or
 	// cgroup.PartitionMember for none.
 	Partition cgroup.Partition
+	// Allocates makes the agent give CPUs to the pods that ask, instead of Pinfold's scheduler.
+	Allocates bool
 	// Observe makes the agent write nothing, and say what it would write.
 	Observe bool
 }
@@ -81,11 +85,12 @@ type View = groups.View
 // Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {
 	*pods.Pods
-	config Config
-	node   node
-	cpus   *cpus.Controller
-	quota  *quota.Controller
-	batch  *batch.Controller
+	config   Config
+	node     node
+	allocate *allocate.Controller
+	cpus     *cpus.Controller
+	quota    *quota.Controller
+	batch    *batch.Controller
 	// round is the last one. Its groups are those of the last observation.
 	round  groups.Round
 	watch  watch
@@ -115,15 +120,17 @@ func New(config Config) *Control {
 	if config.Partitioned() {
 		partition = config.Partition
 	}
+	allocator := allocate.New(config.NodeName, config.Allocates)
 	return &Control{
-		Pods:    pods.New(pods.Config{Keys: config.Keys, Ceilings: ceilings, Burst: config.Burst}),
-		config:  config,
-		cpus:    cpus.New(partition),
-		quota:   quota.New(ceilings, config.QuotaOwner == OwnerOther),
-		batch:   batch.New(config.Priority, config.Batch),
-		round:   groups.Round{Groups: &groups.Groups{}, First: true, Plan: &nodeplan.Desired{}},
-		watch:   watch{expected: map[string]cgroup.Settings{}},
-		noticed: noticed{},
+		Pods:     pods.New(pods.Config{Keys: config.Keys, Given: allocator.Given(), Ceilings: ceilings, Burst: config.Burst}),
+		config:   config,
+		allocate: allocator,
+		cpus:     cpus.New(partition),
+		quota:    quota.New(ceilings, config.QuotaOwner == OwnerOther),
+		batch:    batch.New(config.Priority, config.Batch),
+		round:    groups.Round{Groups: &groups.Groups{}, First: true, Plan: &nodeplan.Desired{}},
+		watch:    watch{expected: map[string]cgroup.Settings{}},
+		noticed:  noticed{},
 	}
 }
 
@@ -196,6 +203,12 @@ func (c *Control) HoldCPUs() {
 		*s = stake{held: true}
 	}
 }
+
+// SetGiven sets what an earlier agent has given, as saved.
+func (c *Control) SetGiven(saved map[types.UID]api.Allocation) { c.allocate.Restore(saved) }
+
+// Given returns what the agent has given to pods. It changes with each decision.
+func (c *Control) Given() *api.Given { return c.allocate.Given() }
 
 // SetInForce says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }

@@ -47,6 +47,23 @@ func (c *Control) hold() string {
 	return ""
 }
 
+// Allocate gives CPUs to pods that ask, if the agent allocates. If it reports that something has
+// changed, save what Control.Given returns, and pass the result to Control.Allocated before the next
+// decision.
+func (c *Control) Allocate(now time.Time) (changed bool) {
+	if c.hold() != "" {
+		return false
+	}
+	c.round.Now = now
+	if c.begin(); !c.round.Binds {
+		return false
+	}
+	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
+}
+
+// Allocated says whether what was given is saved. With an error it is taken back.
+func (c *Control) Allocated(err error) { c.allocate.Saved(c.Pods, err) }
+
 // Decide returns the decision that follows from the inputs.
 func (c *Control) Decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {

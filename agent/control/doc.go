@@ -14,6 +14,10 @@
 //	done := c.Tick(tick)
 //	if done.Write: Decide, Execute, Applied, as in a round
 //
+// If the agent gives CPUs to pods, it saves these before the decision that enforces them:
+//
+//	if c.Allocate(now) { c.Allocated(save(c.Given().Pods)) }
+//
 // Before a decision it reports the usage of the cgroups on which changed annotations wait:
 //
 //	for each of c.Waiting(): c.SetGroupUsage(path, usage)
@@ -24,6 +28,8 @@
 //	   kubelet, runtime       cgroups, whose they are   load of CPUs
 //	             |                     |                       |
 //	             +----------+----------+-----------------------+
+//	                        v
+//	 allocate/   the CPUs of pods that ask, if the agent gives them: once per pod, before plans
 //	                        v
 //	 plan.go     the input of package nodeplan, with what controllers remember: annotations in
 //	             force and raised quotas (quota), core sets (cpus), mechanisms and budget (batch)

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
@@ -19,27 +20,30 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
 // fakeNode is a node in memory: an API server, a kubelet, a container runtime and a kernel.
 type fakeNode struct {
-	control *Control
-	last    Status   // after the last decision
-	events  []Notice // since the last round
-	config  Config
-	now     time.Time
-	ticks   time.Duration // monotonic
-	shape   topology.Shape
-	off     cpuset.Set
-	kubelet *Kubelet
-	pods    map[string]*corev1.Pod
-	apiGone bool
-	kernel  *fakeKernel
-	pending []Pending         // of the last decision
-	inForce bool              // as the agent has recorded it
-	ids     map[string]string // of containers, by POD/CONTAINER
-	broken  []string          // violated invariants
+	control  *Control
+	last     Status   // after the last decision
+	events   []Notice // since the last round
+	config   Config
+	now      time.Time
+	ticks    time.Duration // monotonic
+	shape    topology.Shape
+	off      cpuset.Set
+	kubelet  *Kubelet
+	pods     map[string]*corev1.Pod
+	apiGone  bool
+	kernel   *fakeKernel
+	pending  []Pending                    // of the last decision
+	inForce  bool                         // as the agent has recorded it
+	given    map[types.UID]api.Allocation // as it has saved
+	diskFull bool
+	ids      map[string]string // of containers, by POD/CONTAINER
+	broken   []string          // violated invariants
 }
 
 func newFakeNode() *fakeNode {
@@ -53,6 +57,7 @@ func newFakeNode() *fakeNode {
 // restart starts an agent, which finds what the last one has left.
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
+	n.control.SetGiven(n.given)
 	if n.inForce {
 		n.control.SetInForce()
 	}
@@ -122,6 +127,18 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "vanish", "refuse", "unpartition", "accept":
 		n.kernel.faults[n.kernel.pathOf(args[0])] = command
 		n.kernel.validate()
+	case "disk":
+		n.diskFull = args[0] == "full"
+	case "forget":
+		n.given = nil
+	case "given":
+		text := ""
+		for _, uid := range slices.Sorted(maps.Keys(n.control.Given().Pods)) {
+			for _, c := range n.control.Given().Pods[uid].Containers {
+				text += fmt.Sprintf("%s/%s has CPUs %q in NUMA nodes %v\n", strings.TrimPrefix(string(uid), "uid-"), c.Name, c.CPUs, c.NUMANodes)
+			}
+		}
+		return text, nil
 	case "wait":
 		pause, err := time.ParseDuration(args[0])
 		n.now = n.now.Add(pause)

@@ -2,7 +2,9 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,6 +149,14 @@ func (n *fakeNode) decide() string {
 		}
 		n.control.SetGroupUsage(path, usage)
 	}
+	if n.control.Allocate(n.now) {
+		if !n.diskFull {
+			n.given = maps.Clone(n.control.Given().Pods)
+			n.control.Allocated(nil)
+		} else {
+			n.control.Allocated(errors.New("no space left on device"))
+		}
+	}
 	return n.execute(n.control.Decide(n.now))
 }
 
@@ -167,6 +177,7 @@ func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Partition = cgroup.Partition(options["partition"])
 	n.config.Observe = options["mode"] == "observe"
+	n.config.Allocates = options["allocator"] == "node"
 	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
 		return err
 	}

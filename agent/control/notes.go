@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/agent/control/cpus"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -29,7 +30,11 @@ func (c *Control) problems() (all, notes []Notice) {
 	for i := range c.All {
 		s := &c.All[i]
 		if s.Problem != nil {
-			all = append(all, Notice{s.Object, BadAllocation, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
+			reason := BadAllocation
+			if notGiven := (*allocate.NotGivenError)(nil); errors.As(s.Problem, &notGiven) {
+				reason = NotGiven
+			}
+			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
 		}
 		if id := s.Forged(); id != "" { // not a problem: it harms no other pod
 			notes = append(notes, Notice{s.Object, NotAStaticPod, fmt.Sprintf("pod %s has the annotations of a mirror pod, but the "+

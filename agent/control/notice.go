@@ -30,6 +30,8 @@ const (
 	NotPartitioned = "NotPartitioned"
 	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
 	BadAllocation = "CPUAllocationInvalid"
+	// NotGiven: the agent could not give a pod the CPUs that it asks for.
+	NotGiven = "CPUsNotGiven"
 	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
 	UnknownGroup = "UnknownGroup"
 	// IdleTier: another program has given idle priority to the tier of batch pods.

@@ -17,6 +17,11 @@ func (c *Control) begin() {
 	r.Binds, r.Period, r.Pods = c.node.kubelet.bindingOff() == "", c.node.kubelet.Quota.PeriodOrDefault(), c.All
 }
 
+// books returns the configuration of the node's books.
+func (c *Control) books() ledger.Config {
+	return ledger.Config{Reserved: c.node.reserved, ReservedCPUs: c.node.kubelet.ReservedCPUs, MinShared: c.config.MinShared}
+}
+
 // requested returns the annotations that a pod has.
 func requested(s *pods.Pod) pods.Annotations { return s.Annotations }
 
@@ -25,7 +30,7 @@ func (c *Control) state(annotationsOf func(*pods.Pod) pods.Annotations) nodeplan
 	kubelet := c.node.kubelet
 	s := nodeplan.State{
 		Index:         c.node.index,
-		Config:        ledger.Config{Reserved: c.node.reserved, ReservedCPUs: kubelet.ReservedCPUs, MinShared: c.config.MinShared},
+		Config:        c.books(),
 		BindingOff:    kubelet.bindingOff(),
 		Kubelet:       kubelet.Quota,
 		Usage:         c.node.usage,

@@ -8,12 +8,13 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // TestNoCPUIsEnforcedForTwo runs random operations on a node: pods with random and conflicting
-// allocations, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
+// allocations, of a scheduler or the agent, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
 // restarts in both modes, and failures of the API server. No write may give a cgroup CPUs that are
 // exclusive to another pod, or a quota, period or burst that the kernel rejects. When the failures
 // end, one round must correct everything and the next one have nothing to do; then batch pods, and
@@ -37,8 +38,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		partition := rapid.SampledFrom(map[string][]string{"v1": {"", "member"}, "v2": {"", "root", "isolated"}}[cgroups])
 		priority := rapid.SampledFrom([]string{"none", "auto", "idle", "bvt"})
 		flags := func() string {
-			return fmt.Sprintf("agent mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
-				rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
+			return fmt.Sprintf("agent allocator=%s mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
+				rapid.SampledFrom([]string{"scheduler", "node"}).Draw(t, "allocator"), rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
 				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"), priority.Draw(t, "priority"))
 		}
 		do("%s", flags())
@@ -47,10 +48,14 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		do("restart")
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
-		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1"})
+		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1", "@?", "@?", "@?1"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 22).Draw(t, "what") {
+			switch rapid.IntRange(0, 24).Draw(t, "what") {
+			case 23:
+				do("disk %s", rapid.SampledFrom([]string{"full", "free"}).Draw(t, "disk"))
+			case 24:
+				do("forget") // comes true with the next restart
 			case 21, 22:
 				do("class %s %s", pod, rapid.SampledFrom([]string{"", "LS", "BE"}).Draw(t, "class"))
 			case 0, 1:
@@ -110,6 +115,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		clear(n.kernel.faults)
 		n.kernel.validate()
 		do("api back")
+		do("disk free")
 		do("wait 20m")
 		do("round")
 		if out := do("round"); out != "nothing to do\n" || len(n.broken) > 0 {
@@ -120,6 +126,11 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			class := nodeplan.Class(p.Labels[api.QoSLabel])
 			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
+			}
+			if state := n.control.Get(ledger.PodID(p.UID)); n.config.Allocates && api.Asks(p) && !api.HasEnded(p) {
+				if _, given := n.control.Given().Pods[p.UID]; given != (state.Problem == nil) {
+					t.Fatalf("pod %s was given CPUs: %v, its problem: %v, after\n%s", name, given, state.Problem, strings.Join(history, "\n"))
+				}
 			}
 			bvt := 0
 			if used.Uses(colocation.BVT) {

@@ -16,7 +16,9 @@ import (
 //	    sets the kubelet's configuration
 //	pod NAME CONTAINER...
 //	    adds a pod to the API server. A container is NAME=LIMIT ("-" for no limit), followed by
-//	    @CPUS if it is static or @nodeNODES if it is static-burst. burst=JSON, koordinator=JSON and
+//	    @CPUS if it is static or @nodeNODES if it is static-burst, or by @? if it asks for CPUs that
+//	    no scheduler has chosen, with a request of its limit, or with @?1 of 1. policy=static-burst
+//	    and full-cores=required are annotations, too. burst=JSON, koordinator=JSON and
 //	    period=20ms are annotations, and qos=BE is a label. The QoS class is Burstable without
 //	    tier=BestEffort
 //	resize POD CONTAINER=LIMIT, deferred POD, resized POD
@@ -65,12 +67,16 @@ import (
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65% mode=observe
+//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65% mode=observe allocator=node
 //	    quota-percent is 300 and quota-burst-seconds 60; the least budget of batch pods is 0.5 CPUs
 //	round
 //	    prints the writes in their order, and what users are told
 //	groups
 //	    prints the settings of all cgroups
+//	given
+//	    prints what the agent has given to pods
+//	disk full, disk free, forget
+//	    the agent cannot save this, and can again; what it has saved is lost
 //	pending
 //	    prints what an agent that observes would write
 //	condition

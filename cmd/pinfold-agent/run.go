@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -26,6 +27,7 @@ import (
 type runOptions struct {
 	node           nodeOptions
 	mode           string
+	allocator      string
 	agent          agent.Options
 	keys, ceilings string // files
 	secure         bool
@@ -33,6 +35,9 @@ type runOptions struct {
 	batchPercent   int
 	tracePercent   float64
 }
+
+// allocatorScheduler is the allocator of nodes whose agent does not allocate.
+const allocatorScheduler = "scheduler"
 
 func newRun() *cobra.Command {
 	o := &runOptions{}
@@ -46,6 +51,8 @@ meets its requirements.`,
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
 	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: write nothing, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
+	frame.OneOf(flags, &o.allocator, "allocator", "who gives CPUs to the pods that ask: Pinfold's scheduler, or this agent, whose pods may have any scheduler",
+		allocatorScheduler, nodetopology.AllocatorNode)
 	o.addBurst(flags)
 	o.addBatch(flags)
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
@@ -151,7 +158,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	a := &o.agent
-	a.Observe = o.mode == agent.Observe
+	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
 	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
 	if a.Partition == noPartition {
 		a.Partition = cgroup.PartitionMember

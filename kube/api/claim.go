@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 )
 
@@ -64,10 +65,28 @@ func (g *Given) ClaimAndAllocation(k *Keys, pod *corev1.Pod, m *topology.Machine
 	}
 	var e *entitlement
 	var err error
-	if asks, _ := stillAsks(pod); ok && asks && pod.Spec.NodeName != "" && !HasEnded(pod) { // who sets an invalid value asks for nothing
+	if ok && Asks(pod) && pod.Spec.NodeName != "" && !HasEnded(pod) {
 		e, err = given.entitle(pod)
 	}
 	return claimOf(pod, m, e, err, e != nil)
+}
+
+// Asks reports whether a bound pod asks for CPUs. It may do so in a way that is not valid.
+func Asks(pod *corev1.Pod) bool {
+	asks, _ := stillAsks(pod)
+	return asks
+}
+
+// Covers returns an error unless each container requests all exclusive CPUs that it asks for. If it
+// does, they are there: schedulers bind no more requests to a node than it has.
+func Covers(ask *ledger.Ask) error {
+	for _, c := range ask.Containers {
+		if need := ledger.MilliCPU(c.CPUs) * 1000; ask.Policy != placement.StaticBurst && c.Request < need {
+			return fmt.Errorf("container %q has limits.cpu %d and requests.cpu %s: where the node's agent gives CPUs, both must be the same",
+				c.Name, c.CPUs, c.Request)
+		}
+	}
+	return nil
 }
 
 // entitlement is an allocation that is valid for its pod.

@@ -2,6 +2,7 @@
 package controltest
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -50,6 +51,15 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
 		}
 		p.Spec.Containers = append(p.Spec.Containers, c)
+		if request, asking := strings.CutPrefix(cpus, "?"); asking {
+			p.Annotations[api.CPUSetSchedulerAnnotation] = "true"
+			amount, err := resource.ParseQuantity(cmp.Or(request, limit))
+			if err != nil {
+				return nil, err
+			}
+			p.Spec.Containers[len(p.Spec.Containers)-1].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: amount}
+			continue
+		}
 		if nodes, burst := strings.CutPrefix(cpus, "node"); burst {
 			policy = "static-burst"
 			placed = append(placed, fmt.Sprintf(`{"name":%q,"numaNodes":[%s]}`, name, nodes))
@@ -65,4 +75,5 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 }
 
 // annotationKeys are the keys of annotations, by their names in scenarios.
-var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation}
+var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation,
+	"policy": api.CPUPolicyAnnotation, "full-cores": api.FullCoresAnnotation, "allocation": api.AllocationAnnotation}

@@ -27,6 +27,7 @@ import (
 // Config is the administrator's choice.
 type Config struct {
 	Keys     *api.Keys    // verify the signatures of allocations
+	Given    *api.Given   // what this agent has allocated, or nil
 	Ceilings api.Ceilings // limit what pods can get by their annotations
 	Burst    burst.Policy // of pods without one
 }
@@ -72,10 +73,18 @@ func (p *Pods) SetMachine(m *topology.Machine) {
 	}
 }
 
+// Reread brings a pod up to date after a change of what it was given.
+func (p *Pods) Reread(at int) {
+	s := &p.All[at]
+	id, denied := s.Plan.ID, s.denied
+	*s = p.read(s.Object)
+	s.Plan.ID, s.denied = id, denied
+}
+
 // read returns a pod with its annotations limited to the ceilings. Its policy is completed by the
 // agent's.
 func (p *Pods) read(object *corev1.Pod) Pod {
-	s := newPod(object, p.machine, p.config.Keys)
+	s := newPod(object, p.machine, p.config.Keys, p.config.Given)
 	ceiling := p.config.Ceilings.For(object.Namespace)
 	requested := s.Annotations
 	_, burstExceeds := ceiling.CapBurst(requested.Burst) // without the agent's policy
