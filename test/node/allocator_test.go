@@ -1,9 +1,13 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,25 +20,62 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/test/must"
 )
 
-// TestAllocator checks a node whose agent allocates, with pods that no scheduler has seen: one gets
+// agentProcess is an agent on a cluster that has nothing else of Pinfold.
+type agentProcess struct {
+	*exec.Cmd
+	saved string // the file in which it saves what it gives
+}
+
+// startAgent starts an agent that allocates, and waits until it is ready.
+func (c *cluster) startAgent(t *testing.T, runDir string) *agentProcess {
+	t.Helper()
+	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	address := free.Addr().String()
+	must.Do(t, free.Close())
+	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--allocator=node", "--node-name="+localnode.Name,
+		"--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--kubelet-ca="+filepath.Join(c.dir, "pki", "ca.crt"), "--run-dir="+runDir,
+		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json")}
+	var log bytes.Buffer
+	a.Stdout, a.Stderr, a.SysProcAttr = &log, &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	must.Do(t, a.Start())
+	t.Cleanup(func() {
+		if a.kill(); t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	eventually(t, "the agent", func() error {
+		answer, err := http.Get("http://" + address + "/readyz")
+		if err == nil {
+			if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+				err = errors.New(answer.Status)
+			}
+		}
+		return err
+	})
+	return a
+}
+
+func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
+
+// TestAllocator checks a node whose agent allocates, under the stock kube-scheduler: a pod gets
 // an exclusive CPU before its container starts, and one that requests too little is told why. After
 // the agent was killed, with and without what it has saved, the CPU is the same. When the pod has
 // gone, another one gets its CPU.
 func TestAllocator(t *testing.T) {
 	requireNode(t)
-	c := start(t, "--allocator=node")
+	c := startWith(t, "--stock")
+	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
+	runDir := t.TempDir()
+	agent := c.startAgent(t, runDir)
 	k := openKernel(t)
 	pod := func(name, port, request string) *corev1.Pod {
 		one := container("main", port, "1")
 		one.Resources.Requests[corev1.ResourceCPU] = resource.MustParse(request)
-		pod := podOf(name, "static", one)
-		pod.Spec.NodeName = localnode.Name
-		return c.run(t, pod)
+		return c.run(t, podOf(name, "static", one))
 	}
 	first := pod("first", "8001", "1")
 	group := k.containerGroup(first, "main")
@@ -75,23 +116,13 @@ func TestAllocator(t *testing.T) {
 		}
 	}
 	eventually(t, "what is published", published(first, own))
-	saved := filepath.Join(c.agentFlag(t, "run-dir"), "allocations.json")
-	for _, before := range []func(){func() {}, func() { must.Do(t, os.Remove(saved)) }} {
-		agent := c.pid(t, localnode.Agent)
+	for _, before := range []func(){func() {}, func() { must.Do(t, os.Remove(agent.saved)) }} {
+		agent.kill()
+		must.Do(t, holds())
 		before()
-		must.Do(t, syscall.Kill(agent, syscall.SIGKILL))
-		eventually(t, "the next agent's round", func() error {
-			state, err := localcluster.ReadState(c.dir)
-			if err != nil {
-				return err
-			}
-			if is, _ := state.Component(localnode.Agent); is.PID == 0 || is.PID == agent {
-				return fmt.Errorf("process %d", is.PID)
-			}
-			_, err = os.Stat(saved)
-			if text := c.metrics(t); strings.Contains(text, "\npinfold_reconciles_total 0\n") {
-				err = errors.Join(err, errors.New("no round yet"))
-			}
+		agent = c.startAgent(t, runDir)
+		eventually(t, "the file with the CPUs", func() error {
+			_, err := os.Stat(agent.saved)
 			return err
 		})
 		must.Do(t, holds())
