@@ -93,14 +93,25 @@ func saveGiven(runDir string, given map[types.UID]api.Allocation) error {
 	return atomicfile.Write(givenFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }
 
-// savedGiven returns what an agent has given since the machine was started.
-func savedGiven(runDir string) (given map[types.UID]api.Allocation, err error) {
+// savedGiven returns what an agent has given since the machine was started. With an error it returns
+// what can be read.
+func savedGiven(runDir string) (map[types.UID]api.Allocation, error) {
 	text, err := os.ReadFile(givenFile(runDir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
+	saved := map[types.UID]json.RawMessage{}
 	if err == nil {
-		err = json.Unmarshal(text, &given)
+		err = json.Unmarshal(text, &saved)
+	}
+	given := make(map[types.UID]api.Allocation, len(saved))
+	for uid, text := range saved {
+		a, errPod := api.DecodeAllocation(string(text))
+		if errPod != nil {
+			err = errors.Join(err, fmt.Errorf("pod %s: %w", uid, errPod))
+			continue
+		}
+		given[uid] = a
 	}
 	return given, err
 }

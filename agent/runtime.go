@@ -52,11 +52,11 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 		h.addGroup(pod.CgroupParent)
 		h.control.Ask(ref)
 		h.decide()
-		settings = h.status.Created
+		settings, err = h.status.Created, h.status.Refused
 		h.Log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
 			"cpus", settings.CPUs.String(), "quota", settings.Quota)
 	})
-	return settings, nil
+	return settings, err
 }
 
 // Start writes the settings that the runtime cannot write, before the container's first

@@ -49,6 +49,9 @@ type Config struct {
 	Partition cgroup.Partition
 	// Allocates makes the agent give CPUs to the pods that ask, instead of Pinfold's scheduler.
 	Allocates bool
+	// Refuses keeps pods that it cannot give CPUs to from starting. Otherwise they run in the shared
+	// CPUs.
+	Refuses bool
 	// Observe makes the agent write nothing, and say what it would write.
 	Observe bool
 }

@@ -245,6 +245,9 @@ func (n *fakeNode) create(of string) string {
 	n.control.Ask(ref)
 	text := n.decide()
 	given := n.last.Created
+	if refused := n.last.Refused; refused != nil {
+		return text + fmt.Sprintf("%s is refused: %v\n", of, refused)
+	}
 	text += fmt.Sprintf("%s gets CPUs %q, quota %v", of, given.CPUs, given.Quota)
 	if given.Period != 0 {
 		text += fmt.Sprintf(" in %v", given.Period)

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/agent/control/batch"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/quota"
@@ -28,6 +29,8 @@ type Status struct {
 	CoreSets map[nodeplan.Ref]string
 	// Created are the settings for the container that the runtime asked about; see [Control.Ask].
 	Created nri.Settings
+	// Refused is why that container must not be created, or nil.
+	Refused error
 	Raises  Raises
 	Batch   Batch
 	Report  Report
@@ -130,6 +133,9 @@ func (c *Control) status() Status {
 	}
 	if c.asked != nil {
 		s.Created = c.createSettings(*c.asked)
+		if pod := c.Get(c.asked.Pod); c.config.Refuses && !c.config.Observe && pod != nil && allocate.NotGiven(pod.Problem) {
+			s.Refused = pod.Problem
+		}
 	}
 	for i := range r.Planned {
 		l := &r.Planned[i]

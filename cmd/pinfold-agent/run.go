@@ -28,6 +28,7 @@ type runOptions struct {
 	node           nodeOptions
 	mode           string
 	allocator      string
+	onFailure      string
 	agent          agent.Options
 	keys, ceilings string // files
 	secure         bool
@@ -53,6 +54,7 @@ meets its requirements.`,
 	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: write nothing, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
 	frame.OneOf(flags, &o.allocator, "allocator", "who gives CPUs to the pods that ask: Pinfold's scheduler, or this agent, whose pods may have any scheduler",
 		allocatorScheduler, nodetopology.AllocatorNode)
+	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that --allocator=node cannot give CPUs to: in the shared CPUs, or not at all", "shared", "refuse")
 	o.addBurst(flags)
 	o.addBatch(flags)
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
@@ -159,6 +161,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	a := &o.agent
 	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
+	a.Refuses = o.onFailure == "refuse"
 	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
 	if a.Partition == noPartition {
 		a.Partition = cgroup.PartitionMember

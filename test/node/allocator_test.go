@@ -31,7 +31,7 @@ type agentProcess struct {
 }
 
 // startAgent starts an agent that allocates, and waits until it is ready.
-func (c *cluster) startAgent(t *testing.T, runDir string) *agentProcess {
+func (c *cluster) startAgent(t *testing.T, runDir string, flags ...string) *agentProcess {
 	t.Helper()
 	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := free.Addr().String()
@@ -39,6 +39,7 @@ func (c *cluster) startAgent(t *testing.T, runDir string) *agentProcess {
 	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--allocator=node", "--node-name="+localnode.Name,
 		"--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--kubelet-ca="+filepath.Join(c.dir, "pki", "ca.crt"), "--run-dir="+runDir,
 		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json")}
+	a.Args = append(a.Args, flags...)
 	var log bytes.Buffer
 	a.Stdout, a.Stderr, a.SysProcAttr = &log, &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must.Do(t, a.Start())
@@ -64,7 +65,7 @@ func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
 // TestAllocator checks a node whose agent allocates, under the stock kube-scheduler: a pod gets
 // an exclusive CPU before its container starts, and one that requests too little is told why. After
 // the agent was killed, with and without what it has saved, the CPU is the same. When the pod has
-// gone, another one gets its CPU.
+// gone, another one gets its CPU. An agent that refuses pods keeps one from starting.
 func TestAllocator(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
@@ -133,4 +134,21 @@ func TestAllocator(t *testing.T) {
 		return k.expectContainer(second, "main", settings{cpus: own, quota: bandwidth.Unlimited})
 	})
 	eventually(t, "what is published", published(second, own))
+
+	agent.kill()
+	c.startAgent(t, runDir, "--on-failure=refuse")
+	refused := podOf("refused", "static", container("main", "8004", "1"))
+	must.Do(t, c.create(t, refused))
+	eventually(t, "why a pod does not start", func() error {
+		pod, err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "refused", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, s := range pod.Status.ContainerStatuses {
+			if s.State.Waiting != nil && strings.Contains(s.State.Waiting.Message, "pinfold: it gets no CPUs of its own") {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", pod.Status.ContainerStatuses)
+	})
 }

@@ -20,6 +20,7 @@ package allocate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,21 +63,19 @@ func (c *Controller) Saved(p *pods.Pods, err error) {
 		if err != nil {
 			delete(c.given.Pods, p.All[at].Object.UID)
 			p.Reread(at)
-			p.All[at].Problem = &NotGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
+			p.All[at].Problem = notGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
 		}
 	}
 	c.changed, c.added = err != nil, nil
 }
 
-// NotGivenError says why a pod that asks runs in the shared CPUs.
-type NotGivenError struct{ Err error }
+// notGivenError is why a pod that asks gets no CPUs.
+type notGivenError struct{ error }
 
-func (e *NotGivenError) Error() string {
-	return fmt.Sprintf("it gets no CPUs of its own and runs in the shared ones: %v", e.Err)
-}
+func (e notGivenError) Error() string { return "it gets no CPUs of its own: " + e.error.Error() }
 
-// Unwrap returns the cause.
-func (e *NotGivenError) Unwrap() error { return e.Err }
+// NotGiven reports whether a pod's problem is that it was given no CPUs.
+func NotGiven(problem error) bool { return errors.As(problem, &notGivenError{}) }
 
 // Decide gives CPUs to the pods that ask and have none, first to those that were bound first. It
 // forgets pods that have ended, are gone, or do not ask any more. It reports whether there is
@@ -141,7 +140,7 @@ func (c *Controller) give(r *groups.Round, p *pods.Pods, at int, n node) {
 	object := p.All[at].Object
 	decision, err := c.choose(&p.All[at], n.books)
 	if err != nil {
-		p.All[at].Problem = &NotGivenError{err}
+		p.All[at].Problem = notGivenError{err}
 		return
 	}
 	best := api.NewAllocation(c.name, n.machine, decision)
