@@ -40,7 +40,7 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 		Target:     corev1.ObjectReference{Kind: "Node", Name: node},
 	}
 	res, ok := p.shared.reservations.of(pod)
-	if !ok && c.question.asks {
+	if !ok && c.question.asks && !p.shared.reports.Named(node).Allocates() {
 		return fwk.AsStatus(fmt.Errorf("bind to %s: the pod's reservation there is gone; it is scheduled again", node))
 	}
 	binding.Annotations = p.added(pod, res.allocation)

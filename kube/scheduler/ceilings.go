@@ -9,7 +9,6 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/kube/api"
 )
 
 // aboveCeiling returns an error message if the pod's exclusive CPUs exceed a ceiling of the
@@ -57,12 +56,21 @@ func (p *Plugin) exclusiveIn(namespace string, nodes []fwk.NodeInfo, except type
 	return cpus
 }
 
+// exclusiveOf counts the exclusive CPUs of a pod. An agent that allocates gives a pod what it asks
+// for some time after it was bound.
 func (p *Plugin) exclusiveOf(pod *corev1.Pod, node *corev1.Node) int {
+	t := p.shared.reports.Of(node)
 	claim, known := p.nodes.claimOf(node, pod)
 	if res, reserved := p.shared.reservations.of(pod); reserved {
 		claim = res.claim
-	} else if _, allocated := pod.Annotations[api.AllocationAnnotation]; allocated && !known {
-		claim, _ = p.shared.signer.Keys.Claim(pod, nil) // an invalid allocation claims no CPUs
+	} else if t.Allocates() {
+		q, err := newQuestion(pod)
+		if err != nil || q.ask.Policy == placement.StaticBurst || q.underRequest != "" {
+			return 0
+		}
+		return q.cpus
+	} else if !known {
+		claim, _, _ = t.Given().ClaimAndAllocation(p.shared.signer.Keys, pod, nil) // an invalid allocation claims no CPUs
 	}
 	var own cpuset.Set
 	for _, c := range claim.Containers {

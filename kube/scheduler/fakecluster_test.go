@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync"
@@ -248,7 +249,7 @@ func (c *fakeCluster) publish(obj *nodetopology.NodeTopology) {
 	want := c.plugin.shared.reports.Read(obj)
 	c.eventually("the plugin does not see the topology of "+obj.Name, func() bool {
 		got := c.plugin.shared.reports.Of(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: want.Owner}})
-		return got != nil && (got.Decoded == want.Decoded || got.Err != nil && want.Err != nil && got.Err.Error() == want.Err.Error())
+		return got != nil && (reflect.DeepEqual(got.Decoded, want.Decoded) || got.Err != nil && want.Err != nil && got.Err.Error() == want.Err.Error())
 	})
 }
 

@@ -18,7 +18,8 @@ import (
 // Filter checks whether the pod fits the node's books. A node without a usable topology takes no
 // pod that asks for CPUs. For other pods, only the exclusive CPUs of bound pods count there,
 // besides kube-scheduler's own checks. So a cluster in which only some nodes have agents keeps
-// working.
+// working. A node whose agent allocates has no books here: kube-scheduler's sums of requests
+// guarantee the CPUs of pods that request what they ask for.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := cycleOf(state)
 	if err != nil {
@@ -46,6 +47,9 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 	if unfit != nil && c.question.asks {
 		return c.report.status(node.Node().Name, *unfit)
 	}
+	if t.Allocates() {
+		return nil
+	}
 	s := p.stateOf(state, c, pod, node, t)
 	if unfit != nil {
 		return p.refuse(c, s.fits(&c.question), node)
@@ -58,7 +62,7 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 }
 
 // unfit returns why a pod cannot run on a node with this topology whatever else runs there, or nil.
-// The node has books only if it returns nil.
+// The node has books only if it returns nil, and its agent does not allocate.
 func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 	switch {
 	case t == nil:
@@ -78,6 +82,8 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 		return &finding{shortage: shortage{kind: badKubelet, text: brief(t.State.KubeletPolicy)}}
 	case t.CPUs() < q.cpus:
 		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.CPUs())}
+	case t.Allocates() && q.underRequest != "":
+		return &finding{shortage: shortage{kind: underRequest}, detail: q.underRequest}
 	}
 	return nil
 }

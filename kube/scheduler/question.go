@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,9 @@ type question struct {
 	asks bool
 	ask  ledger.Ask
 	cpus int // that the pod asks for, 0 if it does not ask
+	// underRequest says which container requests fewer CPUs than it is to get, "" if none does. Those
+	// of static-burst pods are entitled to their requests only.
+	underRequest string
 	// batch reports whether the pod is a batch pod that can be evicted, see [evict.Evictable].
 	batch bool
 	key   string
@@ -37,11 +41,24 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if q.key = keyOf(&intent.Ask); q.batch {
 		q.key += " batch"
 	}
+	if q.underRequest = underRequested(&intent.Ask); q.underRequest != "" {
+		q.key += " under"
+	}
 	return q, nil
 }
 
+func underRequested(ask *ledger.Ask) string {
+	for _, c := range ask.Containers {
+		if ask.Policy != placement.StaticBurst && c.Request < ledger.MilliCPU(c.CPUs)*1000 {
+			return fmt.Sprintf("container %s requests %v of its %d", c.Name, c.Request, c.CPUs)
+		}
+	}
+	return ""
+}
+
 // keyOf encodes everything that affects whether and how well a pod can be placed. Names of
-// containers do not, nor do the requests of containers that get exclusive CPUs.
+// containers do not. Of the requests of containers that get exclusive CPUs, newQuestion adds
+// whether they are too low.
 func keyOf(ask *ledger.Ask) string {
 	text := make([]byte, 0, 128)
 	text = append(text, ask.Policy...)

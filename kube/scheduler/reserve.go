@@ -15,7 +15,8 @@ import (
 )
 
 // Reserve decides which CPUs of the chosen node the pod gets, and stores the decision for Bind and
-// for the next pods. It uses the same state as Filter, so the pod still fits.
+// for the next pods. It uses the same state as Filter, so the pod still fits. On a node whose agent
+// allocates it decides nothing.
 func (p *Plugin) Reserve(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
 	status := p.reserve(ctx, state, pod, nodeName)
 	if status.IsSuccess() {
@@ -44,6 +45,9 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	t := p.shared.reports.Of(node.Node())
 	if unfit := p.unfit(&c.question, t); unfit != nil {
 		return c.report.status(nodeName, *unfit)
+	}
+	if t.Allocates() {
+		return nil
 	}
 	decision, err := p.stateOf(state, c, pod, node, t).books.Decide(c.question.ask)
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/api"
@@ -119,6 +120,7 @@ func (s *scenario) play(commands ...string) (changes []string) {
 //	replace NAME SHAPE... [uid=U]     delete the node and add one of the same name
 //	silent NAME SHAPE...              add a node that does not report
 //	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
+//	                                  [allocates] [gave=POD:CPUS/...]  by the agent
 //	renew NAME                        renew the lease of the node's agent
 //	silence NAME                      let 73 s pass without a renewal
 //	withdraw NAME                     delete the node's topology
@@ -226,7 +228,8 @@ func (s *scenario) report(name string, words []string) {
 		lease = nodetopology.LeaseNamespace + "/" + name
 	}
 	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
-		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy), AgentLease: lease})
+		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy),
+			AgentLease: lease, Given: givenOf(name, f)})
 	s.must(err)
 	if owner := f["owner"]; owner != "" {
 		nodetopology.OwnedByNode(obj, types.UID(owner))
@@ -235,6 +238,18 @@ func (s *scenario) report(name string, words []string) {
 		obj.Machine.Packages = ""
 	}
 	s.publish(obj)
+}
+
+// givenOf returns what the agent of a node has allocated itself to the container of each pod.
+func givenOf(node string, f map[string]string) *api.Given {
+	_, allocates := f["allocates"]
+	given := &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}
+	for _, gave := range strings.FieldsFunc(f["gave"], func(r rune) bool { return r == '/' }) {
+		pod, cpus, _ := strings.Cut(gave, ":")
+		given.Pods[types.UID(pod)] = api.Allocation{Version: 1, Node: node, Policy: placement.Static, Time: time.Unix(1e9, 0).UTC(),
+			Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.MustParse(cpus), NUMANodes: []topology.NUMAID{0}}}}
+	}
+	return given
 }
 
 // podOf builds a pod with one container. cpus=N sets request and limit to N CPUs and asks for them;
@@ -315,7 +330,7 @@ func (s *scenario) changes() []string {
 	present := map[string]bool{}
 	for _, pod := range s.pods() {
 		present[pod.Name] = true
-		if line := describe(pod); line != s.seen[pod.Name] {
+		if line := s.describe(pod); line != s.seen[pod.Name] {
 			s.seen[pod.Name] = line
 			lines = append(lines, line)
 		}
@@ -337,13 +352,13 @@ func (s *scenario) changes() []string {
 // silentFor matches a time that depends on the speed of the test.
 var silentFor = regexp.MustCompile(`\(for [^)]*\)`)
 
-func describe(pod corev1.Pod) string {
+func (s *scenario) describe(pod corev1.Pod) string {
 	if pod.Spec.NodeName == "" {
 		message, _, _ := strings.Cut(condition(pod), " preemption:") // which the framework adds
 		message = silentFor.ReplaceAllString(message, "(for long)")
 		return fmt.Sprintf("%s waits: %s", pod.Name, message)
 	}
-	a, err := api.AllocationOf(&pod)
+	_, a, err := s.plugin.shared.reports.Named(pod.Spec.NodeName).Given().ClaimAndAllocation(nil, &pod, nil)
 	if err != nil {
 		return fmt.Sprintf("%s on %s: %v", pod.Name, pod.Spec.NodeName, err)
 	}

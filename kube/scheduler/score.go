@@ -30,6 +30,9 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if p.unfit(&c.question, t) != nil {
 		return 0, nil
 	}
+	if t.Allocates() {
+		return int64(unknownRank), nil
+	}
 	a := p.stateOf(state, c, pod, node, t).answer(&c.question)
 	if a.err != nil {
 		return 0, fwk.AsStatus(a.err) // unexpected: Filter has just accepted the node
@@ -84,6 +87,9 @@ func rankOf(q placement.Quality, use int) rank {
 	}
 	return r
 }
+
+// unknownRank is the rank of a node whose agent allocates: the worst class, without a use.
+const unknownRank rank = (1<<(kindBits+nodeBits+distanceBits+splitBits+llcBits) - 1) << useBits
 
 // class returns the rank without the node's use.
 func (r rank) class() rank { return r >> useBits }

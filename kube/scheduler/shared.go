@@ -176,10 +176,12 @@ func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.Watch
 		return nil, err
 	}
 	registration, err := topologies.AddEventHandler(informer.Handlers(
-		func(_, report *agents.Report) {
+		func(before, report *agents.Report) {
 			if s.reports.Set(report) {
 				s.auditor.NodeChanged(report.Name)
-				s.waiting.Release()
+				if !report.OnlyGave(before) {
+					s.waiting.Release()
+				}
 			}
 		},
 		func(report *agents.Report) {

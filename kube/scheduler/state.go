@@ -117,8 +117,10 @@ func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *agents.Report, last *
 	}
 	if entry.pod != pod {
 		// On error, which package audit reports, the claim is the pod's request, as shared CPUs.
-		claim, _ := p.shared.signer.Keys.Claim(pod, t.Machine())
-		p.shared.signer.Saw(claim.Rank)
+		claim, _, _ := t.Given().ClaimAndAllocation(p.shared.signer.Keys, pod, t.Machine())
+		if t.Given() == nil { // an agent's clock is not trusted
+			p.shared.signer.Saw(claim.Rank)
+		}
 		entry = podClaim{pod, claim}
 		p.shared.reservations.arrived(pod)
 	}

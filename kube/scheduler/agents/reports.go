@@ -8,6 +8,7 @@
 package agents
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -38,13 +40,33 @@ type Report struct {
 
 // same reports whether two versions of an object have the same content.
 func (r *Report) same(other *Report) bool {
-	if r.legacy != other.legacy {
-		return false
-	}
 	if r.Err != nil && other.Err != nil {
-		return r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
+		return r.legacy == other.legacy && r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
 	}
-	return r.Decoded == other.Decoded
+	return r.sameButGiven(other) && reflect.DeepEqual(r.State.Given, other.State.Given)
+}
+
+func (r *Report) sameButGiven(other *Report) bool {
+	a, b := r.Decoded, other.Decoded
+	a.State.Given, b.State.Given = nil, nil
+	return r.legacy == other.legacy && a == b
+}
+
+// Given returns what the node's agent has allocated itself, nil if it never does. r may be nil.
+func (r *Report) Given() *api.Given {
+	if r == nil {
+		return nil
+	}
+	return r.State.Given
+}
+
+// Allocates reports whether pods get their CPUs from the node's agent. r may be nil.
+func (r *Report) Allocates() bool { return r.Given() != nil && r.Given().Allocates }
+
+// OnlyGave reports whether an agent that allocates reports nothing new since an earlier version but
+// what it has given to pods. That changes nothing for pods without a node. before may be nil.
+func (r *Report) OnlyGave(before *Report) bool {
+	return r.Allocates() && before.Allocates() && r.sameButGiven(before)
 }
 
 // Usable reports whether the node has reported a topology from which books can be built. r may be
@@ -67,7 +89,7 @@ type Reports struct {
 	decoder *nodetopology.Decoder
 	beats   *heartbeats
 	nodes   sync.Map      // name to *Report
-	changes atomic.Uint64 // of nodes, incremented after each
+	changes atomic.Uint64 // of nodes, incremented after each that can change where pods fit
 	mu      sync.Mutex    // held while nodes or legacy change
 	legacy  map[string]*Report
 }
@@ -129,7 +151,7 @@ func (r *Reports) Of(node *corev1.Node) *Report {
 	return nil
 }
 
-// Changes returns the number of changes so far.
+// Changes returns the number of changes so far. It ignores those of OnlyGave.
 func (r *Reports) Changes() uint64 { return r.changes.Load() }
 
 // Set stores what a node reports. It returns false if that changes nothing.
@@ -166,8 +188,11 @@ func (r *Reports) judge(node string) *Report {
 
 func (r *Reports) store(now Report, silent time.Time) *Report {
 	now.Silent = silent
+	before := r.Named(now.Name)
 	r.nodes.Store(now.Name, &now)
-	r.changes.Add(1)
+	if !now.OnlyGave(before) || !silent.Equal(before.Silent) {
+		r.changes.Add(1)
+	}
 	return &now
 }
 

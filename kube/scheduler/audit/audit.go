@@ -215,7 +215,7 @@ func (a *Auditor) audit(name string) {
 	}
 	var claims []ledger.Claim
 	for _, pod := range onNode {
-		claim, err := a.Keys.Claim(pod, report.Machine())
+		claim, _, err := report.Given().ClaimAndAllocation(a.Keys, pod, report.Machine())
 		if pods[claim.ID] = pod; err != nil {
 			tell(claim.ID, Invalid, err.Error())
 		}
