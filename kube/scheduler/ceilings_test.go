@@ -74,3 +74,22 @@ func TestReserveChecksCeiling(t *testing.T) {
 		t.Errorf("the second pod exceeds the ceiling, and its status is %v", status)
 	}
 }
+
+// What an agent is to give counts as soon as the pod is bound, and what it gave for as long as it
+// stays. A pod that requests too little gets nothing.
+func TestCeilingsWhereAgentsAllocate(t *testing.T) {
+	s := newScenario(t, withCeilings(DefaultConfiguration), "node n1 cores=32 allocates", "pod first cpus=4", "pod second cpus=2",
+		"pod low limit=2 request=1 cpuset-scheduler=true bound=n1", "pod burst cpus=4 cpu-policy=static-burst", "pod third cpus=2")
+	const waits = "third waits: 0/1 nodes are available: the pod asks for 2 exclusive CPUs and its namespace has 6: " +
+		"the administrator allows the namespace 6 (ceilings in the scheduler's configuration)."
+	if s.seen["third"] != waits {
+		t.Errorf("%s\nwant %s", s.seen["third"], waits)
+	}
+	s.play("report n1 cores=32 gave=first:0-3/second:4-5")
+	if s.play("pod fourth cpus=1"); !strings.Contains(s.seen["fourth"], "its namespace has 6") {
+		t.Error(s.seen["fourth"])
+	}
+	if s.play("delete fourth", "delete second"); s.seen["third"] != "third on n1: static 4-5 of NUMA [0]" {
+		t.Error(s.seen["third"])
+	}
+}

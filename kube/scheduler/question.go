@@ -37,12 +37,10 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), batch: evict.Evictable(pod, intent.Class), warnings: intent.Warnings}
+	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), underRequest: underRequested(&intent.Ask),
+		batch: evict.Evictable(pod, intent.Class), warnings: intent.Warnings}
 	if q.key = keyOf(&intent.Ask); q.batch {
 		q.key += " batch"
-	}
-	if q.underRequest = underRequested(&intent.Ask); q.underRequest != "" {
-		q.key += " under"
 	}
 	return q, nil
 }
@@ -57,8 +55,8 @@ func underRequested(ask *ledger.Ask) string {
 }
 
 // keyOf encodes everything that affects whether and how well a pod can be placed. Names of
-// containers do not. Of the requests of containers that get exclusive CPUs, newQuestion adds
-// whether they are too low.
+// containers do not, nor do the requests of containers that get exclusive CPUs, except for whether
+// one is too low.
 func keyOf(ask *ledger.Ask) string {
 	text := make([]byte, 0, 128)
 	text = append(text, ask.Policy...)
@@ -71,6 +69,9 @@ func keyOf(ask *ledger.Ask) string {
 		if ask.Policy == placement.StaticBurst {
 			text = strconv.AppendInt(append(text, ' '), int64(c.Request), 10)
 		}
+	}
+	if underRequested(ask) != "" {
+		text = append(text, " under"...)
 	}
 	return string(text)
 }

@@ -16,6 +16,7 @@ func TestKeysTellQuestionsApart(t *testing.T) {
 		"nothing":       {},
 		"request":       {SharedRequest: 11},
 		"one CPU":       {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 1, 0)}},
+		"requested CPU": {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 1, 1000)}},
 		"eleven CPUs":   {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 11, 0)}},
 		"two of one":    {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 1, 0), container(ledger.RoleMain, 1, 0)}},
 		"with sidecar":  {Containers: []ledger.ContainerAsk{container(ledger.RoleSidecar, 1, 0), container(ledger.RoleMain, 1, 0)}},
