@@ -67,21 +67,20 @@ func (a *assembly) invalid(n *status.Node, pod *corev1.Pod, err error) {
 		Message: fmt.Sprintf("pod %s stays in the shared CPUs: %v", name, cause)})
 }
 
-// claim returns what a pod holds and requests on its node.
-func (a *assembly) claim(pod *corev1.Pod, topology *Topology) (ledger.Claim, error) {
-	claim, allocation, err := a.keys.ClaimAndAllocation(pod, machineOf(topology))
+// claim returns what a pod holds and requests on its node, whose topology is nil if it is not
+// usable.
+func (a *assembly) claim(pod *corev1.Pod, t *Topology) (ledger.Claim, error) {
+	var machine *topology.Machine
+	var given *api.Given
+	if t != nil {
+		machine, given = t.Index.Machine(), t.State.Given
+	}
+	claim, allocation, err := given.ClaimAndAllocation(a.keys, pod, machine)
 	if a.keys == nil && err == nil && allocation != nil && allocation.Signature != "" {
 		a.uncheckedSignatures = true
 		claim.Rank = allocation.Rank()
 	}
 	return claim, err
-}
-
-func machineOf(t *Topology) *topology.Machine {
-	if t == nil {
-		return nil
-	}
-	return t.Index.Machine()
 }
 
 // bookProblems adds what is wrong in the books of a node, and returns the pods that have lost their

@@ -69,18 +69,19 @@ func count(of func(*status.CPUs) int) func(*status.Node) string {
 	}
 }
 
-// agentText returns the state of an agent in a word or two.
+// agentText returns the state of an agent in a few words.
 func agentText(a *status.Agent) string {
+	text := strings.ToLower(string(a.State))
 	switch a.State {
-	case status.AgentReports:
-		return "reports"
 	case status.AgentNoLease:
-		return "no lease"
+		text = "no lease"
 	case status.AgentSilent:
-		return "silent " + age(a.RenewalAge)
-	default:
-		return strings.ToLower(string(a.State))
+		text = "silent " + age(a.RenewalAge)
 	}
+	if a.Allocates {
+		text += ", allocates"
+	}
+	return text
 }
 
 func conditionText(c *status.Condition) string {

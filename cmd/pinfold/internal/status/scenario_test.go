@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/survey"
 	"pinfold.dev/pinfold/report"
@@ -65,6 +66,7 @@ type fixtureTopology struct {
 	Health   string         `json:"health"`
 	Policy   string         `json:"policy"`
 	Damaged  bool           `json:"damaged"`
+	Given    *api.Given     `json:"given"`
 }
 
 func (f *fixtureTopology) object(t *testing.T) *nodetopology.NodeTopology {
@@ -72,7 +74,7 @@ func (f *fixtureTopology) object(t *testing.T) *nodetopology.NodeTopology {
 	for cpu := range f.Offline.All() {
 		machine = withoutCPU(machine, cpu)
 	}
-	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease}
+	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Given: f.Given}
 	if f.Health != "" {
 		state.AgentHealth = f.Health
 	}
