@@ -240,13 +240,16 @@ func (s *scenario) report(name string, words []string) {
 	s.publish(obj)
 }
 
+// aheadOfTime is what the clock of an agent shows.
+var aheadOfTime = time.Unix(4e9, 0).UTC()
+
 // givenOf returns what the agent of a node has allocated itself to the container of each pod.
 func givenOf(node string, f map[string]string) *api.Given {
 	_, allocates := f["allocates"]
 	given := &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}
 	for _, gave := range strings.FieldsFunc(f["gave"], func(r rune) bool { return r == '/' }) {
 		pod, cpus, _ := strings.Cut(gave, ":")
-		given.Pods[types.UID(pod)] = api.Allocation{Version: 1, Node: node, Policy: placement.Static, Time: time.Unix(1e9, 0).UTC(),
+		given.Pods[types.UID(pod)] = api.Allocation{Version: 1, Node: node, Policy: placement.Static, Time: aheadOfTime,
 			Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.MustParse(cpus), NUMANodes: []topology.NUMAID{0}}}}
 	}
 	return given

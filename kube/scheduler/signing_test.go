@@ -40,6 +40,21 @@ func TestRestoredAllocationClaimsNothing(t *testing.T) {
 	}
 }
 
+// The clock of an agent that has given CPUs does not change that of the scheduler.
+func TestClockOfAgent(t *testing.T) {
+	key, _ := signingtest.KeyFiles(t)
+	s := newScenario(t, DefaultConfiguration+"      signingKey: "+key+"\n", "node n1 cores=8 allocates", "pod first cpus=2",
+		"report n1 cores=8 gave=first:0-1", "pod second cpus=2")
+	if s.seen["second"] != "second on n1: static 2-3 of NUMA [0]" {
+		t.Error(s.seen["second"])
+	}
+	for _, pod := range s.pods() {
+		if a, _ := api.AllocationOf(&pod); pod.Name == "second" && !a.Time.Before(aheadOfTime) {
+			t.Errorf("the scheduler decides at %v", a.Time)
+		}
+	}
+}
+
 // A forged allocation on a pod that does not ask is overwritten when the pod is bound.
 func TestForgedAllocationIsOverwritten(t *testing.T) {
 	s := newScenario(t, DefaultConfiguration, "node n1 cores=4", "pod plain request=1 cpu-allocation="+forgedAllocation)
