@@ -36,8 +36,8 @@ func TestAnswersAreCached(t *testing.T) {
 	}
 }
 
-// Two static pods that differ only in their requests ask the same question. Each is booked with its
-// own request.
+// Two static pods that differ only in their requests, below their limits, ask the same question. Each
+// is booked with its own request.
 func TestRequestsOfStaticContainers(t *testing.T) {
 	for _, test := range []struct {
 		policy string
@@ -47,7 +47,7 @@ func TestRequestsOfStaticContainers(t *testing.T) {
 			p, node := barePlugin(t), nodeInfoOf("n", 8)
 			reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 8}.MustBuild(), 1)
 			var keys []string
-			for _, request := range []string{"2", "500m"} {
+			for _, request := range []string{"1", "500m"} {
 				pod := askingPod("pod-"+request, 2)
 				pod.Annotations["pinfold.dev/cpu-policy"] = test.policy
 				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(request)}
