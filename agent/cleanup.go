@@ -38,7 +38,7 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 // settings is in force: others are those of other programs.
 func restoreGroups(ctx context.Context, o Options, last string) (result control.Result, err error) {
 	if f, saved := savedForce(o.RunDir, last); saved {
-		return result, saveForce(o.RunDir, f)
+		return result, errors.Join(saveForce(o.RunDir, f), remove(givenFile(o.RunDir)))
 	}
 	k, err := openKernel(o.Root)
 	if err != nil {

@@ -109,6 +109,7 @@ func (e *engine) decide() {
 		e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
 		e.control.Allocated(err)
 		e.reports.refresh()
+		e.requestRound() // other pods may wait for what was decided
 	}
 	decision := e.control.Decide(e.Now())
 	if e.reports.hold(decision.Hold); decision.Hold != "" {

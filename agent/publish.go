@@ -100,6 +100,9 @@ func (p *publisher) readNode(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", p.NodeName, err)
 	}
+	if p.node == nil {
+		p.engine.requestRound() // CPUs are given from then on
+	}
 	p.node = node
 	p.uid.Store(&node.UID)
 	p.engine.with(func(c *control.Control) { c.SetReserved(api.Reserved(node)) })

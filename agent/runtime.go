@@ -14,8 +14,8 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 )
 
-// runtimeHandler answers the container runtime's NRI requests. It never rejects a container:
-// settings that cannot be applied at creation are applied by the next round.
+// runtimeHandler answers the container runtime's NRI requests. Settings that cannot be applied at
+// creation are applied by the next round. It rejects a container only with [control.Config].Refuses.
 type runtimeHandler struct{ *engine }
 
 // maxPodDelay is how long the creation of a container waits for its pod to arrive from the API

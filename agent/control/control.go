@@ -110,7 +110,7 @@ type node struct {
 	kubelet *Kubelet         // nil until SetKubelet
 	// strangeKubelet is set if another program may answer at the kubelet's port.
 	strangeKubelet bool
-	reserved       ledger.MilliCPU // of the Node object
+	reserved       *ledger.MilliCPU // of the Node object, nil until SetReserved
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU
 	notes          []string // what is wrong with the files about the machine, and assumed instead
@@ -160,7 +160,7 @@ func (c *Control) SetKubeletTrust(known bool) { c.node.strangeKubelet = !known }
 func (c *Control) Kubelet() *Kubelet { return c.node.kubelet }
 
 // SetReserved sets the difference of capacity and allocatable of the Node object.
-func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = reserved }
+func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = &reserved }
 
 // SetPods sets all pods that are bound to the node.
 func (c *Control) SetPods(objects []*corev1.Pod) { c.Pods.SetPods(objects, c.round.Runs) }

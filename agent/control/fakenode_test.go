@@ -58,6 +58,7 @@ func newFakeNode() *fakeNode {
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
 	n.control.SetGiven(n.given)
+	n.control.SetReserved(0)
 	if n.inForce {
 		n.control.SetInForce()
 	}
@@ -92,7 +93,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 		p, err := controltest.Pod(args, n.now)
 		n.pods[args[0]] = p
 		return "", err
-	case "resize", "edit", "deferred", "resized":
+	case "resize", "request", "edit", "deferred", "infeasible", "resized":
 		return "", n.resize(command, args)
 	case "asks":
 		n.setAsks(args[0], args[1])

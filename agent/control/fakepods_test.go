@@ -22,10 +22,10 @@ func (n *fakeNode) resize(command string, args []string) error {
 	case "edit":
 		p.Generation++
 		return nil
-	case "deferred":
+	case "deferred", "infeasible":
 		p.Status.ObservedGeneration = p.Generation
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue,
-			Reason: corev1.PodReasonDeferred})
+		reason := map[string]string{"deferred": corev1.PodReasonDeferred, "infeasible": corev1.PodReasonInfeasible}[command]
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason})
 		return nil
 	case "resized":
 		p.Status.ObservedGeneration = p.Generation
@@ -41,7 +41,12 @@ func (n *fakeNode) resize(command string, args []string) error {
 	for i := range p.Spec.Containers {
 		if c := &p.Spec.Containers[i]; c.Name == name {
 			amount, err := resource.ParseQuantity(limit)
-			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
+			if command == "resize" {
+				c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
+			}
+			if command == "request" || c.Resources.Requests != nil {
+				c.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: amount}
+			}
 			return err
 		}
 	}

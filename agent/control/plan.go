@@ -19,7 +19,11 @@ func (c *Control) begin() {
 
 // books returns the configuration of the node's books.
 func (c *Control) books() ledger.Config {
-	return ledger.Config{Reserved: c.node.reserved, ReservedCPUs: c.node.kubelet.ReservedCPUs, MinShared: c.config.MinShared}
+	config := ledger.Config{ReservedCPUs: c.node.kubelet.ReservedCPUs, MinShared: c.config.MinShared}
+	if c.node.reserved != nil {
+		config.Reserved = *c.node.reserved
+	}
+	return config
 }
 
 // requested returns the annotations that a pod has.

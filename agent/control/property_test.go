@@ -51,7 +51,12 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1", "@?", "@?", "@?1"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 24).Draw(t, "what") {
+			switch rapid.IntRange(0, 26).Draw(t, "what") {
+			case 25, 26: // of containers that the agent knows
+				if n.pods[pod] != nil && len(n.pods[pod].Status.ContainerStatuses) > 0 && n.ids[pod+"/app"] != "" {
+					do("%s %s app=%d", rapid.SampledFrom([]string{"resize", "request"}).Draw(t, "change"), pod, rapid.IntRange(1, 3).Draw(t, "to"))
+					do("%s %s", rapid.SampledFrom([]string{"resized", "resized", "deferred", "infeasible"}).Draw(t, "kubelet"), pod)
+				}
 			case 23:
 				do("disk %s", rapid.SampledFrom([]string{"full", "free"}).Draw(t, "disk"))
 			case 24:
@@ -127,7 +132,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
 			}
-			if state := n.control.Get(ledger.PodID(p.UID)); n.config.Allocates && api.Asks(p) && !api.HasEnded(p) {
+			if state := n.control.Get(ledger.PodID(p.UID)); n.config.Allocates && p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
 				if _, given := n.control.Given().Pods[p.UID]; given != (state.Problem == nil) {
 					t.Fatalf("pod %s was given CPUs: %v, its problem: %v, after\n%s", name, given, state.Problem, strings.Join(history, "\n"))
 				}

@@ -21,8 +21,9 @@ import (
 //	    and full-cores=required are annotations, too. burst=JSON, koordinator=JSON and
 //	    period=20ms are annotations, and qos=BE is a label. The QoS class is Burstable without
 //	    tier=BestEffort
-//	resize POD CONTAINER=LIMIT, deferred POD, resized POD
-//	    changes a limit; the kubelet has deferred the change; it has carried it out
+//	resize POD CONTAINER=LIMIT, request POD CONTAINER=REQUEST, deferred POD, infeasible POD, resized POD
+//	    changes a limit, and the request if there is one; changes the request; the kubelet has deferred
+//	    or refused the change; it has carried it out
 //	edit POD
 //	    changes another field of the spec, which the kubelet has not seen yet
 //	asks POD false, asks POD true

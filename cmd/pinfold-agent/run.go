@@ -159,6 +159,9 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := o.check(cmd.Flags()); err != nil {
 		return err
 	}
+	if cmd.Flags().Changed("on-failure") && o.allocator != nodetopology.AllocatorNode {
+		return frame.Usagef("--on-failure is about what this agent gives: it needs --allocator=node")
+	}
 	a := &o.agent
 	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
 	a.Refuses = o.onFailure == "refuse"

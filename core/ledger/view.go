@@ -1,6 +1,9 @@
 package ledger
 
-import "pinfold.dev/pinfold/core/cpuset"
+import (
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/topology"
+)
 
 func (b *Books) loses(e *entry) bool {
 	for i := range b.conflicts {
@@ -34,6 +37,9 @@ func (b *Books) Portions() (all []Portion) {
 	}
 	return all
 }
+
+// Machine returns the machine whose CPUs the books account for.
+func (b *Books) Machine() *topology.Machine { return b.index.Machine() }
 
 // Claims returns all claims in the order of their IDs, including those that lose.
 func (b *Books) Claims() []Claim {

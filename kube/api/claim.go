@@ -64,17 +64,51 @@ func (g *Given) ClaimAndAllocation(k *Keys, pod *corev1.Pod, m *topology.Machine
 		return k.ClaimAndAllocation(pod, m)
 	}
 	var e *entitlement
-	var err error
-	if ok && Asks(pod) && pod.Spec.NodeName != "" && !HasEnded(pod) {
-		e, err = given.entitle(pod)
+	if asks, _ := Asks(pod); ok && asks && pod.Spec.NodeName != "" && !HasEnded(pod) {
+		e = given.asGiven(pod)
 	}
-	return claimOf(pod, m, e, err, e != nil)
+	return claimOf(pod, m, e, nil, true)
 }
 
-// Asks reports whether a bound pod asks for CPUs. It may do so in a way that is not valid.
-func Asks(pod *corev1.Pod) bool {
-	asks, _ := stillAsks(pod)
-	return asks
+// asGiven returns what the pod holds, whether or not its limits are still the same: they may be
+// changing, and only the agent decides when it gives something else.
+func (a Allocation) asGiven(pod *corev1.Pod) *entitlement {
+	e := &entitlement{allocation: a}
+	counts := newCounts(pod)
+	for _, m := range members(pod) {
+		at := slices.IndexFunc(a.Containers, func(c ContainerAllocation) bool { return c.Name == m.Name })
+		if at < 0 {
+			continue
+		}
+		c := &a.Containers[at]
+		claim := ledger.ContainerClaim{Name: m.Name, Role: m.role, Policy: a.Policy, Limit: c.CPUs.Len(), Request: counts.own(m), CPUs: c.CPUs}
+		if a.Policy == placement.StaticBurst {
+			claim.NUMANodes, claim.Limit = c.NUMANodes, max(1, int(m.wholeCPUs()))
+		}
+		e.own = append(e.own, ledger.ContainerAsk{Name: m.Name, Role: m.role, CPUs: claim.Limit, Request: claim.Request})
+		e.claims = append(e.claims, claim)
+	}
+	return e
+}
+
+// Claim returns the claim of a pod about which nothing but the allocation is known.
+func (a Allocation) Claim(pod types.UID) ledger.Claim {
+	claim := ledger.Claim{ID: ledger.PodID(pod), Rank: a.Rank()}
+	for _, c := range a.Containers {
+		if a.Policy == placement.Static {
+			claim.Containers = append(claim.Containers, ledger.ContainerClaim{Name: c.Name, Policy: a.Policy, Limit: c.CPUs.Len(), CPUs: c.CPUs})
+		}
+	}
+	return claim
+}
+
+// Matches returns an error unless the allocation is what a pod asks for, and its requests cover it.
+func (a Allocation) Matches(pod *corev1.Pod) error {
+	own := placed(pod)
+	if _, err := a.claims(pod, own); err != nil {
+		return err
+	}
+	return Covers(&ledger.Ask{Policy: a.Policy, Containers: own})
 }
 
 // Covers returns an error unless each container requests all exclusive CPUs that it asks for. If it
@@ -101,7 +135,7 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	if pod.Spec.NodeName == "" || HasEnded(pod) {
 		return nil, nil //nolint:nilnil // no entitlement is frequent, and not an error
 	}
-	if asks, err := stillAsks(pod); !asks || err != nil {
+	if asks, err := Asks(pod); !asks || err != nil {
 		return nil, err
 	}
 	text := pod.Annotations[AllocationAnnotation]
@@ -115,11 +149,6 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	if err := k.verify(pod.UID, text); err != nil {
 		return nil, &AllocationError{err}
 	}
-	return a.entitle(pod)
-}
-
-// entitle checks an allocation against its pod.
-func (a Allocation) entitle(pod *corev1.Pod) (*entitlement, error) {
 	own := placed(pod)
 	claims, err := a.claims(pod, own)
 	if err != nil {
@@ -128,8 +157,9 @@ func (a Allocation) entitle(pod *corev1.Pod) (*entitlement, error) {
 	return &entitlement{a, own, claims}, nil
 }
 
-// stillAsks reports whether a bound pod still asks for CPUs.
-func stillAsks(pod *corev1.Pod) (bool, error) {
+// Asks reports whether a bound pod asks for CPUs, still. With an error it does not: the value of an
+// annotation is not valid.
+func Asks(pod *corev1.Pod) (bool, error) {
 	value, _, err := lookUp(pod, schedulerAliases())
 	if err != nil || value != "true" {
 		return false, err

@@ -46,8 +46,8 @@ func (n *NodeTopology) state() (State, error) {
 }
 
 // maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with one
-// container has some 150.
-const maxAllocations = 512 << 10
+// container has some 150, and an agent gives none with more than 3 KiB.
+const maxAllocations = 1 << 20
 
 // given returns nil if the agent has given nothing and does not allocate.
 func (s *Status) given() (*api.Given, error) {

@@ -68,7 +68,6 @@ func TestRoundTrip(t *testing.T) {
 
 func cpusEqual(a, b cpuset.Set) bool { return a == b }
 
-// etcd rejects objects of more than 1.5 MiB, and every scheduler keeps all of them in memory.
 // What an agent has given comes back from the text.
 func TestGiven(t *testing.T) {
 	state := someState
@@ -97,6 +96,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
+// etcd rejects objects of more than 1.5 MiB, and every scheduler keeps all of them in memory.
 func TestSize(t *testing.T) {
 	const most = 24 << 10
 	all := machines(t)

@@ -9,13 +9,17 @@
 //	}
 //
 // Requests guarantee that the CPUs are there: each container requests at least the CPUs that it asks
-// for, and no scheduler binds more requests to a node than it has. So a pod waits for nothing. It
-// gets what is best at that moment, and if that is not what it asks for, runs in the shared CPUs and
-// is told why.
+// for, and no scheduler binds more requests to a node than it has. A pod gives its CPUs up when its
+// requests do not cover them any more. It gets CPUs when the kubelet has made its cgroup, and so has
+// admitted it. What it gets is the best at that moment; if that is not what it asks for, it gets none
+// and is told why.
 //
-// If nothing was saved, the CPUs that a pod's containers run on are its own again: the kernel shows
-// them, and no pod can write there. So a node whose pods got their CPUs from the scheduler can change
-// its allocator while they run.
+// A resize counts when the kubelet has carried it out: until then schedulers count the larger of both
+// requests.
+//
+// The first decision recovers what was not saved: CPUs that a pod's containers run on are its own.
+// The kernel shows them, and no pod can write there. So a node whose pods got their CPUs from the
+// scheduler can change its allocator while they run.
 package allocate
 
 import (
@@ -25,24 +29,31 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // Controller remembers what it has given.
 type Controller struct {
-	name    string // of the node
-	given   *api.Given
-	changed bool // since the last call of Saved
-	added   []int
+	name      string // of the node
+	given     *api.Given
+	recovered bool        // what was not saved
+	changed   bool        // since the last call of Saved
+	added     []types.UID // by the last decision
+	refused   refusals
+}
+
+// refusals are the pods that got nothing from books that decide like these. Without them, each
+// decision would search again for all of them.
+type refusals struct {
+	books *ledger.Books
+	pods  map[*corev1.Pod]error
 }
 
 // New returns the controller of a node. If it does not allocate, pods only keep what they have.
@@ -59,11 +70,11 @@ func (c *Controller) Restore(saved map[types.UID]api.Allocation) { maps.Copy(c.g
 // Saved says that what is given is saved. With an error it takes back what the last decision has
 // given, because after a crash the next agent would give it to others.
 func (c *Controller) Saved(p *pods.Pods, err error) {
-	for _, at := range c.added {
-		if err != nil {
-			delete(c.given.Pods, p.All[at].Object.UID)
-			p.Reread(at)
-			p.All[at].Problem = notGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
+	for i := range p.All {
+		if uid := p.All[i].Object.UID; err != nil && slices.Contains(c.added, uid) {
+			delete(c.given.Pods, uid)
+			p.Reread(i)
+			p.All[i].Problem = notGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
 		}
 	}
 	c.changed, c.added = err != nil, nil
@@ -82,52 +93,78 @@ func NotGiven(problem error) bool { return errors.As(problem, &notGivenError{}) 
 // something to save.
 func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
 	c.added = nil
-	waiting := c.waiting(p)
-	if len(waiting) == 0 {
-		return c.changed
+	waiting := c.review(r, p, index, config)
+	if len(waiting) > 0 {
+		n := node{r, p, config, c.books(p, index, config)}
+		if !c.recovered {
+			waiting = slices.DeleteFunc(waiting, func(at int) bool { return c.recover(n, at) })
+		}
+		c.giveAll(n, waiting)
 	}
-	claims := make([]ledger.Claim, len(p.All))
-	for i := range p.All {
-		claims[i] = p.All[i].Plan.Claim
-	}
-	n := node{index.Machine(), config.ReservedCPUs, ledger.New(index, config, claims...)}
-	for _, at := range waiting {
-		c.give(r, p, at, n)
-	}
+	c.recovered = true
 	return c.changed
 }
 
-// node is what decisions depend on.
-type node struct {
-	machine  *topology.Machine
-	reserved cpuset.Set
-	books    *ledger.Books
+// books returns those of all pods, and of pods that run although they are not listed.
+func (c *Controller) books(p *pods.Pods, index *placement.Index, config ledger.Config) *ledger.Books {
+	listed := map[types.UID]bool{}
+	claims := make([]ledger.Claim, 0, len(p.All))
+	for i := range p.All {
+		listed[p.All[i].Object.UID] = true
+		claims = append(claims, p.All[i].Plan.Claim)
+	}
+	for uid, a := range c.given.Pods {
+		if !listed[uid] {
+			claims = append(claims, a.Claim(uid))
+		}
+	}
+	return ledger.New(index, config, claims...)
 }
 
-// waiting returns the places of the pods that are to get CPUs, and forgets what pods give up.
-func (c *Controller) waiting(p *pods.Pods) (waiting []int) {
-	kept := make(map[types.UID]api.Allocation, len(c.given.Pods))
-	var others []int
+// review forgets what pods give up, and returns the places of the pods that are to get CPUs. Of the
+// pods that were resized it returns one: if two got other CPUs at once, each could get those of the
+// other, and for a moment both would have them. What is given causes another decision.
+func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (waiting []int) {
+	lost := map[ledger.PodID]bool{}
+	if len(c.given.Pods) > 0 {
+		for _, conflict := range c.books(p, index, config).Conflicts() {
+			lost[conflict.ID] = true
+		}
+	}
+	before, again := len(c.given.Pods), false
+	kept := make(map[types.UID]api.Allocation, before)
 	for i := range p.All {
 		s := &p.All[i]
-		a, has := c.given.Pods[s.Object.UID]
-		asks := !s.Departed && !api.HasEnded(s.Object) && api.Asks(s.Object)
-		if has && asks && s.Problem == nil {
-			kept[s.Object.UID] = a
+		uid := s.Object.UID
+		a, has := c.given.Pods[uid]
+		delete(c.given.Pods, uid)
+		asks, err := api.Asks(s.Object)
+		lives := !s.Departed && !api.HasEnded(s.Object)
+		valid := lives && asks && has && s.Problem == nil && !lost[s.Plan.Claim.ID]
+		switch {
+		case valid && (again || s.MayResize() || a.Matches(s.Object) == nil):
+			kept[uid] = a
+			continue
+		case !lives || !has && !c.given.Allocates:
 			continue
 		}
-		if has && !s.Departed {
-			others = append(others, i)
+		again = again || valid
+		if p.Reread(i); !c.given.Allocates {
+			continue
 		}
-		if asks && c.given.Allocates { // also if its limits or the machine's CPUs have changed
+		if err != nil {
+			s.Problem = notGivenError{err}
+		} else if asks && r.Exists(r.Pod[s.Plan.ID]) {
 			waiting = append(waiting, i)
 		}
 	}
-	c.changed = c.changed || len(kept) < len(c.given.Pods)
-	c.given.Pods = kept
-	for _, i := range slices.Concat(others, waiting) {
-		p.Reread(i)
+	for uid, a := range c.given.Pods { // a list may be old
+		if r.Runs(ledger.PodID(uid)) {
+			kept[uid] = a
+		}
 	}
+	c.changed = c.changed || len(kept) < before
+	c.given.Pods = kept
 	slices.SortFunc(waiting, func(x, y int) int {
 		a, b := &p.All[x].Plan.Claim, &p.All[y].Plan.Claim
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
@@ -135,59 +172,70 @@ func (c *Controller) waiting(p *pods.Pods) (waiting []int) {
 	return waiting
 }
 
-// give gives CPUs to one pod, or says why not.
-func (c *Controller) give(r *groups.Round, p *pods.Pods, at int, n node) {
-	object := p.All[at].Object
-	decision, err := c.choose(&p.All[at], n.books)
-	if err != nil {
-		p.All[at].Problem = notGivenError{err}
-		return
-	}
-	best := api.NewAllocation(c.name, n.machine, decision)
-	best.Time = r.Now.UTC()
-	for _, a := range []api.Allocation{n.held(r, &p.All[at], best), best} {
-		c.given.Pods[object.UID] = a
-		if p.Reread(at); p.All[at].Problem == nil {
-			break
-		}
-	}
-	n.books.Add(p.All[at].Plan.Claim)
-	c.added, c.changed = append(c.added, at), true
+// node is what decisions depend on.
+type node struct {
+	*groups.Round
+	pods   *pods.Pods
+	config ledger.Config
+	books  *ledger.Books
 }
 
-func (c *Controller) choose(s *pods.Pod, books *ledger.Books) (ledger.Decision, error) {
+// giveAll gives CPUs to pods, in this order.
+func (c *Controller) giveAll(n node, waiting []int) {
+	last := c.refused
+	if last.books == nil || !n.books.DecidesAs(last.books) {
+		last.pods = nil
+	}
+	c.refused = refusals{n.books, map[*corev1.Pod]error{}}
+	for _, at := range waiting {
+		s := &n.pods.All[at]
+		err, known := last.pods[s.Object]
+		if !known {
+			err = c.give(n, at)
+		}
+		if err != nil {
+			s.Problem, c.refused.pods[s.Object] = notGivenError{err}, err
+		} else {
+			last.pods = nil // the books have changed
+		}
+	}
+}
+
+// give gives CPUs to one pod.
+func (c *Controller) give(n node, at int) error {
+	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)
 	if err == nil {
 		err = api.Covers(&intent.Ask)
 	}
 	if err != nil {
-		return ledger.Decision{}, err
+		return err
 	}
-	books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
-	decision, err := books.Decide(intent.Ask)
-	if err != nil {
-		books.Add(s.Plan.Claim)
+	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
+	decision, err := n.books.Decide(intent.Ask)
+	if err == nil {
+		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))
 	}
-	return decision, err
+	n.books.Add(s.Plan.Claim)
+	return err
 }
 
-// held returns the allocation with the CPUs that the containers run on, if each runs on as many as it
-// is to get, and all are free. Otherwise it returns the allocation.
-func (n node) held(r *groups.Round, s *pods.Pod, best api.Allocation) api.Allocation {
-	free := n.books.Shared().Difference(n.reserved)
-	kept := best
-	kept.Containers = slices.Clone(best.Containers)
-	for i := range kept.Containers {
-		part := &kept.Containers[i]
-		path := r.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: part.Name}]
-		var cpus cpuset.Set
-		if r.Exists(path) {
-			cpus = r.Held(path)
-		}
-		if best.Policy != placement.Static || cpus.Len() != part.CPUs.Len() || !cpus.IsSubsetOf(free) {
-			return best
-		}
-		part.CPUs, part.NUMANodes = cpus, n.machine.NUMANodesOf(cpus)
+// maxText bounds an allocation in bytes: all of a node are published in one object, which for 250 pods
+// must have less than the 1.5 MiB of etcd, and others read 1 MiB of it.
+const maxText = 3 << 10
+
+// put gives an allocation to a pod.
+func (c *Controller) put(n node, at int, a api.Allocation) error {
+	s := &n.pods.All[at]
+	a.Time = n.Now.UTC()
+	if size := len(a.Encode()); size > maxText {
+		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, maxText)
 	}
-	return kept
+	if err := a.Matches(s.Object); err != nil {
+		return err
+	}
+	c.given.Pods[s.Object.UID] = a
+	n.pods.Reread(at)
+	c.added, c.changed = append(c.added, s.Object.UID), true
+	return nil
 }

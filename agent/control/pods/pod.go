@@ -37,6 +37,7 @@ type Pod struct {
 	// denied is set when the pod claims to be the mirror pod of a static pod and the kubelet has
 	// answered that it runs no such static pod.
 	denied bool
+	ask    ledger.Ask // of its annotations, if they are valid
 }
 
 // Annotations are the settings in a pod's annotations and labels, within the ceilings.
@@ -59,6 +60,7 @@ func newPod(object *corev1.Pod, m *topology.Machine, keys *api.Keys, given *api.
 	}
 	if parseErr == nil { // unreadable annotations have no effect; the scheduler has reported them
 		s.Annotations = Annotations{Class: intent.Class, Period: intent.Period, Burst: intent.Burst}
+		s.ask = intent.Ask
 	}
 	s.Annotations.Allocated = allocation != nil
 	if object.Spec.Resources != nil {
@@ -105,7 +107,13 @@ func (p *Pods) Alike(a, b *corev1.Pod) bool {
 	x, y := newPod(a, nil, p.config.Keys, nil), newPod(b, nil, p.config.Keys, nil)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
 		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && maps.Equal(x.IDs, y.IDs) &&
-		x.Annotations == y.Annotations && reflect.DeepEqual(x.Plan, y.Plan)
+		x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)
+}
+
+// MayResize reports whether a resize of the pod waits, or may be under way.
+func (s *Pod) MayResize() bool {
+	changing, waiting := resizeOf(s.Object)
+	return changing || waiting
 }
 
 func (s *Pod) addContainers() {

@@ -67,13 +67,13 @@ func (p *Pods) SetMachine(m *topology.Machine) {
 	p.machine = m
 	for i := range p.All {
 		departed := p.All[i].Departed
-		if p.All[i] = p.read(p.All[i].Object); departed {
+		if p.Reread(i); departed {
 			p.All[i] = p.All[i].depart()
 		}
 	}
 }
 
-// Reread brings a pod up to date after a change of what it was given.
+// Reread brings a pod up to date after a change of the machine or of what it was given.
 func (p *Pods) Reread(at int) {
 	s := &p.All[at]
 	id, denied := s.Plan.ID, s.denied

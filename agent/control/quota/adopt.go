@@ -21,6 +21,7 @@ type adopted struct {
 	limits []ledger.MilliCPU
 	// early is set if the pod is older than this agent. Its budgets start without credit.
 	early        bool
+	ran          bool               // a container of the pod has run
 	budgets      map[string]*budget // by container; "" for the pod's own
 	waitingSince time.Time          // zero if no change is waiting
 }
@@ -131,6 +132,12 @@ func (c *Controller) adoptedFor(r *groups.Round, s *pods.Pod) *adopted {
 		if a.early {
 			a.Annotations = c.annotationsInForce(r, s)
 		}
+	}
+	a.ran = a.ran || slices.ContainsFunc(s.Plan.Containers, func(k nodeplan.Container) bool {
+		return r.Exists(r.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: k.Name}])
+	})
+	if !a.ran { // its groups have used nothing, so there is nothing to pay for
+		a.Allocated = s.Annotations.Allocated
 	}
 	if !s.Resizing && !slices.Equal(limits, a.limits) {
 		a.Annotations, a.limits = c.annotationsInForce(r, s), limits
