@@ -95,6 +95,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return "", err
 	case "resize", "request", "edit", "deferred", "infeasible", "resized":
 		return "", n.resize(command, args)
+	case "done":
+		p := n.pods[args[0]].DeepCopy()
+		p.Status.Phase = corev1.PodSucceeded
+		n.pods[args[0]] = p
 	case "asks":
 		n.setAsks(args[0], args[1])
 	case "class":

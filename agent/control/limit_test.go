@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -204,5 +206,24 @@ func TestUnknownAnnotations(t *testing.T) {
 	}
 	if got := eventsOf(many); len(got) != api.MostUnknown {
 		t.Errorf("%d events", len(got))
+	}
+}
+
+// TestLargeAllocation: a pod gets no CPUs whose allocation would take too much of the node's object.
+func TestLargeAllocation(t *testing.T) {
+	n := newFakeNode()
+	n.play(t, "agent allocator=node", "restart", "machine cores=64 threads=1")
+	for _, count := range []int{10, 60} {
+		line := fmt.Sprint("pod p", count)
+		for i := range count {
+			line += fmt.Sprintf(" a-long-name-of-a-container-%d=1@?1m", i)
+		}
+		pod := fmt.Sprint("p", count)
+		n.play(t, line+" policy=static-burst", "group "+pod, "round")
+		_, given := n.control.Given().Pods[types.UID("uid-"+pod)]
+		problem := n.control.Get(ledger.PodID("uid-" + pod)).Problem
+		if large := count > 10; given == large || large && !strings.Contains(fmt.Sprint(problem), "its allocation has") {
+			t.Errorf("%d containers: given %v, problem %v", count, given, problem)
+		}
 	}
 }

@@ -30,6 +30,8 @@ import (
 //	    the pod asks for no CPUs any more; it asks again
 //	class POD LS, class POD
 //	    changes or removes the label
+//	done POD
+//	    all containers of the pod have ended for good
 //	remove POD
 //	    removes a pod from the API server
 //	api gone, api back

@@ -180,7 +180,7 @@ type node struct {
 	books  *ledger.Books
 }
 
-// giveAll gives CPUs to pods, in this order.
+// giveAll gives CPUs to pods, in this order. Who got nothing before gets nothing from less.
 func (c *Controller) giveAll(n node, waiting []int) {
 	last := c.refused
 	if last.books == nil || !n.books.DecidesAs(last.books) {
@@ -195,8 +195,6 @@ func (c *Controller) giveAll(n node, waiting []int) {
 		}
 		if err != nil {
 			s.Problem, c.refused.pods[s.Object] = notGivenError{err}, err
-		} else {
-			last.pods = nil // the books have changed
 		}
 	}
 }
