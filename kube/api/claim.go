@@ -116,8 +116,7 @@ func (a Allocation) Matches(pod *corev1.Pod) error {
 func Covers(ask *ledger.Ask) error {
 	for _, c := range ask.Containers {
 		if need := ledger.MilliCPU(c.CPUs) * 1000; ask.Policy != placement.StaticBurst && c.Request < need {
-			return fmt.Errorf("container %q has limits.cpu %d and requests.cpu %s: where the node's agent gives CPUs, both must be the same",
-				c.Name, c.CPUs, c.Request)
+			return fmt.Errorf("requests.cpu must equal limits.cpu: container %s requests %v of its %d", c.Name, c.Request, c.CPUs)
 		}
 	}
 	return nil

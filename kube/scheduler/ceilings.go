@@ -65,7 +65,7 @@ func (p *Plugin) exclusiveOf(pod *corev1.Pod, node *corev1.Node) int {
 		claim = res.claim
 	} else if t.Allocates() {
 		q, err := newQuestion(pod)
-		if err != nil || q.ask.Policy == placement.StaticBurst || q.underRequest != "" {
+		if err != nil || q.ask.Policy == placement.StaticBurst || q.uncovered != nil {
 			return 0
 		}
 		return q.cpus

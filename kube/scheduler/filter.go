@@ -82,8 +82,8 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 		return &finding{shortage: shortage{kind: badKubelet, text: brief(t.State.KubeletPolicy)}}
 	case t.CPUs() < q.cpus:
 		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.CPUs())}
-	case t.Allocates() && q.underRequest != "":
-		return &finding{shortage: shortage{kind: underRequest}, detail: q.underRequest}
+	case t.Allocates() && q.uncovered != nil:
+		return &finding{shortage: shortage{kind: uncovered}, detail: q.uncovered.Error()}
 	}
 	return nil
 }

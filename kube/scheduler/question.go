@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +20,8 @@ type question struct {
 	asks bool
 	ask  ledger.Ask
 	cpus int // that the pod asks for, 0 if it does not ask
-	// underRequest says which container requests fewer CPUs than it is to get, "" if none does. Those
-	// of static-burst pods are entitled to their requests only.
-	underRequest string
+	// uncovered is an error if a container requests fewer CPUs than it is to get, see [api.Covers].
+	uncovered error
 	// batch reports whether the pod is a batch pod that can be evicted, see [evict.Evictable].
 	batch bool
 	key   string
@@ -37,21 +35,12 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), underRequest: underRequested(&intent.Ask),
+	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), uncovered: api.Covers(&intent.Ask),
 		batch: evict.Evictable(pod, intent.Class), warnings: intent.Warnings}
 	if q.key = keyOf(&intent.Ask); q.batch {
 		q.key += " batch"
 	}
 	return q, nil
-}
-
-func underRequested(ask *ledger.Ask) string {
-	for _, c := range ask.Containers {
-		if ask.Policy != placement.StaticBurst && c.Request < ledger.MilliCPU(c.CPUs)*1000 {
-			return fmt.Sprintf("container %s requests %v of its %d", c.Name, c.Request, c.CPUs)
-		}
-	}
-	return ""
 }
 
 // keyOf encodes everything that affects whether and how well a pod can be placed. Names of
@@ -70,8 +59,8 @@ func keyOf(ask *ledger.Ask) string {
 			text = strconv.AppendInt(append(text, ' '), int64(c.Request), 10)
 		}
 	}
-	if underRequested(ask) != "" {
-		text = append(text, " under"...)
+	if api.Covers(ask) != nil {
+		text = append(text, " uncovered"...)
 	}
 	return string(text)
 }

@@ -34,7 +34,7 @@ const (
 	failingAgent                       // the agent cannot enforce anything
 	badKubelet                         // the kubelet binds CPUs itself
 	starvedBatch                       // batch pods have next to no CPU time there
-	underRequest                       // the agent allocates, and the pod requests less than it asks for
+	uncovered                          // the agent allocates, and the pod requests less than it asks for
 	tooSmall                           // the machine has fewer CPUs than the pod needs
 	noExclusive                        // too few CPUs can be exclusive
 	noWholeCores                       // too few of them are in whole cores
@@ -60,9 +60,8 @@ func (s shortage) texts() (one, several string) {
 		return have("a kubelet with CPU manager policy %q, which must be \"none\"", s.text)
 	case starvedBatch:
 		return "has no CPU time left for batch pods", "have no CPU time left for batch pods"
-	case underRequest:
-		const needs = ", for which requests.cpu must equal limits.cpu"
-		return "has a Pinfold agent that allocates CPUs" + needs, "have Pinfold agents that allocate CPUs" + needs
+	case uncovered:
+		return "has a Pinfold agent that allocates CPUs", "have Pinfold agents that allocate CPUs"
 	case tooSmall:
 		return have("fewer than %d CPUs", s.want)
 	case noExclusive:

@@ -143,7 +143,7 @@ spec:
 	c.eventually(func() string {
 		pod, err := c.client.CoreV1().Pods("keeps").Get(t.Context(), "low", metav1.GetOptions{})
 		c.must(err)
-		const want = "1 has a Pinfold agent that allocates CPUs, for which requests.cpu must equal limits.cpu (container app requests 1 of its 4)"
+		const want = "1 has a Pinfold agent that allocates CPUs (requests.cpu must equal limits.cpu: container app requests 1 of its 4)"
 		if got := waitsFor(pod); pod.Spec.NodeName != "" || !strings.Contains(got, want) {
 			return fmt.Sprintf("pod low is on %q and waits for %s", pod.Spec.NodeName, got)
 		}
