@@ -25,7 +25,7 @@ type nodeState struct {
 	// lasting is true if later cycles may use the state, and ranks from it, for this generation.
 	lasting bool
 
-	answers *answers      // of books
+	answers answers
 	books   *ledger.Books // nil if the topology is not usable
 	claims  claimCache
 	// exclusive and left replace the books if the topology is not usable: the number of exclusive
@@ -58,7 +58,7 @@ type podClaim struct {
 
 // derive builds a node's state from its topology and the pods on it.
 func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *nodeState {
-	s := &nodeState{generation: node.GetGeneration(), topology: t, answers: &answers{}, claims: make(claimCache, len(node.GetPods()))}
+	s := &nodeState{generation: node.GetGeneration(), topology: t, claims: make(claimCache, len(node.GetPods()))}
 	claims := make([]ledger.Claim, 0, len(node.GetPods()))
 	var nominated []*corev1.Pod
 	for _, info := range node.GetPods() {
@@ -68,7 +68,7 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 		case pod.Spec.NodeName == "":
 			nominated = append(nominated, pod)
 		default:
-			claims = append(claims, p.claimOf(s, pod, t, use.last))
+			claims = append(claims, p.claimOf(s, pod, t, use.claims))
 		}
 	}
 	s.virtual = len(nominated) > 0
@@ -79,9 +79,6 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs, MinShared: *p.args.MinSharedCPUs}
 	s.books = ledger.New(t.Index, config, claims...)
 	s.bookNominated(nominated)
-	if use.last != nil && s.books.DecidesAs(use.last.books) {
-		s.answers = use.last.answers
-	}
 	return s
 }
 
@@ -107,15 +104,12 @@ func (s *nodeState) fits(q *question) error {
 }
 
 // claimOf returns the claim of a pod that is bound to the node or assumed to be.
-func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *agents.Report, last *nodeState) ledger.Claim {
+func (p *Plugin) claimOf(s *nodeState, pod *corev1.Pod, t *agents.Report, known claimCache) ledger.Claim {
 	if res, ok := p.shared.reservations.of(pod); ok {
 		return res.claim
 	}
-	var entry podClaim
-	if last != nil {
-		entry = last.claims[pod.UID]
-	}
-	if entry.pod != pod {
+	entry, ok := known[pod.UID]
+	if !ok || entry.pod != pod {
 		// On error, which package audit reports, the claim is the pod's request, as shared CPUs.
 		claim, _, _ := t.Given().ClaimAndAllocation(p.shared.signer.Keys, pod, t.Machine())
 		if t.Given() == nil { // an agent's clock is not trusted
@@ -180,8 +174,8 @@ type stateUse struct {
 	// without is the UID of a pod to leave out: the pod that is being scheduled, if it is on the
 	// node already. "" leaves out none.
 	without types.UID
-	// last is the node's last state with the same topology, or nil.
-	last *nodeState
+	// claims are those of the node's last state.
+	claims claimCache
 }
 
 // stateOf returns the state of a node with this topology, which is nil if it has reported none.
@@ -198,7 +192,7 @@ func (n *nodeStates) stateOf(node fwk.NodeInfo, topology *agents.Report, use sta
 		return last
 	}
 	if last != nil && last.topology == topology {
-		use.last = last
+		use.claims = last.claims
 	}
 	state := n.derive(node, topology, use)
 	if state.lasting = lasting && !state.virtual; state.lasting {
@@ -240,10 +234,7 @@ type answer struct {
 // maxAnswers bounds the memory of a node that many different pods wait for.
 const maxAnswers = 256
 
-// answers caches a node's answers by the key of the question. States whose books decide alike share
-// them: most changes of a node are updates of its status or that of its pods, and do not concern the
-// books. Already without kubelets, which update each pod three times or more, the books are asked 9.0
-// times per pod instead of 12.4 times (BenchmarkSchedulePod at 1,000 nodes, 2026-11-26).
+// answers caches a node's answers by the key of the question.
 type answers struct {
 	mu    sync.Mutex
 	known map[string]answer

@@ -99,34 +99,6 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// Changes of a node that do not concern its books keep the answers that are known.
-func TestKnownAnswers(t *testing.T) {
-	p, node := barePlugin(t), nodeInfoOf("n", 8)
-	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
-	pod := askingPod("pod", 5)
-	empty := lastingState(p, node).answers
-	assumed := assume(t, p, startCycle(t, p, pod, node), pod, node)
-	taken := lastingState(p, node).answers
-	if taken == empty {
-		t.Error("a node whose CPUs are taken answers as if they were free")
-	}
-	bound := comeBack(t, p, assumed, node)
-	if lastingState(p, node).answers != taken {
-		t.Error("the answers are lost when the pod is bound")
-	}
-	runs := bound.DeepCopy()
-	runs.Status.Phase = corev1.PodRunning
-	must.Do(t, node.RemovePod(klog.Background(), bound))
-	node.AddPod(runs)
-	if lastingState(p, node).answers != taken {
-		t.Error("the answers are lost when the pod runs")
-	}
-	must.Do(t, node.RemovePod(klog.Background(), runs))
-	if lastingState(p, node).answers == taken {
-		t.Error("a node whose CPUs are free answers as if they were taken")
-	}
-}
-
 // An allocation that the user wrote on a pod is ignored while the pod is assumed.
 func TestForgedAllocationOnAssumedPod(t *testing.T) {
 	p, node := barePlugin(t), nodeInfoOf("n", 8)
