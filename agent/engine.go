@@ -108,8 +108,10 @@ func (e *engine) decide() {
 		err := saveGiven(e.RunDir, e.control.Given().Pods)
 		e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
 		e.control.Allocated(err)
-		e.reports.refresh()
-		e.requestRound() // other pods may wait for what was decided
+		if err == nil {
+			e.reports.refresh()
+			e.requestRound() // other pods may wait for what was decided
+		}
 	}
 	decision := e.control.Decide(e.Now())
 	if e.reports.hold(decision.Hold); decision.Hold != "" {

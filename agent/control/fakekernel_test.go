@@ -175,13 +175,14 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	if !given.CPUs.IsEmpty() {
 		s.CPUs = given.CPUs
 	}
+	plain := s
 	if given.Quota != 0 {
 		s.Quota = given.Quota
 	}
 	if given.Period != 0 {
 		s.Period = given.Period
 	}
-	if err := k.rejects(path, s); err != nil {
+	if err := k.rejects(path, s); err != nil && (k.node.inForce || k.rejects(path, plain) == nil) { // else another program is to blame
 		k.node.broken = append(k.node.broken, fmt.Sprintf("%s cannot be created: %v", of, err))
 	}
 	if given.Quota == bandwidth.Unlimited {

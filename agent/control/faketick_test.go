@@ -177,6 +177,7 @@ func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.QuotaOwner = QuotaOwner(options["quota-owner"])
 	n.config.Partition = cgroup.Partition(options["partition"])
 	n.config.Observe = options["mode"] == "observe"
+	n.config.MinShared, _ = strconv.Atoi(cmp.Or(options["min-shared"], "0"))
 	n.config.Allocates, n.config.Refuses = options["allocator"] == "node", options["on-failure"] == "refuse"
 	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
 		return err

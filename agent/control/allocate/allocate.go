@@ -122,8 +122,9 @@ func (c *Controller) books(p *pods.Pods, index *placement.Index, config ledger.C
 }
 
 // review forgets what pods give up, and returns the places of the pods that are to get CPUs. Of the
-// pods that were resized it returns one: if two got other CPUs at once, each could get those of the
-// other, and for a moment both would have them. What is given causes another decision.
+// pods that are to get others than they have, such as after a resize, it returns one: if two got
+// others at once, each could get those of the other, and for a moment both would have them. What is
+// given causes another decision.
 func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (waiting []int) {
 	lost := map[ledger.PodID]bool{}
 	if len(c.given.Pods) > 0 {
@@ -140,15 +141,16 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		delete(c.given.Pods, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
-		valid := lives && asks && has && s.Problem == nil && !lost[s.Plan.Claim.ID]
+		holds := lives && asks && has
+		valid := s.Problem == nil && !lost[s.Plan.Claim.ID] && (s.MayResize() || a.Matches(s.Object) == nil)
 		switch {
-		case valid && (again || s.MayResize() || a.Matches(s.Object) == nil):
+		case holds && (valid || again):
 			kept[uid] = a
 			continue
 		case !lives || !has && !c.given.Allocates:
 			continue
 		}
-		again = again || valid
+		again = again || holds
 		if p.Reread(i); !c.given.Allocates {
 			continue
 		}

@@ -28,9 +28,16 @@ func (c *Controller) recover(n node, at int) bool {
 }
 
 // held returns the CPUs that containers run on. It returns false unless each runs on as many as it
-// asks for, and all are free. Init containers may have ended: they get CPUs of the others.
+// asks for, and all are free and used by no other container but those with all CPUs, which came while
+// no agent ran. Init containers may have ended: they get CPUs of the others.
 func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.ContainerClaim, ok bool) {
 	free := n.books.Shared().Difference(n.config.ReservedCPUs)
+	for ref, path := range n.Container {
+		own := ref.Pod == s.Plan.ID && slices.ContainsFunc(asks, func(a ledger.ContainerAsk) bool { return a.Name == ref.Container })
+		if cpus := n.Held(path); !own && n.Exists(path) && cpus != n.Online {
+			free = free.Difference(cpus)
+		}
+	}
 	var all cpuset.Set
 	for _, ask := range slices.Backward(asks) { // init containers come first
 		path := n.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: ask.Name}]
@@ -48,7 +55,7 @@ func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.Conta
 		held = append(held, ledger.ContainerClaim{Name: ask.Name, Policy: placement.Static, CPUs: cpus})
 	}
 	slices.Reverse(held)
-	return held, true
+	return held, n.books.Shared().Difference(all).Len() >= n.config.MinShared
 }
 
 // firstOf returns the first CPUs of a set, fewer if it has fewer.
