@@ -51,7 +51,8 @@ func (c *Control) hold() string {
 // changed, save what Control.Given returns, and pass the result to Control.Allocated before the next
 // decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
-	if c.hold() != "" || c.node.reserved == nil {
+	idle := !c.config.Allocates && len(c.allocate.Given().Pods) == 0
+	if idle || c.hold() != "" || c.node.reserved == nil {
 		return false
 	}
 	c.round.Now = now
