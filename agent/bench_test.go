@@ -4,18 +4,24 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nri"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -100,6 +106,48 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 		b.Errorf("%d writes, want at least 1000: that many containers have to be moved", writes)
 	}
 	b.ReportMetric(float64(writes), "writes")
+}
+
+// BenchmarkCreateAllocated measures how long the runtime waits for the answer about the first
+// container of a pod to which the agent gives a CPU, off which 250 other containers have to be moved.
+func BenchmarkCreateAllocated(b *testing.B) {
+	h := newHostTree(b)
+	e, others := fullNode(b, h, 125, control.Config{Allocates: true})
+	e.RunDir = b.TempDir()
+	e.control.SetReserved(0)
+	for i := range others { // leave room for the pod
+		others[i] = others[i].DeepCopy()
+		for j := range others[i].Spec.Containers {
+			others[i].Spec.Containers[j].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}
+		}
+	}
+	var waits []time.Duration
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		arriving := newPod(fmt.Sprint("static", i), "")
+		arriving.Annotations = map[string]string{"pinfold.dev/cpuset-scheduler": "true"}
+		arriving.Spec.Containers[0].Resources.Requests = arriving.Spec.Containers[0].Resources.Limits
+		id := fmt.Sprintf("%064x", 3*len(others))
+		h.make(h.podGroup(arriving))
+		e.pods.list = func() []*corev1.Pod { return append([]*corev1.Pod{arriving}, others...) }
+		about := nri.Pod{UID: ledger.PodID(arriving.UID), CgroupParent: h.podGroup(arriving)}
+		began := time.Now()
+		b.StartTimer()
+		settings, err := runtimeHandler{e.engine}.Create(b.Context(), about, nri.Container{ID: id, Name: "app"})
+		b.StopTimer()
+		if waits = append(waits, time.Since(began)); err != nil || settings.CPUs.Len() != 1 {
+			b.Fatalf("the pod gets CPUs %q (%v)", settings.CPUs, err)
+		}
+		for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
+			_ = os.Remove(h.fs.Dir(controller, h.podGroup(arriving)))
+		}
+		e.pods.list = func() []*corev1.Pod { return others }
+		e.round()
+		b.StartTimer()
+	}
+	slices.Sort(waits)
+	b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds())/1000, "p99-ms")
 }
 
 // BenchmarkTick measures a tick, of which there are ten per second, with a sample of each of 250

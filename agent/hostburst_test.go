@@ -87,8 +87,9 @@ func TestBurstOnThisMachine(t *testing.T) {
 		t.Error("the kernel accepts a quota below the burst; the agent need not prepare resizes")
 	}
 	w.resize(pods["burst"], "300m", 2, 1)
-	w.eventually(func() error { return tryWrite(quota, "30000") })
-	tree.write(tree.fs.File(tree.podGroup(pods["burst"]), cgroup.CPUCFSQuota), "30000")
+	for _, file := range []string{quota, tree.fs.File(tree.podGroup(pods["burst"]), cgroup.CPUCFSQuota)} {
+		w.eventually(func() error { return tryWrite(file, "30000") })
+	}
 	w.resize(pods["burst"], "300m", 2, 2)
 	want["burst"] = bandwidth.Limits{Quota: 30 * ms, Period: 100 * ms, Burst: 12 * ms}
 	w.eventually(check)

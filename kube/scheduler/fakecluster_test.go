@@ -227,7 +227,8 @@ func condition(pod corev1.Pod) string {
 // eventually waits until the condition holds. Meanwhile `otherwise` is true.
 func (c *fakeCluster) eventually(otherwise string, holds func() bool) {
 	c.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	const patience = time.Minute // a list that has failed is repeated after up to 30 s
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal(otherwise)
 		}
