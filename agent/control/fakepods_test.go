@@ -33,6 +33,7 @@ func (n *fakeNode) resize(command string, args []string) error {
 		for i := range p.Status.ContainerStatuses {
 			s := &p.Status.ContainerStatuses[i]
 			s.Resources = resourcesOf(p, s.Name)
+			s.AllocatedResources = s.Resources.Requests
 		}
 		return nil
 	}

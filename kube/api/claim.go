@@ -156,6 +156,19 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 	return &entitlement{a, own, claims}, nil
 }
 
+// Holds returns an error unless what the kubelet has allocated to the pod's containers covers the
+// exclusive CPUs. While a resize waits, schedulers count that, and not what the pod asks for.
+func (a Allocation) Holds(pod *corev1.Pod) error {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		for _, c := range a.Containers {
+			if has := status.AllocatedResources; c.Name == status.Name && has != nil && MilliCPU(has) < ledger.MilliCPU(c.CPUs.Len())*1000 {
+				return fmt.Errorf("the kubelet has allocated %v of %d CPUs to container %s", MilliCPU(has), c.CPUs.Len(), c.Name)
+			}
+		}
+	}
+	return nil
+}
+
 // Asks reports whether a bound pod asks for CPUs, still. With an error it does not: the value of an
 // annotation is not valid.
 func Asks(pod *corev1.Pod) (bool, error) {

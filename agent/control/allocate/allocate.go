@@ -142,7 +142,7 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && asks && has
-		valid := s.Problem == nil && !lost[s.Plan.Claim.ID] && (s.MayResize() || a.Matches(s.Object) == nil)
+		valid := s.Problem == nil && !lost[s.Plan.Claim.ID] && a.Holds(s.Object) == nil && (s.MayResize() || a.Matches(s.Object) == nil)
 		switch {
 		case holds && (valid || again):
 			kept[uid] = a
