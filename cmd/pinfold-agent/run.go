@@ -182,7 +182,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if !cmd.Flags().Changed("nri-socket") {
 		a.Socket = agent.DefaultSocket(a.Root)
 	}
-	if o.keys == "" {
+	if o.keys == "" && !a.Allocates {
 		a.Log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
 	}
 	if a.Keys, err = frame.AllocationKeys(o.keys); err != nil {

@@ -95,7 +95,7 @@ func TestAllocator(t *testing.T) {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "limits.cpu 1 and requests.cpu 0.05") {
+			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "container main requests 0.05 of its 1") {
 				return nil
 			}
 		}
