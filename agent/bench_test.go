@@ -109,7 +109,8 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 }
 
 // BenchmarkCreateAllocated measures how long the runtime waits for the answer about the first
-// container of a pod to which the agent gives a CPU, off which 250 other containers have to be moved.
+// container of a pod to which the agent gives a CPU, off which 250 other containers have to be
+// moved.
 func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{Allocates: true})

@@ -132,8 +132,8 @@ func (e *engine) decide() {
 	e.reports.publish(e.status.Report)
 }
 
-// setInForce saves whether settings of this agent are in force, for the next agent. They are as long
-// as systemd may write them. mu must be locked.
+// setInForce saves whether settings of this agent are in force, for the next agent. They are as
+// long as systemd may write them. mu must be locked.
 func (e *engine) setInForce(now bool) {
 	if now == e.force.now || !now && e.kernel.units.tells() {
 		return

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/agent/control"
-	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
 // The modes of an agent.
@@ -61,9 +60,5 @@ func ReadReport(o Options) (report Report, err error) {
 // save saves the report of a round.
 func (r *reports) save() error {
 	s := r.get()
-	text, err := json.Marshal(Report{r.Now().UTC().Truncate(time.Second), r.NodeName, r.mode(), s.holding, append([]control.Pending{}, s.pending...)})
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(reportFile(r.RunDir), text, atomicfile.Options{Perm: 0o600, Suffix: ".new"})
+	return saveJSON(reportFile(r.RunDir), 0o600, Report{r.Now().UTC().Truncate(time.Second), r.NodeName, r.mode(), s.holding, append([]control.Pending{}, s.pending...)})
 }

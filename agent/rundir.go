@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -75,26 +76,27 @@ func holder(path string) string {
 func kubeletFile(runDir string) string { return filepath.Join(runDir, "kubelet.json") }
 
 func saveKubelet(runDir string, k control.Kubelet) error {
-	text, err := json.Marshal(k)
+	return saveJSON(kubeletFile(runDir), 0o644, k)
+}
+
+// saveJSON replaces a file by one with the value in JSON.
+func saveJSON(path string, perm fs.FileMode, value any) error {
+	text, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(kubeletFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
+	return atomicfile.Write(path, text, atomicfile.Options{Perm: perm, Suffix: ".new"})
 }
 
 // givenFile contains the CPUs that the agent has given to pods.
 func givenFile(runDir string) string { return filepath.Join(runDir, "allocations.json") }
 
 func saveGiven(runDir string, given map[types.UID]api.Allocation) error {
-	text, err := json.Marshal(given)
-	if err != nil {
-		return err
-	}
-	return atomicfile.Write(givenFile(runDir), text, atomicfile.Options{Perm: 0o644, Suffix: ".new"})
+	return saveJSON(givenFile(runDir), 0o644, given)
 }
 
-// savedGiven returns what an agent has given since the machine was started. With an error it returns
-// what can be read.
+// savedGiven returns what an agent has given since the machine was started. With an error it
+// returns what can be read.
 func savedGiven(runDir string) (map[types.UID]api.Allocation, error) {
 	text, err := os.ReadFile(givenFile(runDir))
 	if errors.Is(err, os.ErrNotExist) {

@@ -15,7 +15,8 @@ import (
 )
 
 // runtimeHandler answers the container runtime's NRI requests. Settings that cannot be applied at
-// creation are applied by the next round. It rejects a container only with [control.Config].Refuses.
+// creation are applied by the next round. It rejects a container only with
+// [control.Config].Refuses.
 type runtimeHandler struct{ *engine }
 
 // maxPodDelay is how long the creation of a container waits for its pod to arrive from the API
@@ -76,8 +77,9 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 }
 
 // Update keeps the container's CPUs, and its quota if that is lifted. It removes burst that would
-// make the kernel reject a smaller quota, before the runtime writes that quota. Where no pod asks any
-// more, the runtime may write CPUs that an agent has told it earlier; the next rounds give these back.
+// make the kernel reject a smaller quota, before the runtime writes that quota. Where no pod asks
+// any more, the runtime may write CPUs that an agent has told it earlier; the next rounds give
+// these back.
 func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings) {
 	h.update(func() {
 		h.control.Ask(nodeplan.Ref{Pod: pod.UID, Container: c.Name})

@@ -33,7 +33,8 @@ type Config struct {
 	Tuning    nodeplan.Tuning
 	// Priority is how batch pods are put behind all others.
 	Priority colocation.Priority
-	// Batch bounds the CPU time of all batch pods together. With a threshold of 0 there is no bound.
+	// Batch bounds the CPU time of all batch pods together. With a threshold of 0 there is no
+	// bound.
 	Batch colocation.Config
 	// Burst is the burst policy of pods without one. All its fields are set: they also fill in the
 	// fields that pods omit.
@@ -49,8 +50,8 @@ type Config struct {
 	Partition cgroup.Partition
 	// Allocates makes the agent give CPUs to the pods that ask, instead of Pinfold's scheduler.
 	Allocates bool
-	// Refuses keeps pods that it cannot give CPUs to from starting. Otherwise they run in the shared
-	// CPUs.
+	// Refuses keeps pods that it cannot give CPUs to from starting. Otherwise they run in the
+	// shared CPUs.
 	Refuses bool
 	// Observe makes the agent write nothing, and say what it would write.
 	Observe bool

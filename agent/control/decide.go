@@ -48,8 +48,8 @@ func (c *Control) hold() string {
 }
 
 // Allocate gives CPUs to pods that ask, if the agent allocates. If it reports that something has
-// changed, save what Control.Given returns, and pass the result to Control.Allocated before the next
-// decision.
+// changed, save what Control.Given returns, and pass the result to Control.Allocated before the
+// next decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
 	idle := !c.config.Allocates && len(c.allocate.Given().Pods) == 0
 	if idle || c.hold() != "" || c.node.reserved == nil {
@@ -62,7 +62,8 @@ func (c *Control) Allocate(now time.Time) (changed bool) {
 	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
 }
 
-// Allocated says whether what was given is saved. With an error it is taken back.
+// Allocated records that what was given is saved. If err is not nil, the pods lose what the last
+// Allocate gave them.
 func (c *Control) Allocated(err error) { c.allocate.Saved(c.Pods, err) }
 
 // Decide returns the decision that follows from the inputs.

@@ -209,7 +209,8 @@ func TestUnknownAnnotations(t *testing.T) {
 	}
 }
 
-// TestLargeAllocation: a pod gets no CPUs whose allocation would take too much of the node's object.
+// TestLargeAllocation: a pod gets no CPUs whose allocation would take too much of the node's
+// object.
 func TestLargeAllocation(t *testing.T) {
 	n := newFakeNode()
 	n.play(t, "agent allocator=node", "restart", "machine cores=64 threads=1")

@@ -14,12 +14,12 @@ import (
 )
 
 // TestNoCPUIsEnforcedForTwo runs random operations on a node: pods with random and conflicting
-// allocations, of a scheduler or the agent, with and without NRI, foreign writes, rejected writes, disappearing cgroups,
-// restarts in both modes, and failures of the API server. No write may give a cgroup CPUs that are
-// exclusive to another pod, or a quota, period or burst that the kernel rejects. When the failures
-// end, one round must correct everything and the next one have nothing to do; then batch pods, and
-// only these, run behind all others. When the pods that ask have gone, all groups have all CPUs.
-// Nothing is written before the first one.
+// allocations, of a scheduler or the agent, with and without NRI, foreign writes, rejected writes,
+// disappearing cgroups, restarts in both modes, and failures of the API server. No write may give a
+// cgroup CPUs that are exclusive to another pod, or a quota, period or burst that the kernel
+// rejects. When the failures end, one round must correct everything and the next one have nothing
+// to do; then batch pods, and only these, run behind all others. When the pods that ask have gone,
+// all groups have all CPUs. Nothing is written before the first one.
 func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := newFakeNode()

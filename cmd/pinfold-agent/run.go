@@ -110,8 +110,8 @@ func (o *runOptions) check(flags *pflag.FlagSet) error {
 	const (
 		maxPercent = 10000
 		tickLength = 100 * time.Millisecond
-		// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler whose
-		// threads wait for 30 s; the agent needs some of that.
+		// Threads that have waited are looked for every 50 ms, and the kernel ends a scheduler
+		// whose threads wait for 30 s; the agent needs some of that.
 		minBatchWait, maxBatchWait = 100 * time.Millisecond, 5 * time.Second
 		minFloor                   = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
 	)

@@ -30,8 +30,8 @@ func TestDecisionsRememberNothing(t *testing.T) {
 	})
 }
 
-// TestDecidesAs: books with the same claims of other pods, in another order, decide alike, and books
-// that decide alike answer every question alike.
+// TestDecidesAs: books with the same claims of other pods, in another order, decide alike, and
+// books that decide alike answer every question alike.
 func TestDecidesAs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 8)

@@ -26,8 +26,8 @@ import (
 )
 
 // autoscaler asks the questions of Cluster Autoscaler in its way: with kube-scheduler's framework,
-// the default plugins and copies of nodes (simulator/clustersnapshot/predicate/plugin_runner.go). It
-// knows nothing of Pinfold.
+// the default plugins and copies of nodes (simulator/clustersnapshot/predicate/plugin_runner.go).
+// It knows nothing of Pinfold.
 type autoscaler struct {
 	t         *testing.T
 	framework framework.Framework
@@ -125,8 +125,8 @@ func nodeOf(name string) *corev1.Node {
 }
 
 // TestClusterAutoscaler: two nodes of 8 CPUs have one pod each, with 4 and 6 exclusive CPUs, of
-// which it requests 1. With the requests that are stored, Cluster Autoscaler sees that a pod with
-// 5 more needs a new node, that no new node helps one with 12, and that neither node can be removed;
+// which it requests 1. With the requests that are stored, Cluster Autoscaler sees that a pod with 5
+// more needs a new node, that no new node helps one with 12, and that neither node can be removed;
 // with those that the pods were created with it sees none of this.
 func TestClusterAutoscaler(t *testing.T) {
 	server := newServer(t)
@@ -170,8 +170,8 @@ func TestClusterAutoscaler(t *testing.T) {
 	}
 }
 
-// TestKarpenterPods keeps the pods that test/karpenter shows to Karpenter, as they are created and as
-// they are stored.
+// TestKarpenterPods keeps the pods that test/karpenter shows to Karpenter, as they are created and
+// as they are stored.
 func TestKarpenterPods(t *testing.T) {
 	server := newServer(t)
 	created, stored := map[string]*corev1.Pod{}, map[string]*corev1.Pod{}

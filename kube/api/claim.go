@@ -41,11 +41,11 @@ func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
 	return &e.allocation, nil
 }
 
-// Given is what the agent of a node has allocated itself. Nil stands for a node whose pods get their
-// CPUs from the scheduler.
+// Given is what the agent of a node has allocated itself. Nil stands for a node whose pods get
+// their CPUs from the scheduler.
 type Given struct {
-	// Allocates is set if pods that ask get their CPUs from the agent. Allocations of a scheduler do
-	// not count there.
+	// Allocates is set if pods that ask get their CPUs from the agent. Allocations of a scheduler
+	// do not count there.
 	Allocates bool
 	// Pods are the allocations by the UID of the pod. Only the agent writes them, so they need no
 	// signature. Pods that were given CPUs keep them when the node's pods get theirs from the
@@ -214,8 +214,8 @@ func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.
 	return claimOf(pod, m, e, err, k != nil)
 }
 
-// claimOf returns the claim of a pod with an entitlement, which is nil if it has none because of the
-// error. The time of the decision ranks it if that can be trusted.
+// claimOf returns the claim of a pod with an entitlement, which is nil if it has none because of
+// the error. The time of the decision ranks it if that can be trusted.
 func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement, err error, trusted bool) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if HasEnded(pod) {

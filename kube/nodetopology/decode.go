@@ -45,8 +45,8 @@ func (n *NodeTopology) state() (State, error) {
 		AgentLease: clip(s.AgentLease), Given: given}, err
 }
 
-// maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with one
-// container has some 150, and an agent gives none with more than 3 KiB.
+// maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with
+// one container has some 150, and an agent gives none with more than 3 KiB.
 const maxAllocations = 1 << 20
 
 // given returns nil if the agent has given nothing and does not allocate.
@@ -91,8 +91,8 @@ type Decoded struct {
 // its name.
 func (d *Decoded) IsOf(node types.UID) bool { return d.Owner == "" || d.Owner == node }
 
-// Decoder decodes objects. The nodes of a cluster have few different machines: each is decoded once,
-// and has one index as long as that is used.
+// Decoder decodes objects. The nodes of a cluster have few different machines: each is decoded
+// once, and has one index as long as that is used.
 type Decoder struct {
 	mu    sync.Mutex
 	known map[Machine]weak.Pointer[placement.Index] // by the text without the memory

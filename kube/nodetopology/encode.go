@@ -37,8 +37,11 @@ type State struct {
 	Given *api.Given
 }
 
-// AllocatorNode is the allocator of a node whose agent gives pods their CPUs. Elsewhere the scheduler
-// does.
+// Allocates reports whether pods get their CPUs from the node's agent.
+func (s *State) Allocates() bool { return s.Given != nil && s.Given.Allocates }
+
+// AllocatorNode is the allocator of a node whose agent gives pods their CPUs. Elsewhere the
+// scheduler does.
 const AllocatorNode = "node"
 
 // LeaseNamespace is the default namespace of the agents' leases.

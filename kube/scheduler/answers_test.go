@@ -36,8 +36,8 @@ func TestAnswersAreCached(t *testing.T) {
 	}
 }
 
-// Two static pods that differ only in their requests, below their limits, ask the same question. Each
-// is booked with its own request.
+// Two static pods that differ only in their requests, below their limits, ask the same question.
+// Each is booked with its own request.
 func TestRequestsOfStaticContainers(t *testing.T) {
 	for _, test := range []struct {
 		policy string

@@ -37,7 +37,7 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	}
 	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), uncovered: api.Covers(&intent.Ask),
 		batch: evict.Evictable(pod, intent.Class), warnings: intent.Warnings}
-	if q.key = keyOf(&intent.Ask); q.batch {
+	if q.key = keyOf(&intent.Ask, q.uncovered == nil); q.batch {
 		q.key += " batch"
 	}
 	return q, nil
@@ -46,7 +46,7 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 // keyOf encodes everything that affects whether and how well a pod can be placed. Names of
 // containers do not, nor do the requests of containers that get exclusive CPUs, except for whether
 // one is too low.
-func keyOf(ask *ledger.Ask) string {
+func keyOf(ask *ledger.Ask, covered bool) string {
 	text := make([]byte, 0, 128)
 	text = append(text, ask.Policy...)
 	text = append(append(text, ' '), ask.FullCores...)
@@ -59,7 +59,7 @@ func keyOf(ask *ledger.Ask) string {
 			text = strconv.AppendInt(append(text, ' '), int64(c.Request), 10)
 		}
 	}
-	if api.Covers(ask) != nil {
+	if !covered {
 		text = append(text, " uncovered"...)
 	}
 	return string(text)

@@ -5,6 +5,7 @@ import (
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // Questions that can have different answers have different keys.
@@ -29,7 +30,7 @@ func TestKeysTellQuestionsApart(t *testing.T) {
 	}
 	names := map[string]string{}
 	for name, ask := range asks {
-		key := keyOf(&ask)
+		key := keyOf(&ask, api.Covers(&ask) == nil)
 		if other, ok := names[key]; ok {
 			t.Errorf("%q and %q both have the key %q", name, other, key)
 		}

@@ -87,7 +87,7 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 			agent.Pod, since = nameOf(pod), pod.CreationTimestamp.Time
 		}
 	}
-	agent.Allocates = topology != nil && topology.State.Given != nil && topology.State.Given.Allocates
+	agent.Allocates = topology != nil && topology.State.Allocates()
 	if topology != nil && topology.Created.After(since) {
 		since = topology.Created
 	}

@@ -32,9 +32,9 @@ import (
 type pods struct{ OnN1, OnN2, Waits, TooLarge *corev1.Pod }
 
 // TestKarpenter: two nodes of 8 CPUs have 4 and 2 CPUs left. With the requests that are stored,
-// Karpenter adds a node for a pod with 5 exclusive CPUs, none for a pod with 12, because its largest
-// instance type has 8, and removes neither node. With the requests that the pods were created with
-// it does the opposite of each.
+// Karpenter adds a node for a pod with 5 exclusive CPUs, none for a pod with 12, because its
+// largest instance type has 8, and removes neither node. With the requests that the pods were
+// created with it does the opposite of each.
 func TestKarpenter(t *testing.T) {
 	text, err := os.ReadFile("testdata/pods.json")
 	if err != nil {
@@ -69,7 +69,8 @@ func TestKarpenter(t *testing.T) {
 	}
 }
 
-// result says whether Karpenter adds a node for a pod, or can do nothing for it.
+// result is what Karpenter does about a pod: it adds a node, or refuses the pod, or neither,
+// because the pod fits on a node that is there.
 type result struct{ adds, refuses bool }
 
 // solve asks Karpenter's scheduler about a pod in a cluster of some nodes and the pods on them.

@@ -1,6 +1,6 @@
 // Package allocate gives CPUs to the pods of a node whose agent is the allocator: pods that any
-// scheduler has bound. It decides once for each pod, from the same books as Pinfold's scheduler, and
-// remembers the decision until the pod has ended.
+// scheduler has bound. It decides once for each pod, from the same books as Pinfold's scheduler,
+// and remembers the decision until the pod has ended.
 //
 //	c := allocate.New(node, true)
 //	c.Restore(saved)                     // of an earlier agent
@@ -8,14 +8,14 @@
 //		c.Saved(pods, save(c.Given()))   // before the plan is carried out
 //	}
 //
-// Requests guarantee that the CPUs are there: each container requests at least the CPUs that it asks
-// for, and no scheduler binds more requests to a node than it has. A pod gives its CPUs up when its
-// requests do not cover them any more. It gets CPUs when the kubelet has made its cgroup, and so has
-// admitted it. What it gets is the best at that moment; if that is not what it asks for, it gets none
-// and is told why.
+// Requests guarantee that the CPUs are there: each container requests at least the CPUs that it
+// asks for, and no scheduler binds more requests to a node than it has. A pod gives its CPUs up
+// when its requests do not cover them any more. It gets CPUs when the kubelet has made its cgroup,
+// and so has admitted it. What it gets is the best at that moment; if that is not what it asks for,
+// it gets none and is told why.
 //
-// A resize counts when the kubelet has carried it out: until then schedulers count the larger of both
-// requests.
+// A resize counts when the kubelet has carried it out: until then schedulers count the larger of
+// both requests.
 //
 // The first decision recovers what was not saved: CPUs that a pod's containers run on are its own.
 // The kernel shows them, and no pod can write there. So a node whose pods got their CPUs from the
@@ -67,8 +67,8 @@ func (c *Controller) Given() *api.Given { return c.given }
 // Restore sets what an earlier agent has given.
 func (c *Controller) Restore(saved map[types.UID]api.Allocation) { maps.Copy(c.given.Pods, saved) }
 
-// Saved says that what is given is saved. With an error it takes back what the last decision has
-// given, because after a crash the next agent would give it to others.
+// Saved records that what is given is saved. If err is not nil, it takes back what the last
+// decision has given, because after a crash the next agent would give it to others.
 func (c *Controller) Saved(p *pods.Pods, err error) {
 	for i := range p.All {
 		if uid := p.All[i].Object.UID; err != nil && slices.Contains(c.added, uid) {
@@ -142,9 +142,11 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && asks && has
-		valid := s.Problem == nil && !lost[s.Plan.Claim.ID] && a.Holds(s.Object) == nil && (s.MayResize() || a.Matches(s.Object) == nil)
+		valid := func() bool {
+			return s.Problem == nil && !lost[s.Plan.Claim.ID] && a.Holds(s.Object) == nil && (s.MayResize() || a.Matches(s.Object) == nil)
+		}
 		switch {
-		case holds && (valid || again):
+		case holds && (again || valid()):
 			kept[uid] = a
 			continue
 		case !lives || !has && !c.given.Allocates:
@@ -220,8 +222,8 @@ func (c *Controller) give(n node, at int) error {
 	return err
 }
 
-// maxText bounds an allocation in bytes: all of a node are published in one object, which for 250 pods
-// must have less than the 1.5 MiB of etcd, and others read 1 MiB of it.
+// maxText bounds an allocation in bytes: all of a node are published in one object, which for 250
+// pods must have less than the 1.5 MiB of etcd, and others read 1 MiB of it.
 const maxText = 3 << 10
 
 // put gives an allocation to a pod.

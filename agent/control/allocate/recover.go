@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// recover gives a pod the CPUs that its containers run on, and reports whether it has them. Other
-// pods may have to be moved for it if too much is bound to the node at the moment; it is not.
+// recover gives a pod the CPUs that its containers run on, and reports whether it has them. It does
+// so even if more is bound to the node than fits: then pods that are given CPUs later get none.
 func (c *Controller) recover(n node, at int) bool {
 	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)
@@ -28,8 +28,8 @@ func (c *Controller) recover(n node, at int) bool {
 }
 
 // held returns the CPUs that containers run on. It returns false unless each runs on as many as it
-// asks for, and all are free and used by no other container but those with all CPUs, which came while
-// no agent ran. Init containers may have ended: they get CPUs of the others.
+// asks for, and all are free and used by no other container but those with all CPUs, which came
+// while no agent ran. Init containers may have ended: they get CPUs of the others.
 func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.ContainerClaim, ok bool) {
 	free := n.books.Shared().Difference(n.config.ReservedCPUs)
 	for ref, path := range n.Container {

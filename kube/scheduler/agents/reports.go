@@ -61,7 +61,7 @@ func (r *Report) Given() *api.Given {
 }
 
 // Allocates reports whether pods get their CPUs from the node's agent. r may be nil.
-func (r *Report) Allocates() bool { return r.Given() != nil && r.Given().Allocates }
+func (r *Report) Allocates() bool { return r != nil && r.State.Allocates() }
 
 // OnlyGave reports whether an agent that allocates reports nothing new since an earlier version but
 // what it has given to pods. That changes nothing for pods without a node. before may be nil.
@@ -196,8 +196,8 @@ func (r *Reports) store(now Report, silent time.Time) *Report {
 	return &now
 }
 
-// Remove deletes the report of a node whose object was deleted. One of the first version then counts
-// again, if there is one. Remove returns false if that changes nothing.
+// Remove deletes the report of a node whose object was deleted. One of the first version then
+// counts again, if there is one. Remove returns false if that changes nothing.
 func (r *Reports) Remove(deleted *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
