@@ -50,6 +50,8 @@ type Config struct {
 	Partition cgroup.Partition
 	// Allocates makes the agent give CPUs to the pods that ask, instead of Pinfold's scheduler.
 	Allocates bool
+	// Repack is how much better its CPUs must get for a running pod to be moved, "" for never.
+	Repack allocate.Repack
 	// Refuses keeps pods that it cannot give CPUs to from starting. Otherwise they run in the
 	// shared CPUs.
 	Refuses bool
@@ -124,7 +126,11 @@ func New(config Config) *Control {
 	if config.Partitioned() {
 		partition = config.Partition
 	}
-	allocator := allocate.New(config.NodeName, config.Allocates)
+	repack := config.Repack
+	if config.Observe {
+		repack = allocate.RepackNone
+	}
+	allocator := allocate.New(config.NodeName, config.Allocates, repack)
 	return &Control{
 		Pods:     pods.New(pods.Config{Keys: config.Keys, Given: allocator.Given(), Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,

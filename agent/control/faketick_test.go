@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/quantity"
@@ -179,6 +180,7 @@ func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.Observe = options["mode"] == "observe"
 	n.config.MinShared, _ = strconv.Atoi(cmp.Or(options["min-shared"], "0"))
 	n.config.Allocates, n.config.Refuses = options["allocator"] == "node", options["on-failure"] == "refuse"
+	n.config.Repack = allocate.Repack(options["repack"])
 	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
 		return err
 	}

@@ -143,8 +143,11 @@ func (c *Control) batchNotes() (notes []Notice) {
 		strings.Join(why, ", "), instead)})
 }
 
-// annotationNotices returns what the authors of pods should know about their annotations.
-func (c *Control) annotationNotices() (all []Notice) {
+// podNotices returns what the authors of pods should know about their annotations and moves.
+func (c *Control) podNotices() (all []Notice) {
+	if m := c.allocate.Moved(); m != nil {
+		all = append(all, Notice{m.Pod, Moved, fmt.Sprintf("pod %s/%s: %s", m.Pod.Namespace, m.Pod.Name, m.Text)})
+	}
 	for i := range c.All {
 		s := &c.All[i]
 		add := func(reason, message string) {

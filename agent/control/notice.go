@@ -32,6 +32,8 @@ const (
 	BadAllocation = "CPUAllocationInvalid"
 	// NotGiven: the agent could not give a pod the CPUs that it asks for.
 	NotGiven = "CPUsNotGiven"
+	// Moved: a running pod was moved to better CPUs. This is not a problem.
+	Moved = "CPUsMoved"
 	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
 	UnknownGroup = "UnknownGroup"
 	// IdleTier: another program has given idle priority to the tier of batch pods.
@@ -139,7 +141,7 @@ func (c *Control) report() Report {
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
 	s := c.summary()
-	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.annotationNotices())
+	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.podNotices())
 	problems := s.Problems
 	if c.config.Observe { // not a problem, but nothing is enforced
 		problems = append([]Notice{{Reason: nodetopology.Observing, Message: "nothing is enforced on this node: " + observing}}, problems...)

@@ -18,8 +18,8 @@ import (
 //	    adds a pod to the API server. A container is NAME=LIMIT ("-" for no limit), followed by
 //	    @CPUS if it is static or @nodeNODES if it is static-burst, or by @? if it asks for CPUs that
 //	    no scheduler has chosen, with a request of its limit, or with @?1 of 1. policy=static-burst
-//	    and full-cores=required are annotations, too. burst=JSON, koordinator=JSON and
-//	    period=20ms are annotations, and qos=BE is a label. The QoS class is Burstable without
+//	    and full-cores=required are annotations, too. burst=JSON, koordinator=JSON, period=20ms and
+//	    move=false are annotations, and qos=BE is a label. The QoS class is Burstable without
 //	    tier=BestEffort
 //	resize POD CONTAINER=LIMIT, request POD CONTAINER=REQUEST, deferred POD, infeasible POD, resized POD
 //	    changes a limit, and the request if there is one; changes the request; the kubelet has deferred
@@ -70,7 +70,7 @@ import (
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65% mode=observe allocator=node on-failure=refuse min-shared=1
+//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65% mode=observe allocator=node on-failure=refuse min-shared=1 repack=cores
 //	    quota-percent is 300 and quota-burst-seconds 60; the least budget of batch pods is 0.5 CPUs
 //	round
 //	    prints the writes in their order, and what users are told

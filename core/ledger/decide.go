@@ -7,6 +7,7 @@ import (
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/topology"
 )
 
 // Ask is a pod's request for CPUs; see [Books.Decide].
@@ -16,6 +17,8 @@ type Ask struct {
 	// FullCores is placement.FullCoresPreferred when empty. Required means that the pod shares no
 	// core with another pod. Its own containers share a core only if their sizes make it necessary.
 	FullCores placement.FullCores
+	// Within, if not nil, are the NUMA nodes whose CPUs a Static pod may get.
+	Within []topology.NUMAID
 	// Containers are the containers to place, init containers in the order of the pod. There are
 	// none for a pod without annotations.
 	Containers []ContainerAsk

@@ -12,6 +12,7 @@
 //	pinfold.dev/cpuset-scheduler  cpuset-scheduler                  "true", "false"
 //	pinfold.dev/cpu-policy        cpu-policy                        static, static-burst, none
 //	pinfold.dev/full-cores                                          preferred, required
+//	pinfold.dev/move                                                "true", "false"
 //	pinfold.dev/qos (label)       koordinator.sh/qosClass,          LS, BE; the others also LSE, LSR, SYSTEM
 //	                              alibabacloud.com/qosClass
 //	pinfold.dev/cpu-burst         koordinator.sh/cpuBurst,          JSON, see [BurstCeiling]

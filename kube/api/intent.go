@@ -20,6 +20,8 @@ type Intent struct {
 	// Ask is the request for [ledger.Books.Decide]. It has no Containers if the pod does not ask
 	// for CPUs.
 	Ask ledger.Ask
+	// MayMove is set if an agent that allocates may give the running pod better CPUs.
+	MayMove bool
 	// Class is "" if the pod has none.
 	Class nodeplan.Class
 	// Burst is the zero value if the pod has no burst policy.
@@ -40,7 +42,7 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if err != nil {
 		return Intent{}, err
 	}
-	intent := Intent{Warnings: w.warnings}
+	intent := Intent{MayMove: w.mayMove, Warnings: w.warnings}
 	var classSetting, burstSetting, periodSetting setting
 	if intent.Class, classSetting, err = parseClass(pod); err != nil {
 		return Intent{}, err
@@ -105,12 +107,15 @@ func fullCoresAliases() []alias[placement.FullCores] {
 	return annotation(oneOf(placement.FullCoresPreferred, placement.FullCoresRequired), FullCoresAnnotation)
 }
 
+func moveAliases() []alias[string] { return annotation(oneOf("true", "false"), MoveAnnotation) }
+
 // placementSettings are the settings about placement.
 type placementSettings struct {
 	asks      bool
 	asking    setting // the setting that asks for CPUs
 	policy    placement.Policy
 	fullCores placement.FullCores
+	mayMove   bool
 	warnings  []string
 }
 
@@ -138,6 +143,10 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	if fullErr != nil {
 		return w, fullErr
 	}
+	move, _, err := lookUp(pod, moveAliases())
+	if err != nil {
+		return w, err
+	}
 	if policySetting != (setting{}) {
 		w.policy = policy
 	}
@@ -147,7 +156,7 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	if w.policy == placement.StaticBurst && w.fullCores == placement.FullCoresRequired {
 		w.warnings = append(w.warnings, fullSetting.String()+" has no effect with "+policySetting.String())
 	}
-	w.asks, w.asking = w.policy != PolicyNone, asking
+	w.asks, w.asking, w.mayMove = w.policy != PolicyNone, asking, move != "false"
 	return w, nil
 }
 

@@ -18,6 +18,7 @@ const (
 	FullCoresAnnotation       = "pinfold.dev/full-cores"
 	CPUBurstAnnotation        = "pinfold.dev/cpu-burst"
 	CPUPeriodAnnotation       = "pinfold.dev/cpu-period"
+	MoveAnnotation            = "pinfold.dev/move"
 	QoSLabel                  = "pinfold.dev/qos"
 	AllocationAnnotation      = "pinfold.dev/cpu-allocation"
 	// BatchCPU is the extended resource that batch pods request, in thousandths of a CPU.

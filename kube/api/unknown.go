@@ -66,7 +66,7 @@ func resembles(key string, known []string) bool {
 
 // annotationKeys returns the annotations that users write.
 func annotationKeys() []string {
-	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation})
+	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation, MoveAnnotation})
 }
 
 // writtenKeys returns the annotations that Pinfold or its manifests set on pods.

@@ -2,7 +2,7 @@
 // scheduler has bound. It decides once for each pod, from the same books as Pinfold's scheduler,
 // and remembers the decision until the pod has ended.
 //
-//	c := allocate.New(node, true)
+//	c := allocate.New(node, true, allocate.RepackNone)
 //	c.Restore(saved)                     // of an earlier agent
 //	if c.Decide(round, pods, ...) {      // before a plan is made
 //		c.Saved(pods, save(c.Given()))   // before the plan is carried out
@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,10 +43,13 @@ import (
 // Controller remembers what it has given.
 type Controller struct {
 	name      string // of the node
+	repack    Repack
 	given     *api.Given
 	recovered bool        // what was not saved
 	changed   bool        // since the last call of Saved
 	added     []types.UID // by the last decision
+	moved     *Move       // by the last decision, or nil; then it has added only that
+	looked    time.Time   // for a pod to move, or started
 	refused   refusals
 }
 
@@ -57,12 +61,15 @@ type refusals struct {
 }
 
 // New returns the controller of a node. If it does not allocate, pods only keep what they have.
-func New(node string, allocates bool) *Controller {
-	return &Controller{name: node, given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
+func New(node string, allocates bool, repack Repack) *Controller {
+	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
 }
 
 // Given returns what is given. It changes with each decision.
 func (c *Controller) Given() *api.Given { return c.given }
+
+// Moved returns what the last decision has moved, or nil.
+func (c *Controller) Moved() *Move { return c.moved }
 
 // Restore sets what an earlier agent has given.
 func (c *Controller) Restore(saved map[types.UID]api.Allocation) { maps.Copy(c.given.Pods, saved) }
@@ -71,7 +78,13 @@ func (c *Controller) Restore(saved map[types.UID]api.Allocation) { maps.Copy(c.g
 // decision has given, because after a crash the next agent would give it to others.
 func (c *Controller) Saved(p *pods.Pods, err error) {
 	for i := range p.All {
-		if uid := p.All[i].Object.UID; err != nil && slices.Contains(c.added, uid) {
+		uid := p.All[i].Object.UID
+		switch {
+		case err == nil || !slices.Contains(c.added, uid):
+		case c.moved != nil:
+			c.given.Pods[uid], c.moved = c.moved.from, nil
+			p.Reread(i)
+		default:
 			delete(c.given.Pods, uid)
 			p.Reread(i)
 			p.All[i].Problem = notGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
@@ -88,20 +101,23 @@ func (e notGivenError) Error() string { return "it gets no CPUs of its own: " + 
 // NotGiven reports whether a pod's problem is that it was given no CPUs.
 func NotGiven(problem error) bool { return errors.As(problem, &notGivenError{}) }
 
-// Decide gives CPUs to the pods that ask and have none, first to those that were bound first. It
-// forgets pods that have ended, are gone, or do not ask any more. It reports whether there is
+// Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If
+// there are none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask any more. It reports whether there is
 // something to save.
 func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
-	c.added = nil
+	c.added, c.moved = nil, nil
 	waiting := c.review(r, p, index, config)
+	n := node{r, p, index, config, nil}
 	if len(waiting) > 0 {
-		n := node{r, p, config, c.books(p, index, config)}
+		n.books = c.books(p, index, config)
 		if !c.recovered {
 			waiting = slices.DeleteFunc(waiting, func(at int) bool { return c.recover(n, at) })
 		}
 		c.giveAll(n, waiting)
 	}
-	c.recovered = true
+	if c.recovered = true; len(c.added) == 0 {
+		c.moveOne(n)
+	}
 	return c.changed
 }
 
@@ -180,6 +196,7 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 type node struct {
 	*groups.Round
 	pods   *pods.Pods
+	index  *placement.Index
 	config ledger.Config
 	books  *ledger.Books
 }

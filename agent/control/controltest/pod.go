@@ -76,4 +76,4 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 
 // annotationKeys are the keys of annotations, by their names in scenarios.
 var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation,
-	"policy": api.CPUPolicyAnnotation, "full-cores": api.FullCoresAnnotation, "allocation": api.AllocationAnnotation}
+	"policy": api.CPUPolicyAnnotation, "full-cores": api.FullCoresAnnotation, "allocation": api.AllocationAnnotation, "move": api.MoveAnnotation}

@@ -1,0 +1,178 @@
+package allocate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// Repack is how much better its CPUs must get for a running pod to be moved.
+type Repack string
+
+// The margins. Each includes those before it.
+const (
+	// RepackNone moves no pod.
+	RepackNone Repack = "none"
+	// RepackCores moves a pod that gets fewer split cores.
+	RepackCores Repack = "cores"
+	// RepackLLCs also moves one that gets as many split cores and fewer last-level caches.
+	RepackLLCs Repack = "llcs"
+	// RepackNUMA also moves containers to NUMA nodes that they have no CPUs of. Their memory stays
+	// where it is.
+	RepackNUMA Repack = "numa-nodes"
+)
+
+// moveEvery is the least time between two moves, and for which a pod keeps its CPUs.
+const moveEvery = time.Minute
+
+// Move gives a running pod better CPUs.
+type Move struct {
+	Pod      *corev1.Pod
+	Text     string // what changes, and why
+	at       int    // in pods.Pods.All
+	from, to api.Allocation
+	criteria []criterion
+}
+
+// criterion is one of those of package placement. Less is better.
+type criterion struct {
+	name          string
+	before, after int
+}
+
+// compare returns the criteria, the most important first.
+func compare(before, after placement.Quality) []criterion {
+	return []criterion{
+		{"designs of core", before.Kinds, after.Kinds}, {"NUMA nodes", before.NUMANodes, after.NUMANodes},
+		{"distance between NUMA nodes", before.Distance, after.Distance},
+		{"split cores", before.SplitCores, after.SplitCores}, {"last-level caches", before.LLCs, after.LLCs},
+	}
+}
+
+// moveOne moves the pod whose CPUs get better by most, if that is worth it. It looks for one once in
+// moveEvery, and first that long after the start, so that an earlier agent counts. The CPUs of the
+// others stay the same, so moves end when no pod does.
+func (c *Controller) moveOne(n node) {
+	due := !c.looked.IsZero() && n.Now.Sub(c.looked) >= moveEvery
+	if due || c.looked.IsZero() {
+		c.looked = n.Now
+	}
+	if !due || c.repack == RepackNone {
+		return
+	}
+	n.books = c.books(n.pods, n.index, n.config)
+	if len(n.books.Conflicts()) > 0 {
+		return
+	}
+	var best *Move
+	for at := range n.pods.All {
+		if m := c.moveOf(n, at); m != nil && (best == nil || m.exceeds(best)) {
+			best = m
+		}
+	}
+	if best != nil && c.put(n, best.at, best.to) == nil {
+		c.moved = best
+	}
+}
+
+// moveOf returns the move of a pod to the best CPUs, or nil if it must stay or that is not worth it.
+func (c *Controller) moveOf(n node, at int) *Move {
+	s := &n.pods.All[at]
+	from, given := c.given.Pods[s.Object.UID]
+	settled := given && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery &&
+		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()
+	intent, err := api.Parse(s.Object)
+	if !settled || err != nil || !intent.MayMove {
+		return nil
+	}
+	m, before := n.index.Machine(), cpusOf(from)
+	if c.repack != RepackNUMA {
+		intent.Ask.Within = m.NUMANodesOf(before)
+	}
+	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
+	decision, err := n.books.Decide(intent.Ask)
+	n.books.Add(s.Plan.Claim)
+	if err != nil || !before.IsSubsetOf(n.Online) || !n.leavesRoom(s, decision.CPUs) {
+		return nil
+	}
+	move := &Move{Pod: s.Object, at: at, from: from, to: api.NewAllocation(c.name, m, decision),
+		criteria: compare(n.index.Quality(before), decision.Quality)}
+	if !move.isWorth(c.repack) || c.repack != RepackNUMA && !move.keepsNodes(m) {
+		return nil
+	}
+	return move
+}
+
+// cpusOf returns the exclusive CPUs of an allocation.
+func cpusOf(a api.Allocation) (all cpuset.Set) {
+	for _, container := range a.Containers {
+		all = all.Union(container.CPUs)
+	}
+	return all
+}
+
+// leavesRoom reports whether all other containers keep some of their CPUs when a pod gets these.
+// Otherwise they could only exchange them with the pod, and for a moment both would have them.
+func (n node) leavesRoom(s *pods.Pod, cpus cpuset.Set) bool {
+	for ref, path := range n.Container {
+		if ref.Pod != s.Plan.ID && n.Exists(path) && n.Held(path).IsSubsetOf(cpus) {
+			return false
+		}
+	}
+	return !n.books.Shared().IsSubsetOf(cpus)
+}
+
+// isWorth reports whether the first criterion that changes gets better, and is within the margin. It
+// describes the move.
+func (m *Move) isWorth(margin Repack) bool {
+	at := slices.IndexFunc(m.criteria, func(c criterion) bool { return c.before != c.after })
+	if at < 0 || m.criteria[at].after > m.criteria[at].before || margin == RepackCores && at == len(m.criteria)-1 {
+		return false
+	}
+	var changes []string
+	for _, to := range m.to.Containers {
+		if from := m.before(to.Name); from != to.CPUs {
+			changes = append(changes, fmt.Sprintf("container %s from %s to %s", to.Name, from, to.CPUs))
+		}
+	}
+	c := m.criteria[at]
+	m.Text = fmt.Sprintf("moved to better CPUs (%s: %d instead of %d): %s", c.name, c.after, c.before, strings.Join(changes, ", "))
+	return true
+}
+
+// before returns the CPUs of a container before the move.
+func (m *Move) before(container string) cpuset.Set {
+	at := slices.IndexFunc(m.from.Containers, func(c api.ContainerAllocation) bool { return c.Name == container })
+	if at < 0 {
+		return cpuset.Set{}
+	}
+	return m.from.Containers[at].CPUs
+}
+
+// keepsNodes reports whether no container gets CPUs of a NUMA node that it had none of.
+func (m *Move) keepsNodes(machine *topology.Machine) bool {
+	for _, to := range m.to.Containers {
+		if !to.CPUs.IsSubsetOf(machine.CPUsOfNUMA(machine.NUMANodesOf(m.before(to.Name))...)) {
+			return false
+		}
+	}
+	return true
+}
+
+// exceeds reports whether the CPUs get better by more than with another move.
+func (m *Move) exceeds(other *Move) bool {
+	return slices.CompareFunc(m.criteria, other.criteria, func(x, y criterion) int {
+		return cmp.Compare(x.before-x.after, y.before-y.after)
+	}) > 0
+}
