@@ -115,7 +115,10 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 		}
 		c.giveAll(n, waiting)
 	}
-	if c.recovered = true; len(c.added) == 0 {
+	if !c.recovered {
+		c.recovered, c.looked = true, r.Now
+	}
+	if len(c.added) == 0 {
 		c.moveOne(n)
 	}
 	return c.changed

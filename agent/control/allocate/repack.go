@@ -64,13 +64,10 @@ func compare(before, after placement.Quality) []criterion {
 // moveEvery, and first that long after the start, so that an earlier agent counts. The CPUs of the
 // others stay the same, so moves end when no pod does.
 func (c *Controller) moveOne(n node) {
-	due := !c.looked.IsZero() && n.Now.Sub(c.looked) >= moveEvery
-	if due || c.looked.IsZero() {
-		c.looked = n.Now
-	}
-	if !due || c.repack == RepackNone {
+	if c.repack == RepackNone || n.Now.Sub(c.looked) < moveEvery {
 		return
 	}
+	c.looked = n.Now
 	n.books = c.books(n.pods, n.index, n.config)
 	if len(n.books.Conflicts()) > 0 {
 		return

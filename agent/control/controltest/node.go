@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
@@ -26,9 +28,17 @@ import (
 // Node is a node with eight CPUs, on which a controller decides alone. The commands of its
 // scenarios are those of the controller, and
 //
+//	machine numa=2 llcs=1 cores=4 threads=2
+//	    sets another machine; its CPUs are those of the scenarios of package control
 //	pod NAME CONTAINER=LIMIT...
 //	    adds a running pod with its cgroups; see the scenarios of package control
-//	write PATH quota=50ms partition=root
+//	resizing NAME
+//	    the kubelet has deferred a resize of the pod
+//	annotate NAME move=false
+//	    changes an annotation
+//	remove NAME
+//	    the pod and its cgroups have ended
+//	write PATH quota=50ms partition=root cpus=0-3
 //	    another program writes settings
 //	gone PATH
 //	    a cgroup has ended
@@ -37,18 +47,18 @@ import (
 type Node struct {
 	Round groups.Round
 	State nodeplan.State
-	pods  *pods.Pods
+	Pods  *pods.Pods
 }
 
 // Scenarios runs testdata/*.txt. command returns the function that executes the commands of the
 // controller of a new node.
 func Scenarios(t *testing.T, command func(*Node) func(words []string) (string, error)) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
-		n := newNode()
+		n := NewNode(topology.Shape{CoresPerLLC: 8, ThreadsPerCore: 1}.MustBuild())
 		run := command(n)
 		return golden.Blocks(t, text, func(words []string) (string, error) {
 			n.Round.Now = n.Round.Now.Add(time.Second)
-			if known, err := n.run(words); known || err != nil {
+			if known, err := n.Run(words); known || err != nil {
 				return "", err
 			}
 			return run(words)
@@ -56,11 +66,10 @@ func Scenarios(t *testing.T, command func(*Node) func(words []string) (string, e
 	})
 }
 
-func newNode() *Node {
-	m := topology.Shape{CoresPerLLC: 8, ThreadsPerCore: 1}.MustBuild()
-	n := &Node{pods: pods.New(pods.Config{}), State: nodeplan.State{Index: placement.NewIndex(m)}}
-	n.pods.SetMachine(m)
-	n.Round = groups.Round{Groups: &groups.Groups{Online: m.Online()}, Now: time.Unix(1_800_000_000, 0), First: true, Binds: true,
+// NewNode returns a node without pods.
+func NewNode(m *topology.Machine) *Node {
+	n := &Node{Pods: pods.New(pods.Config{})}
+	n.Round = groups.Round{Groups: &groups.Groups{}, Now: time.Unix(1_800_000_000, 0), First: true, Binds: true,
 		Period: 100 * time.Millisecond}
 	v := groups.View{Layout: cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}, Tiers: []string{"/pods", "/pods/burstable", "/pods/besteffort"},
 		Settings: map[string]cgroup.Settings{}}
@@ -68,7 +77,13 @@ func newNode() *Node {
 	for _, tier := range v.Tiers {
 		n.makeGroup(tier, 0)
 	}
+	n.setMachine(m)
 	return n
+}
+
+func (n *Node) setMachine(m *topology.Machine) {
+	n.State.Index, n.Round.Online = placement.NewIndex(m), m.Online()
+	n.Pods.SetMachine(m)
 }
 
 func (n *Node) makeGroup(path string, limit ledger.MilliCPU) {
@@ -80,8 +95,31 @@ func (n *Node) makeGroup(path string, limit ledger.MilliCPU) {
 	n.Round.Settings[path] = s
 }
 
-func (n *Node) run(words []string) (known bool, err error) {
+// Run runs a command, if it is one of a node.
+func (n *Node) Run(words []string) (known bool, err error) {
 	switch args := words[1:]; words[0] {
+	case "machine":
+		shape := topology.Shape{}
+		for _, a := range args {
+			name, value, _ := strings.Cut(a, "=")
+			*shape.Count(name), err = strconv.Atoi(value)
+		}
+		n.setMachine(shape.MustBuild())
+	case "resizing":
+		n.replace(args[0], func(p *corev1.Pod) *corev1.Pod {
+			p = p.DeepCopy()
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue})
+			return p
+		})
+	case "annotate":
+		n.replace(args[0], func(p *corev1.Pod) *corev1.Pod {
+			p = p.DeepCopy()
+			name, value, _ := strings.Cut(args[1], "=")
+			p.Annotations[annotationKeys[name]] = value
+			return p
+		})
+	case "remove":
+		n.replace(args[0], func(*corev1.Pod) *corev1.Pod { return nil })
 	case "pod":
 		err = n.addPod(args)
 	case "write":
@@ -90,6 +128,8 @@ func (n *Node) run(words []string) (known bool, err error) {
 		switch name {
 		case "quota":
 			s.Quota, err = time.ParseDuration(value)
+		case "cpus":
+			s.CPUs, err = cpuset.Parse(value)
 		case "partition":
 			s.Partition.Kind = cgroup.Partition(value)
 		default:
@@ -114,10 +154,6 @@ func (n *Node) addPod(args []string) error {
 		return err
 	}
 	object.Status.Phase = corev1.PodRunning
-	var objects []*corev1.Pod
-	for i := range n.pods.All {
-		objects = append(objects, n.pods.All[i].Object)
-	}
 	pod := kubepods.Pod{Path: "/pods/burstable/" + object.Name, UID: string(object.UID), Tier: nodeplan.Burstable}
 	if object.Status.QOSClass == corev1.PodQOSBestEffort {
 		pod.Path, pod.Tier = "/pods/besteffort/"+object.Name, nodeplan.BestEffort
@@ -135,14 +171,32 @@ func (n *Node) addPod(args []string) error {
 	}
 	n.makeGroup(pod.Path, sum)
 	n.Round.View.Pods = append(n.Round.View.Pods, pod)
-	n.pods.SetPods(append(objects, object), n.Round.Runs)
+	n.replace("", func(*corev1.Pod) *corev1.Pod { return object })
 	return nil
+}
+
+// replace replaces a pod, or adds one if it has no name. Without a new one, the pod has ended.
+func (n *Node) replace(name string, by func(*corev1.Pod) *corev1.Pod) {
+	objects, before := []*corev1.Pod{}, (*corev1.Pod)(nil)
+	for i := range n.Pods.All {
+		if p := n.Pods.All[i].Object; p.Name != name {
+			objects = append(objects, p)
+		} else {
+			before = p
+		}
+	}
+	if after := by(before); after != nil {
+		objects = append(objects, after)
+	} else {
+		n.Round.View.Pods = slices.DeleteFunc(n.Round.View.Pods, func(p kubepods.Pod) bool { return p.UID == string(before.UID) })
+	}
+	n.Pods.SetPods(objects, n.Round.Runs)
 }
 
 // Locate passes the pods to the round.
 func (n *Node) Locate() {
-	n.Round.Locate(n.pods.Containers())
-	n.Round.Pods = n.pods.All
+	n.Round.Locate(n.Pods.Containers())
+	n.Round.Pods = n.Pods.All
 }
 
 // Plan makes a plan of the pods with their own annotations. raised returns the raised quota of a
@@ -150,8 +204,8 @@ func (n *Node) Locate() {
 func (n *Node) Plan(raised func(path string, period time.Duration) time.Duration) {
 	n.Locate()
 	n.State.Pods = nil
-	for i := range n.pods.All {
-		pod, a := n.pods.All[i].Plan, n.pods.All[i].Annotations
+	for i := range n.Pods.All {
+		pod, a := n.Pods.All[i].Plan, n.Pods.All[i].Annotations
 		pod.Class, pod.Period, pod.Burst = a.Class, a.Period, a.Burst
 		for j := range pod.Containers {
 			if c := &pod.Containers[j]; raised != nil {
