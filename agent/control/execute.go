@@ -215,6 +215,7 @@ func (c *Control) record(r Result) {
 			}
 		}
 	}
+	c.round.Failed = len(c.failures) > 0
 	for path, cpus := range r.effective {
 		if s, ok := settings[path]; ok {
 			s.Effective = cpus

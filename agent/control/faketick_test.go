@@ -150,7 +150,9 @@ func (n *fakeNode) decide() string {
 		}
 		n.control.SetGroupUsage(path, usage)
 	}
+	before := maps.Clone(n.control.Given().Pods)
 	if n.control.Allocate(n.now) {
+		n.checkMove(before)
 		if !n.diskFull {
 			n.given = maps.Clone(n.control.Given().Pods)
 			n.control.Allocated(nil)

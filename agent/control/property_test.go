@@ -38,8 +38,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		partition := rapid.SampledFrom(map[string][]string{"v1": {"", "member"}, "v2": {"", "root", "isolated"}}[cgroups])
 		priority := rapid.SampledFrom([]string{"none", "auto", "idle", "bvt"})
 		flags := func() string {
-			return fmt.Sprintf("agent allocator=%s mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
-				rapid.SampledFrom([]string{"scheduler", "node"}).Draw(t, "allocator"), rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
+			return fmt.Sprintf("agent allocator=%s repack=%s mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
+				rapid.SampledFrom([]string{"scheduler", "node"}).Draw(t, "allocator"), rapid.SampledFrom([]string{"none", "cores", "llcs", "numa-nodes"}).Draw(t, "repack"), rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
 				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"), priority.Draw(t, "priority"))
 		}
 		do("%s", flags())
@@ -65,7 +65,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				do("class %s %s", pod, rapid.SampledFrom([]string{"", "LS", "BE"}).Draw(t, "class"))
 			case 0, 1:
 				if n.pods[pod] == nil {
-					do("pod %s app=2%s%s", pod, claim.Draw(t, "claim"), rapid.SampledFrom([]string{"", " period=10ms", " side=1"}).Draw(t, "more"))
+					do("pod %s app=2%s%s", pod, claim.Draw(t, "claim"), rapid.SampledFrom([]string{"", " period=10ms", " side=1", " move=false"}).Draw(t, "more"))
 				}
 			case 2, 3:
 				if n.pods[pod] != nil && n.ids[pod+"/app"] == "" {

@@ -69,7 +69,7 @@ func (c *Controller) moveOne(n node) {
 	}
 	c.looked = n.Now
 	n.books = c.books(n.pods, n.index, n.config)
-	if len(n.books.Conflicts()) > 0 {
+	if n.Failed || len(n.books.Conflicts()) > 0 {
 		return
 	}
 	var best *Move

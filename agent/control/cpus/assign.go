@@ -87,7 +87,8 @@ func (c *Controller) assignmentsNow(r *groups.Round, to []nodeplan.Assignment) [
 			own = a.CPUs
 		}
 		held := r.Held(path) // not exclusive if the cgroup holds more than its own CPUs
-		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own)})
+		stuck := a.Exclusive && held.IsSubsetOf(c.before[path])
+		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own) || stuck})
 	}
 	return from
 }

@@ -100,6 +100,9 @@ type Controller struct {
 	// exclusive are the CPUs that the last plan gave each container's cgroup exclusively; the empty
 	// set for containers on shared CPUs. The cgroup holds other CPUs if it could not be moved.
 	exclusive map[string]cpuset.Set
+	// before are the CPUs that cgroups had exclusively before the last plan. They still have them if
+	// they could not be moved.
+	before map[string]cpuset.Set
 	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
 	unpartitioned map[string]Unpartitioned
 }
@@ -203,9 +206,12 @@ func narrow(r *groups.Round, a *Changes) {
 func (c *Controller) move(r *groups.Round, a *Changes) {
 	to := assignments(r)
 	from := c.assignmentsNow(r, to)
-	a.Held = make(map[string]Holding, len(from))
+	a.Held, c.before = make(map[string]Holding, len(from)), map[string]cpuset.Set{}
 	for _, f := range from {
-		a.Held[r.Container[f.Ref]] = Holding{f.Ref.Pod, f.CPUs, f.Exclusive}
+		path := r.Container[f.Ref]
+		if a.Held[path] = (Holding{f.Ref.Pod, f.CPUs, f.Exclusive}); f.Exclusive {
+			c.before[path] = f.CPUs
+		}
 	}
 	c.exclusive = make(map[string]cpuset.Set, len(to))
 	for _, t := range to {

@@ -18,6 +18,7 @@ type Round struct {
 	// First is set until the first decision was made, which recovers the state of an earlier agent
 	// from the cgroups.
 	First  bool
+	Failed bool          // a cgroup could not be written in the last round
 	Binds  bool          // the agent sets cpusets on this node
 	Period time.Duration // of quotas that the kubelet sets
 	Pods   []pods.Pod
