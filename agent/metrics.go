@@ -124,6 +124,7 @@ func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 	gauge(out, "holding", "1 while nothing is changed because required input is missing.")(oneIf(stats.holding))
 	gauge(out, "runtime_connected", "1 while the agent is connected to the container runtime by NRI.")(oneIf(stats.connected))
 	counter(out, "reconciles_total", "Rounds, each of which checks all control groups.")(float64(stats.rounds))
+	counter(out, "moves_total", "Running pods that were moved to better CPUs.")(float64(stats.moves))
 	counter(out, "nri_conflicts_total", "Containers that another NRI plugin sets, too.")(float64(stats.nriConflicts))
 	undone := counter(out, "foreign_writes_undone_total", "Settings that another program changed and the agent restored.", "setting")
 	for _, field := range []control.Field{control.FieldCPUs, control.FieldQuota, control.FieldPeriod, control.FieldBurst, control.FieldIdle,

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"sync"
 
@@ -42,6 +44,7 @@ type stats struct {
 	failed       int                      // cgroups
 	connected    bool                     // to the container runtime
 	nriConflicts uint64                   // containers that another NRI plugin sets too
+	moves        uint64                   // of running pods to better CPUs
 }
 
 func newReports(o Options) *reports {
@@ -123,6 +126,9 @@ func (r *reports) logChanges(d control.Decision, result control.Result) {
 func (r *reports) publish(report control.Report) {
 	r.update(func(s *stats) { s.summary = report.Summary })
 	for _, n := range report.Events {
+		if n.IsNews() {
+			r.update(func(s *stats) { s.moves++ })
+		}
 		r.warn(n)
 	}
 	r.condition(report.Condition)
@@ -130,7 +136,11 @@ func (r *reports) publish(report control.Report) {
 
 // warn logs a notice and creates its event.
 func (r *reports) warn(n control.Notice) {
-	r.Log.Warn(n.Message, "reason", n.Reason)
+	level := slog.LevelWarn
+	if n.IsNews() {
+		level = slog.LevelInfo
+	}
+	r.Log.Log(context.Background(), level, n.Message, "reason", n.Reason)
 	r.events(n)
 }
 
@@ -147,11 +157,14 @@ func (r *reports) recordEvents() (stop func()) {
 	// them.
 	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: r.NodeName, UID: types.UID(r.NodeName)}
 	r.events = func(n control.Notice) {
-		message := api.Shorten(n.Message, maxEvent)
+		message, kind := api.Shorten(n.Message, maxEvent), corev1.EventTypeWarning
+		if n.IsNews() {
+			kind = corev1.EventTypeNormal
+		}
 		if n.Pod != nil {
-			recorder.Event(n.Pod, corev1.EventTypeWarning, n.Reason, message)
+			recorder.Event(n.Pod, kind, n.Reason, message)
 		} else {
-			recorder.Event(about, corev1.EventTypeWarning, n.Reason, message)
+			recorder.Event(about, kind, n.Reason, message)
 		}
 	}
 	return broadcaster.Shutdown

@@ -55,6 +55,9 @@ type Notice struct {
 	Reason, Message string
 }
 
+// IsNews reports whether nothing is wrong.
+func (n Notice) IsNews() bool { return n.Reason == Moved }
+
 // NewNotice returns a notice about a pod, or about the node if the pod is unknown.
 func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {
 	n := Notice{Reason: reason, Message: message}

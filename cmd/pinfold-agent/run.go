@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
@@ -55,6 +56,8 @@ meets its requirements.`,
 	frame.OneOf(flags, &o.allocator, "allocator", "who gives CPUs to the pods that ask: Pinfold's scheduler, or this agent, whose pods may have any scheduler",
 		allocatorScheduler, nodetopology.AllocatorNode)
 	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that --allocator=node cannot give CPUs to: in the shared CPUs, or not at all", "shared", "refuse")
+	frame.OneOf(flags, &o.agent.Repack, "repack", "with --allocator=node, how much better its CPUs must get for a running pod to move: fewer split cores; or as many, and fewer last-level caches; or also CPUs of other NUMA nodes than its memory's",
+		allocate.RepackNone, allocate.RepackCores, allocate.RepackLLCs, allocate.RepackNUMA)
 	o.addBurst(flags)
 	o.addBatch(flags)
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
@@ -161,6 +164,14 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	if cmd.Flags().Changed("on-failure") && o.allocator != nodetopology.AllocatorNode {
 		return frame.Usagef("--on-failure is about what this agent gives: it needs --allocator=node")
+	}
+	if o.agent.Repack != allocate.RepackNone {
+		switch {
+		case o.allocator != nodetopology.AllocatorNode:
+			return frame.Usagef("--repack moves pods to which this agent gives CPUs: it needs --allocator=node")
+		case o.agent.Partition == cgroup.PartitionIsolated:
+			return frame.Usagef("--repack does not go with --partition=isolated, where the kernel does not spread a pod's threads over its new CPUs: choose one of them")
+		}
 	}
 	a := &o.agent
 	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
