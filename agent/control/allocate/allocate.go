@@ -48,6 +48,7 @@ type Controller struct {
 	recovered bool        // what was not saved
 	changed   bool        // since the last call of Saved
 	added     []types.UID // by the last decision
+	again     types.UID   // of the pod that the last decision took CPUs from, or ""
 	moved     *Move       // by the last decision, or nil; then it has added only that
 	looked    time.Time   // for a pod to move, or started
 	refused   refusals
@@ -151,7 +152,8 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 			lost[conflict.ID] = true
 		}
 	}
-	before, again := len(c.given.Pods), false
+	before := len(c.given.Pods)
+	c.again = ""
 	kept := make(map[types.UID]api.Allocation, before)
 	for i := range p.All {
 		s := &p.All[i]
@@ -165,13 +167,15 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 			return s.Problem == nil && !lost[s.Plan.Claim.ID] && a.Holds(s.Object) == nil && (s.MayResize() || a.Matches(s.Object) == nil)
 		}
 		switch {
-		case holds && (again || valid()):
+		case holds && (c.again != "" || valid()):
 			kept[uid] = a
 			continue
 		case !lives || !has && !c.given.Allocates:
 			continue
 		}
-		again = again || holds
+		if holds {
+			c.again = uid
+		}
 		if p.Reread(i); !c.given.Allocates {
 			continue
 		}
@@ -218,10 +222,16 @@ func (c *Controller) giveAll(n node, waiting []int) {
 			err = c.give(n, at)
 		}
 		if err != nil {
-			s.Problem, c.refused.pods[s.Object] = notGivenError{err}, err
+			s.Problem = notGivenError{err}
+		}
+		if err != nil && !errors.Is(err, errLater) {
+			c.refused.pods[s.Object] = err
 		}
 	}
 }
+
+// errLater is why a pod gets its CPUs with the next decision.
+var errLater = errors.New("other containers get the CPUs that it had first")
 
 // give gives CPUs to one pod.
 func (c *Controller) give(n node, at int) error {
@@ -235,6 +245,9 @@ func (c *Controller) give(n node, at int) error {
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
 	decision, err := n.books.Decide(intent.Ask)
+	if err == nil && s.Object.UID == c.again && !n.leavesRoom(s, decision.CPUs) {
+		err = errLater
+	}
 	if err == nil {
 		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))
 	}
