@@ -9,15 +9,18 @@ import (
 	"time"
 
 	"golang.org/x/perf/benchmath"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // BenchmarkRepack reports what moves do for pods that come and go. Each iteration is twelve hours of
-// a node, of which the last ten count, with the same pods for every margin: -benchtime 12x. Pods want
+// a node, of which the last ten count, with the same pods for every margin: -benchtime 8x. Pods want
 // 1 to 16 CPUs and run for 20 minutes in the median, some for hours. There are always more of them
 // than fit in a percentage of the CPUs; the others go elsewhere.
 //
@@ -68,26 +71,22 @@ type history struct {
 	seed  uint64
 }
 
-// play plays the history, and returns its figures.
+// play plays the history, and returns its figures. The agent decides when pods have come or gone,
+// and once a minute.
 func (h history) play(margin Repack) map[string]float64 {
 	const step, warm, end = 15 * time.Second, 2 * time.Hour, 12 * time.Hour
 	n := controltest.NewNode(h.shape.MustBuild())
 	c := start(n, margin)
-	run := func(words ...string) {
-		if _, err := n.Run(words); err != nil {
-			h.b.Fatal(err)
-		}
-	}
 	rng, begun, names := rand.New(rand.NewPCG(20261126, h.seed)), n.Round.Now, 0
 	ends, sizes, used, most := map[string]time.Time{}, map[string]int{}, 0, n.Round.Online.Len()*h.most/100
-	figures, samples := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, float64((end-warm)/step)
-	ideal := map[int]placement.Quality{}
-	for n.Round.Now.Sub(begun) < end {
-		n.Round.Now = n.Round.Now.Add(step)
+	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.State.Index)
+	for passed := step; passed <= end; passed += step {
+		n.Round.Now = begun.Add(passed)
+		changed := passed%time.Minute == 0
 		for name, at := range ends {
 			if !n.Round.Now.Before(at) {
-				run("remove", name)
-				used -= sizes[name]
+				must.Get(n.Run([]string{"remove", name}))(h.b)
+				used, changed = used-sizes[name], true
 				delete(ends, name)
 			}
 		}
@@ -97,35 +96,51 @@ func (h history) play(margin Repack) map[string]float64 {
 			if rng.IntN(4) > 0 || used+size > most {
 				continue
 			}
-			if _, known := ideal[size]; !known {
-				placed, err := n.State.Index.Place(n.Round.Online, placement.Request{CPUs: size})
-				if err != nil {
-					h.b.Fatal(err)
-				}
-				ideal[size] = placed.Quality
-			}
 			names++
 			name := "p" + strconv.Itoa(names)
-			run("pod", name, fmt.Sprintf("app=%d@?", size))
-			ends[name], sizes[name], used = n.Round.Now.Add(life), size, used+size
+			must.Get(n.Run([]string{"pod", name, fmt.Sprintf("app=%d@?", size)}))(h.b)
+			ends[name], sizes[name], used, changed = n.Round.Now.Add(life), size, used+size, true
 		}
-		n.Locate()
-		c.Decide(&n.Round, n.Pods, n.State.Index, ledger.Config{MinShared: 1})
-		c.Saved(n.Pods, nil)
-		if n.Round.Now.Sub(begun) <= warm {
+		if changed {
+			n.Locate()
+			c.Decide(&n.Round, n.Pods, n.State.Index, ledger.Config{MinShared: 1})
+			c.Saved(n.Pods, nil)
+		}
+		if passed <= warm {
 			continue
 		}
-		if c.Moved() != nil {
+		if changed && c.Moved() != nil {
 			figures["moves"] += float64(time.Hour) / float64(end-warm)
 		}
-		for _, a := range c.given.Pods {
-			q, best := n.State.Index.Quality(cpusOf(a)), ideal[cpusOf(a).Len()]
-			for figure, worse := range map[string]bool{"split": q.SplitCores > best.SplitCores, "LLCs": q.LLCs > best.LLCs, "NUMA": q.NUMANodes > best.NUMANodes} {
-				if worse {
-					figures[figure] += 100 / float64(len(c.given.Pods)) / samples
-				}
+		rate.add(figures, c.given.Pods, float64((end-warm)/step))
+	}
+	return figures
+}
+
+// rating counts the pods that have worse CPUs than on an empty machine.
+type rating struct {
+	index *placement.Index
+	ideal [17]placement.Quality // by the number of CPUs
+}
+
+func newRating(b *testing.B, index *placement.Index) *rating {
+	r := &rating{index: index}
+	for n := range r.ideal[1:] {
+		r.ideal[n+1] = must.Get(index.Place(index.Machine().Online(), placement.Request{CPUs: n + 1}))(b).Quality
+	}
+	return r
+}
+
+// add adds one of so many samples.
+func (r *rating) add(figures map[string]float64, pods map[types.UID]api.Allocation, samples float64) {
+	weight := 100 / float64(len(pods)) / samples
+	for _, a := range pods {
+		cpus := cpusOf(a)
+		q, best := r.index.Quality(cpus), r.ideal[cpus.Len()]
+		for figure, more := range map[string]int{"split": q.SplitCores - best.SplitCores, "LLCs": q.LLCs - best.LLCs, "NUMA": q.NUMANodes - best.NUMANodes} {
+			if more > 0 {
+				figures[figure] += weight
 			}
 		}
 	}
-	return figures
 }

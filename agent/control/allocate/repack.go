@@ -87,28 +87,31 @@ func (c *Controller) moveOne(n node) {
 func (c *Controller) moveOf(n node, at int) *Move {
 	s := &n.pods.All[at]
 	from, given := c.given.Pods[s.Object.UID]
-	settled := given && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery &&
+	before := cpusOf(from)
+	settled := given && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
 		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()
 	intent, err := api.Parse(s.Object)
 	if !settled || err != nil || !intent.MayMove {
 		return nil
 	}
-	m, before := n.index.Machine(), cpusOf(from)
+	machine := n.index.Machine()
 	if c.repack != RepackNUMA {
-		intent.Ask.Within = m.NUMANodesOf(before)
+		intent.Ask.Within = machine.NUMANodesOf(before)
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
 	decision, err := n.books.Decide(intent.Ask)
 	n.books.Add(s.Plan.Claim)
-	if err != nil || !before.IsSubsetOf(n.Online) || !n.leavesRoom(s, decision.CPUs) {
+	if err != nil {
 		return nil
 	}
-	move := &Move{Pod: s.Object, at: at, from: from, to: api.NewAllocation(c.name, m, decision),
+	m := &Move{Pod: s.Object, at: at, from: from, to: api.NewAllocation(c.name, machine, decision),
 		criteria: compare(n.index.Quality(before), decision.Quality)}
-	if !move.isWorth(c.repack) || c.repack != RepackNUMA && !move.keepsNodes(m) {
+	reason := m.reason(c.repack)
+	if reason == nil || c.repack != RepackNUMA && !m.keepsNodes(machine) || !n.leavesRoom(s, decision.CPUs) {
 		return nil
 	}
-	return move
+	m.describe(reason)
+	return m
 }
 
 // cpusOf returns the exclusive CPUs of an allocation.
@@ -130,22 +133,24 @@ func (n node) leavesRoom(s *pods.Pod, cpus cpuset.Set) bool {
 	return !n.books.Shared().IsSubsetOf(cpus)
 }
 
-// isWorth reports whether the first criterion that changes gets better, and is within the margin. It
-// describes the move.
-func (m *Move) isWorth(margin Repack) bool {
+// reason returns the first criterion that changes, or nil if it gets worse, or does not count.
+func (m *Move) reason(margin Repack) *criterion {
 	at := slices.IndexFunc(m.criteria, func(c criterion) bool { return c.before != c.after })
-	if at < 0 || m.criteria[at].after > m.criteria[at].before || margin == RepackCores && at == len(m.criteria)-1 {
-		return false
+	isLLCs := at == len(m.criteria)-1
+	if at < 0 || m.criteria[at].after > m.criteria[at].before || isLLCs && margin == RepackCores {
+		return nil
 	}
+	return &m.criteria[at]
+}
+
+func (m *Move) describe(reason *criterion) {
 	var changes []string
 	for _, to := range m.to.Containers {
 		if from := m.before(to.Name); from != to.CPUs {
 			changes = append(changes, fmt.Sprintf("container %s from %s to %s", to.Name, from, to.CPUs))
 		}
 	}
-	c := m.criteria[at]
-	m.Text = fmt.Sprintf("moved to better CPUs (%s: %d instead of %d): %s", c.name, c.after, c.before, strings.Join(changes, ", "))
-	return true
+	m.Text = fmt.Sprintf("moved to better CPUs (%s: %d instead of %d): %s", reason.name, reason.after, reason.before, strings.Join(changes, ", "))
 }
 
 // before returns the CPUs of a container before the move.
