@@ -129,12 +129,16 @@ type claimFault struct {
 // removed.
 func blocked(path func(*claimWorld) string) func(*claimWorld) func() {
 	return func(w *claimWorld) func() {
-		name := path(w)
+		name, directory := path(w), filepath.Join(w.t.TempDir(), "blocks")
 		saved, errRead := os.ReadFile(name)
-		must.Do(w.t, os.RemoveAll(name))
-		must.Do(w.t, os.MkdirAll(filepath.Join(name, "full"), 0o755))
+		must.Do(w.t, os.MkdirAll(filepath.Join(directory, "full"), 0o755))
+		must.Do(w.t, os.MkdirAll(filepath.Dir(name), 0o755))
+		w.eventually(func() error { // the agent may be writing
+			_ = os.Remove(name)
+			return os.Rename(directory, name)
+		})
 		return func() {
-			must.Do(w.t, os.RemoveAll(name))
+			must.Do(w.t, os.Rename(name, directory))
 			if errRead == nil {
 				must.Do(w.t, os.WriteFile(name, saved, 0o644))
 			}
