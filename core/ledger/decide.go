@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/quantity"
-	"pinfold.dev/pinfold/core/topology"
 )
 
 // Ask is a pod's request for CPUs; see [Books.Decide].
@@ -17,11 +17,11 @@ type Ask struct {
 	// FullCores is placement.FullCoresPreferred when empty. Required means that the pod shares no
 	// core with another pod. Its own containers share a core only if their sizes make it necessary.
 	FullCores placement.FullCores
-	// Within, if not nil, are the NUMA nodes whose CPUs a Static pod may get.
-	Within []topology.NUMAID
 	// Containers are the containers to place, init containers in the order of the pod. There are
 	// none for a pod without annotations.
 	Containers []ContainerAsk
+	// Within are the only CPUs that a static pod may get, unless it is empty.
+	Within cpuset.Set
 	// SharedRequest is as in [Claim].
 	SharedRequest MilliCPU
 }

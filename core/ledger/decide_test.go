@@ -160,8 +160,8 @@ func TestDecideAgainstBruteForce(t *testing.T) {
 		b, ref := w.books(), w.reference()
 		for range 3 {
 			ask := drawAsk(t)
-			if rapid.Bool().Draw(t, "restricted") {
-				ask.Within = drawNodes(t, w)
+			if rapid.IntRange(0, 2).Draw(t, "within") == 2 {
+				ask.Within = w.machine.CPUsOfNUMA(drawNodes(t, w)...).Union(drawFew(t, w))
 			}
 			decision, err := b.Decide(ask)
 			switch {
@@ -250,10 +250,11 @@ func compareQuality(a, b placement.Quality) int {
 // permittedSets returns, by size, all sets of free CPUs that satisfy the rules. The rules depend
 // only on the number of CPUs taken from each NUMA node, which saves most of the checks.
 func permittedSets(w *world, ref *reference, ask Ask) map[int][]cpuset.Set {
-	free := slices.DeleteFunc(slices.Collect(ref.sharedSet().Difference(w.config.ReservedCPUs).All()), func(c cpuset.CPU) bool {
-		described, _ := w.machine.CPU(c)
-		return ask.Within != nil && !slices.Contains(ask.Within, described.NUMA)
-	})
+	mayTake := ref.sharedSet().Difference(w.config.ReservedCPUs)
+	if !ask.Within.IsEmpty() {
+		mayTake = mayTake.Intersection(ask.Within)
+	}
+	free := slices.Collect(mayTake.All())
 	before, verdicts := ref.debts(), map[string]bool{}
 	permitted := map[int][]cpuset.Set{}
 	for chosen := 1; chosen < 1<<len(free); chosen++ {

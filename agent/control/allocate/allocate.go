@@ -49,9 +49,11 @@ type Controller struct {
 	changed   bool        // since the last call of Saved
 	added     []types.UID // by the last decision
 	again     types.UID   // of the pod that the last decision took CPUs from, or ""
-	moved     *Move       // by the last decision, or nil; then it has added only that
+	moved     *Move       // by the last decision, or nil
 	looked    time.Time   // for a pod to move, or started
-	refused   refusals
+	// lapsed is why pods have lost the CPUs of their claims.
+	lapsed  map[types.UID]error
+	refused refusals
 }
 
 // refusals are the pods that got nothing from books that decide like these. Without them, each
@@ -63,7 +65,8 @@ type refusals struct {
 
 // New returns the controller of a node. If it does not allocate, pods only keep what they have.
 func New(node string, allocates bool, repack Repack) *Controller {
-	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
+	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]error{},
+		given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
 }
 
 // Given returns what is given. It changes with each decision.
@@ -72,8 +75,12 @@ func (c *Controller) Given() *api.Given { return c.given }
 // Moved returns what the last decision has moved, or nil.
 func (c *Controller) Moved() *Move { return c.moved }
 
-// Restore sets what an earlier agent has given.
-func (c *Controller) Restore(saved map[types.UID]api.Allocation) { maps.Copy(c.given.Pods, saved) }
+// Restore sets what an earlier agent has given. It is saved again, because not all may be where this
+// agent saves it.
+func (c *Controller) Restore(saved map[types.UID]api.Allocation) {
+	maps.Copy(c.given.Pods, saved)
+	c.changed = len(saved) > 0
+}
 
 // Saved records that what is given is saved. If err is not nil, it takes back what the last
 // decision has given, because after a crash the next agent would give it to others.
@@ -82,29 +89,37 @@ func (c *Controller) Saved(p *pods.Pods, err error) {
 		uid := p.All[i].Object.UID
 		switch {
 		case err == nil || !slices.Contains(c.added, uid):
-		case c.moved != nil:
+		case c.moved != nil && c.moved.Pod.UID == uid:
 			c.given.Pods[uid], c.moved = c.moved.from, nil
 			p.Reread(i)
 		default:
 			delete(c.given.Pods, uid)
 			p.Reread(i)
-			p.All[i].Problem = notGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
+			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err)}
 		}
 	}
 	c.changed, c.added = err != nil, nil
 }
 
 // notGivenError is why a pod that asks gets no CPUs.
-type notGivenError struct{ error }
+type notGivenError struct {
+	error
+	claim bool // a resource claim asks, so the pod must not run without them
+}
 
 func (e notGivenError) Error() string { return "it gets no CPUs of its own: " + e.error.Error() }
 
-// NotGiven reports whether a pod's problem is that it was given no CPUs.
-func NotGiven(problem error) bool { return errors.As(problem, &notGivenError{}) }
+// NotGiven reports whether a pod's problem is that it was given no CPUs, and whether it must not
+// run without them in any case.
+func NotGiven(problem error) (is, refused bool) {
+	var e notGivenError
+	is = errors.As(problem, &e)
+	return is, e.claim
+}
 
-// Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If
-// there are none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask any more. It reports whether there is
-// something to save.
+// Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If it
+// gives none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
+// any more. It reports whether there is something to save.
 func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
 	c.added, c.moved = nil, nil
 	waiting := c.review(r, p, index, config)
@@ -152,7 +167,7 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 			lost[conflict.ID] = true
 		}
 	}
-	before := len(c.given.Pods)
+	before, claimants := len(c.given.Pods), c.claimants(p)
 	c.again = ""
 	kept := make(map[types.UID]api.Allocation, before)
 	for i := range p.All {
@@ -162,25 +177,28 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		delete(c.given.Pods, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
-		holds := lives && asks && has
-		valid := func() bool {
-			return s.Problem == nil && !lost[s.Plan.Claim.ID] && a.Holds(s.Object) == nil && (s.MayResize() || a.Matches(s.Object) == nil)
-		}
-		switch {
-		case holds && (c.again != "" || valid()):
-			kept[uid] = a
-			continue
-		case !lives || !has && !c.given.Allocates:
-			continue
-		}
+		holds := lives && has && a.Concerns(s.Object)
 		if holds {
-			c.again = uid
+			invalid := c.invalid(s, a, lost[s.Plan.Claim.ID])
+			if c.again != "" || invalid == nil {
+				kept[uid] = a
+				continue
+			}
+			if c.again = uid; len(a.Claims) > 0 {
+				c.lapsed[uid] = fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", invalid)
+			}
+		}
+		if !lives || !has && !c.given.Allocates {
+			delete(c.lapsed, uid)
+			continue
 		}
 		if p.Reread(i); !c.given.Allocates {
 			continue
 		}
-		if err != nil {
-			s.Problem = notGivenError{err}
+		if refused := cmp.Or(c.lapsed[uid], belongsToOther(s.Object, claimants)); refused != nil {
+			s.Problem = notGivenError{refused, true}
+		} else if err != nil {
+			s.Problem = notGivenError{error: err}
 		} else if asks && r.Exists(r.Pod[s.Plan.ID]) {
 			waiting = append(waiting, i)
 		}
@@ -197,6 +215,20 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
 	})
 	return waiting
+}
+
+// invalid returns why a pod must not keep what it has, or nil.
+func (c *Controller) invalid(s *pods.Pod, a api.Allocation, lost bool) error {
+	switch {
+	case s.Problem != nil:
+		return s.Problem
+	case lost:
+		return errors.New("another pod has the CPUs")
+	}
+	if err := a.Holds(s.Object); err != nil || s.MayResize() {
+		return err
+	}
+	return a.Matches(s.Object)
 }
 
 // node is what decisions depend on.
@@ -222,7 +254,7 @@ func (c *Controller) giveAll(n node, waiting []int) {
 			err = c.give(n, at)
 		}
 		if err != nil {
-			s.Problem = notGivenError{err}
+			s.Problem = notGivenError{error: err}
 		}
 		if err != nil && !errors.Is(err, errLater) {
 			c.refused.pods[s.Object] = err

@@ -88,7 +88,7 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	s := &n.pods.All[at]
 	from, given := c.given.Pods[s.Object.UID]
 	before := cpusOf(from)
-	settled := given && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
+	settled := given && len(from.Claims) == 0 && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
 		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()
 	intent, err := api.Parse(s.Object)
 	if !settled || err != nil || !intent.MayMove {
@@ -96,7 +96,7 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	}
 	machine := n.index.Machine()
 	if c.repack != RepackNUMA {
-		intent.Ask.Within = machine.NUMANodesOf(before)
+		intent.Ask.Within = machine.CPUsOfNUMA(machine.NUMANodesOf(before)...)
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
 	decision, err := n.books.Decide(intent.Ask)
