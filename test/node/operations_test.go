@@ -126,6 +126,7 @@ func (p page) images(t *testing.T) (registryName, dir string) {
 	if dir := os.Getenv(imagesEnv); dir != "" {
 		return "pinfold.dev", dir
 	}
+	prepare(t)
 	if builtFor != "" {
 		return builtFor, filepath.Join(temporary, "images")
 	}
