@@ -51,9 +51,8 @@ func oneCPU() resourceapi.ResourceClaimSpec {
 
 // claiming returns a pod whose container uses a claim of one CPU and requests this much.
 func claiming(name, port, request string) *corev1.Pod {
-	one := container("main", port, "")
-	one.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)},
-		Claims: []corev1.ResourceClaim{{Name: "exclusive"}}}
+	one := container("main", port, "1")
+	one.Resources.Requests[corev1.ResourceCPU], one.Resources.Claims = resource.MustParse(request), []corev1.ResourceClaim{{Name: "exclusive"}}
 	pod := podOf(name, "", one)
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "exclusive", ResourceClaimTemplateName: new("one-cpu")}}
 	return pod
