@@ -72,7 +72,8 @@ type Options struct {
 // Driver implements [kubeletplugin.DRAPlugin].
 type Driver struct {
 	Options
-	wake chan struct{}
+	wake   chan struct{}
+	failed chan error // a server has ended
 
 	mu       sync.Mutex
 	features dra.Features
@@ -81,7 +82,7 @@ type Driver struct {
 
 // New returns a driver that does not run yet.
 func New(o Options) *Driver {
-	return &Driver{Options: o, wake: make(chan struct{}, 1), features: dra.Features{Lists: true, Requests: true}, known: map[string]cpuset.Set{}}
+	return &Driver{Options: o, wake: make(chan struct{}, 1), failed: make(chan error, 1), features: dra.Features{Lists: true, Requests: true}, known: map[string]cpuset.Set{}}
 }
 
 // Changed makes the driver publish the devices again soon. It does not wait.
@@ -131,6 +132,8 @@ func (d *Driver) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-d.failed:
+			return err
 		case <-d.wake:
 		case <-time.After(wait):
 		}
