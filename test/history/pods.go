@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -27,6 +28,9 @@ type pod struct {
 	// not changed since.
 	unchanged bool
 	boundAt   uint64 // revision
+	// resized is set once the pod's resources have changed, ceased once it did not ask any more, since
+	// an agent gave it CPUs.
+	resized, ceased bool
 	// claim is what the pod uses of its node. shared is the smallest request for shared CPUs since
 	// it was bound, because the scheduler does not decide about later increases by a resize.
 	claim  ledger.Claim
@@ -69,6 +73,8 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	}
 	now.origin, now.boundAt = before.origin, before.boundAt
 	now.unchanged = before.unchanged && sameAnnotations(before.Pod, object)
+	asks, _ := api.Asks(object)
+	now.ceased, now.resized = before.ceased || !asks, before.resized || !equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
 	switch {
 	case object.Spec.NodeName == "":
 		return
@@ -87,6 +93,10 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 // bound checks the change that gave a pod its node.
 func (c *checker) bound(event Event, before, now *pod) {
 	now.boundAt = event.Revision
+	if now.Spec.SchedulerName != "" && now.Spec.SchedulerName == c.options.Stock {
+		now.origin = bypassed
+		return
+	}
 	old, had := before.Annotations[api.AllocationAnnotation]
 	text := now.Annotations[api.AllocationAnnotation]
 	has := text != "" // a Binding can empty an annotation, not remove it
@@ -97,7 +107,7 @@ func (c *checker) bound(event Event, before, now *pod) {
 		return
 	case asks && !has:
 		now.origin = bypassed
-		if now.unchanged {
+		if now.unchanged && !c.node(now.Spec.NodeName).allocated {
 			c.violation(Unplaced, "pod %s asks for CPUs and was bound to %s without an allocation", now, now.Spec.NodeName)
 		}
 		return
