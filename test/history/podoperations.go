@@ -90,10 +90,10 @@ func (d *Driver) draw() *corev1.Pod {
 	}
 	if d.Stock != "" && d.Random.IntN(3) == 0 {
 		pod.Spec.SchedulerName = d.Stock
+	}
+	if len(d.Allocators) > 0 && d.Random.IntN(4) > 0 { // else the admission policy may do that
 		for i := range pod.Spec.Containers {
-			if c := &pod.Spec.Containers[i]; d.Random.IntN(8) > 0 { // the policy is for the other scheduler's pods
-				c.Resources.Requests = c.Resources.Limits
-			}
+			pod.Spec.Containers[i].Resources.Requests = pod.Spec.Containers[i].Resources.Limits
 		}
 	}
 	if d.Random.IntN(3) > 0 || len(d.Nodes) == 1 {

@@ -27,18 +27,27 @@ import (
 // agentProcess is an agent on a cluster that has nothing else of Pinfold.
 type agentProcess struct {
 	*exec.Cmd
-	saved string // the file in which it saves what it gives
+	saved   string // the file in which it saves what it gives
+	address string
 }
 
-// startAgent starts an agent that allocates, and waits until it is ready.
+// startAgent starts an agent and waits until it is ready.
 func (c *cluster) startAgent(t *testing.T, runDir string, flags ...string) *agentProcess {
+	t.Helper()
+	a := c.runAgent(t, runDir, flags...)
+	eventually(t, "the agent", a.ready)
+	return a
+}
+
+// runAgent starts an agent.
+func (c *cluster) runAgent(t *testing.T, runDir string, flags ...string) *agentProcess {
 	t.Helper()
 	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := free.Addr().String()
 	must.Do(t, free.Close())
-	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--allocator=node", "--node-name="+localnode.Name,
+	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--node-name="+localnode.Name,
 		"--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--kubelet-ca="+filepath.Join(c.dir, "pki", "ca.crt"), "--run-dir="+runDir,
-		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json")}
+		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json"), address}
 	a.Args = append(a.Args, flags...)
 	var log bytes.Buffer
 	a.Stdout, a.Stderr, a.SysProcAttr = &log, &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -48,16 +57,17 @@ func (c *cluster) startAgent(t *testing.T, runDir string, flags ...string) *agen
 			t.Log(log.String())
 		}
 	})
-	eventually(t, "the agent", func() error {
-		answer, err := http.Get("http://" + address + "/readyz")
-		if err == nil {
-			if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
-				err = errors.New(answer.Status)
-			}
-		}
-		return err
-	})
 	return a
+}
+
+func (a *agentProcess) ready() error {
+	answer, err := http.Get("http://" + a.address + "/readyz")
+	if err == nil {
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+	}
+	return err
 }
 
 func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
@@ -71,7 +81,7 @@ func TestAllocator(t *testing.T) {
 	c := startWith(t, "--stock")
 	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
 	runDir := t.TempDir()
-	agent := c.startAgent(t, runDir)
+	agent := c.startAgent(t, runDir, "--allocator=node")
 	k := openKernel(t)
 	pod := func(name, port, request string) *corev1.Pod {
 		one := container("main", port, "1")
@@ -121,7 +131,7 @@ func TestAllocator(t *testing.T) {
 		agent.kill()
 		must.Do(t, holds())
 		before()
-		agent = c.startAgent(t, runDir)
+		agent = c.startAgent(t, runDir, "--allocator=node")
 		eventually(t, "the file with the CPUs", func() error {
 			_, err := os.Stat(agent.saved)
 			return err
@@ -136,7 +146,7 @@ func TestAllocator(t *testing.T) {
 	eventually(t, "what is published", published(second, own))
 
 	agent.kill()
-	c.startAgent(t, runDir, "--on-failure=refuse")
+	c.startAgent(t, runDir, "--allocator=node", "--on-failure=refuse")
 	refused := podOf("refused", "static", container("main", "8004", "1"))
 	must.Do(t, c.create(t, refused))
 	eventually(t, "why a pod does not start", func() error {
