@@ -22,8 +22,8 @@ const ms = time.Millisecond
 func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, all := "100m", []string{"period", "burst", "class", "resize", "edit", "container", "agent"}
-		if rapid.Bool().Draw(t, "static") {
-			limit, all = "1@1", []string{"asks", "asks", "period", "burst", "resize of CPUs", "edit", "container", "agent"}
+		if static := rapid.SampledFrom([]string{"", "1@1", "1@?"}).Draw(t, "static"); static != "" {
+			limit, all = static, []string{"asks", "asks", "period", "burst", "resize of CPUs", "edit", "container", "agent"}
 		}
 		h := newHostile(t, rapid.Uint64().Draw(t, "seed"), "app="+limit, nil)
 		for range rapid.IntRange(1, 4).Draw(t, "segments") {
@@ -83,13 +83,16 @@ func TestRecreatedPods(t *testing.T) {
 }
 
 // TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
-// CPU and giving it up repeatedly, although its quota is lifted and restored each time.
+// CPU and giving it up repeatedly, although its quota is lifted and restored each time. The CPU is of
+// the scheduler, or of an agent that allocates.
 func TestTakingAndGivingCPUs(t *testing.T) {
-	h := newHostile(t, 3, "app=1@1", nil)
-	for i := range 600 {
-		h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
-		h.round()
-		h.pass(50*ms, true)
+	for _, pod := range []string{"app=1@1", "app=1@?"} {
+		h := newHostile(t, 3, pod, nil)
+		for i := range 1000 {
+			h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
+			h.round()
+			h.pass(50*ms, true)
+		}
 	}
 }
 

@@ -95,7 +95,7 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 	c.added = nil
 	waiting := c.review(r, p, index, config)
 	if len(waiting) > 0 {
-		n := node{r, p, config, c.books(p, index, config)}
+		n := node{r, p, config, c.books(r, p, index, config)}
 		if !c.recovered {
 			waiting = slices.DeleteFunc(waiting, func(at int) bool { return c.recover(n, at) })
 		}
@@ -105,13 +105,17 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 	return c.changed
 }
 
-// books returns those of all pods, and of pods that run although they are not listed.
-func (c *Controller) books(p *pods.Pods, index *placement.Index, config ledger.Config) *ledger.Books {
+// books returns those of all pods, and of pods that run although they are not listed. A pod that the
+// kubelet has not admitted does not count: it may name this node and request any number of CPUs.
+func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) *ledger.Books {
 	listed := map[types.UID]bool{}
 	claims := make([]ledger.Claim, 0, len(p.All))
 	for i := range p.All {
-		listed[p.All[i].Object.UID] = true
-		claims = append(claims, p.All[i].Plan.Claim)
+		s := &p.All[i]
+		listed[s.Object.UID] = true
+		if len(s.Plan.Claim.Containers) > 0 || r.Exists(r.Pod[s.Plan.ID]) {
+			claims = append(claims, s.Plan.Claim)
+		}
 	}
 	for uid, a := range c.given.Pods {
 		if !listed[uid] {
@@ -128,7 +132,7 @@ func (c *Controller) books(p *pods.Pods, index *placement.Index, config ledger.C
 func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (waiting []int) {
 	lost := map[ledger.PodID]bool{}
 	if len(c.given.Pods) > 0 {
-		for _, conflict := range c.books(p, index, config).Conflicts() {
+		for _, conflict := range c.books(r, p, index, config).Conflicts() {
 			lost[conflict.ID] = true
 		}
 	}
