@@ -11,7 +11,8 @@ import (
 )
 
 // applyGiven applies what a node's agent has published. All of it is for different CPUs, also what
-// pods have that the API server has no longer.
+// pods have that the API server has no longer. A pod may be missing for a moment, after the agent has
+// lost what it had saved.
 func (c *checker) applyGiven(name string, n *node, published *api.Given) {
 	if published == nil {
 		published = &api.Given{}
@@ -28,13 +29,22 @@ func (c *checker) applyGiven(name string, n *node, published *api.Given) {
 			c.violation(Exclusive, "the agent of %s has given CPUs %s to two pods, one is %s", name, twice, uid)
 		}
 		n.given[uid], all = cpus, all.Union(cpus)
-		old, had := before[uid]
-		switch p := c.pods[uid]; {
-		case p != nil && !had:
-			p.ceased = false
+		p := c.pods[uid]
+		if p == nil {
+			continue
+		}
+		if p.keeps && p.given != cpus {
+			c.violation(Moved, "pod %s had CPUs %s of %s and now has %s", p, p.given, name, cpus)
+		}
+		if _, had := before[uid]; !had {
+			p.keeps, p.ceased = true, false
 			c.report.Given++
-		case p != nil && old != cpus && !p.resized && !p.ceased:
-			c.violation(Moved, "pod %s had CPUs %s of %s and now has %s", p, old, name, cpus)
+		}
+		p.given = cpus
+	}
+	for uid := range before {
+		if _, has := n.given[uid]; !has && !published.Allocates && c.pods[uid] != nil {
+			c.pods[uid].keeps = false // the next agent may find nothing of what the last one gave
 		}
 	}
 	if n.allocates && !published.Allocates {

@@ -28,9 +28,10 @@ type pod struct {
 	// not changed since.
 	unchanged bool
 	boundAt   uint64 // revision
-	// resized is set once the pod's resources have changed, ceased once it did not ask any more, since
-	// an agent gave it CPUs.
-	resized, ceased bool
+	// given are the CPUs that an agent gave the pod last. It keeps them if its resources have not
+	// changed and it has always asked since then. ceased is set if it has not always asked.
+	given         cpuset.Set
+	keeps, ceased bool
 	// claim is what the pod uses of its node. shared is the smallest request for shared CPUs since
 	// it was bound, because the scheduler does not decide about later increases by a resize.
 	claim  ledger.Claim
@@ -74,7 +75,8 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	now.origin, now.boundAt = before.origin, before.boundAt
 	now.unchanged = before.unchanged && sameAnnotations(before.Pod, object)
 	asks, _ := api.Asks(object)
-	now.ceased, now.resized = before.ceased || !asks, before.resized || !equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
+	now.given, now.ceased = before.given, before.ceased || !asks
+	now.keeps = before.keeps && asks && equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
 	switch {
 	case object.Spec.NodeName == "":
 		return
