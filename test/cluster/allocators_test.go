@@ -38,7 +38,7 @@ type allocator struct {
 	node    string
 	options agentOptions
 	agent   *exec.Cmd
-	since   time.Time                // the allocator of the node is the same
+	since   time.Time                 // the allocator of the node is the same
 	running map[types.UID]*corev1.Pod // with the resources that the kubelet has allocated
 }
 

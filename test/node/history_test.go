@@ -91,7 +91,7 @@ func TestHistory(t *testing.T) {
 		Nodes:  []string{localnode.Name}, Pods: 8, Image: webImage, CPUs: 1,
 		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},
 		Faults:     6, SchedulerName: own, Stock: corev1.DefaultSchedulerName, Allocators: []string{localnode.Name},
-		Pause:      500 * time.Millisecond, // about the time that a container takes to start
+		Pause: 500 * time.Millisecond, // about the time that a container takes to start
 		Log: func(format string, args ...any) {
 			if testing.Verbose() {
 				t.Logf(time.Now().Format("15:04:05.000 ")+format, args...)
