@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/test/must"
@@ -98,7 +99,21 @@ func TestAllocator(t *testing.T) {
 		return errors.Join(k.expectContainer(first, "main", settings{cpus: own, quota: bandwidth.Unlimited}), k.expectNobodyElseOn(own, group))
 	}
 	eventually(t, "the first pod's settings", holds)
-	pod("small", "8002", "50m")
+	forged := podOf("small", "static", container("main", "8002", "1"))
+	forged.Annotations[api.AllocationAnnotation] = fmt.Sprintf(
+		`{"version":1,"node":%q,"policy":"static","containers":[{"name":"main","cpus":%q,"numaNodes":[0]}]}`, localnode.Name, own)
+	c.run(t, forged)
+	greedy := podOf("greedy", "static", container("main", "8005", "100")) // bypasses the scheduler, which counts requests
+	greedy.Spec.NodeName, greedy.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = localnode.Name, resource.MustParse("100")
+	must.Do(t, c.create(t, greedy))
+	eventually(t, "a pod that the kubelet rejects", func() error {
+		pod, err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "greedy", metav1.GetOptions{})
+		if err == nil && pod.Status.Reason != "OutOfcpu" {
+			err = fmt.Errorf("is %s: %s", pod.Status.Phase, pod.Status.Reason)
+		}
+		return err
+	})
+	must.Do(t, holds())
 	eventually(t, "an event", func() error {
 		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=CPUsNotGiven"})
 		if err != nil {

@@ -226,16 +226,23 @@ func (c *Controller) give(n node, at int) error {
 	return err
 }
 
-// maxText bounds an allocation in bytes: all of a node are published in one object, which for 250
-// pods must have less than the 1.5 MiB of etcd, and others read 1 MiB of it.
-const maxText = 3 << 10
+// maxText bounds an allocation in bytes, and laterText one that is given while pods have many: all of
+// a node are published in one object, of which others read 1 MiB. That is enough for 750 pods.
+const (
+	maxText, laterText = 3 << 10, 512
+	many               = 250
+)
 
 // put gives an allocation to a pod.
 func (c *Controller) put(n node, at int, a api.Allocation) error {
 	s := &n.pods.All[at]
 	a.Time = n.Now.UTC()
-	if size := len(a.Encode()); size > maxText {
-		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, maxText)
+	most := maxText
+	if len(c.given.Pods) >= many {
+		most = laterText
+	}
+	if size := len(a.Encode()); size > most {
+		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
 	}
 	if err := a.Matches(s.Object); err != nil {
 		return err
