@@ -74,9 +74,10 @@ func (a *agentProcess) ready() error {
 func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
 
 // TestAllocator checks a node whose agent allocates, under the stock kube-scheduler: a pod gets
-// an exclusive CPU before its container starts, and one that requests too little is told why. After
-// the agent was killed, with and without what it has saved, the CPU is the same. When the pod has
-// gone, another one gets its CPU. An agent that refuses pods keeps one from starting.
+// an exclusive CPU before its container starts. One that claims the same CPU and requests too little
+// is told why it gets none, and one that names the node is rejected. After the agent was killed, with
+// and without what it has saved, the CPU is the same. When the pod has gone, another one gets its CPU.
+// An agent that refuses pods keeps one from starting.
 func TestAllocator(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
