@@ -136,7 +136,7 @@ func (a *allocator) kubelet(ctx context.Context) error {
 	defer cancel()
 	list, err := a.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + a.node})
 	if err != nil {
-		return nil //nolint:nilerr // a component was killed
+		return nil // a component was killed
 	}
 	slices.SortFunc(list.Items, func(x, y corev1.Pod) int { return x.CreationTimestamp.Compare(y.CreationTimestamp.Time) })
 	there := map[types.UID]bool{}

@@ -178,7 +178,7 @@ func (a *agentAttacker) resize() {
 		a.expectAnswer(err)
 		time.Sleep(50 * time.Millisecond)
 	}
-	a.node.kubelet(a.Context())
+	a.must(a.node.kubelet(a.Context()))
 }
 
 // longNames runs pods whose allocation would be large.
