@@ -113,12 +113,17 @@ func (a *allocator) start() {
 func (a *allocator) kill() { _, _ = a.agent.Process.Kill(), a.agent.Wait() }
 
 // restart kills the agent and starts the next one. The allocator of a node does not change more
-// often than a scheduler may be stopped.
+// often than a scheduler may be stopped. The next agent forgets nothing that containers do not have
+// yet: nothing else shows these CPUs.
 func (a *allocator) restart(allocates, forgets bool) error {
 	if allocates != a.options.Allocates {
 		time.Sleep(time.Until(a.since.Add(3 * time.Second)))
 		a.since = time.Now()
 	}
+	if err := a.agent.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	forgets = forgets && a.agrees() == nil
 	a.kill()
 	if forgets {
 		if err := os.Remove(filepath.Join(a.options.RunDir, "allocations.json")); err != nil && !errors.Is(err, os.ErrNotExist) {

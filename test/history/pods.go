@@ -28,8 +28,8 @@ type pod struct {
 	// not changed since.
 	unchanged bool
 	boundAt   uint64 // revision
-	// given are the CPUs that an agent gave the pod last. It keeps them if its resources have not
-	// changed and it has always asked since then. ceased is set if it has not always asked.
+	// given are the CPUs that an agent gave the pod last. It keeps them while it asks for the same.
+	// ceased is set if it has not always asked since then.
 	given         cpuset.Set
 	keeps, ceased bool
 	// claim is what the pod uses of its node. shared is the smallest request for shared CPUs since
@@ -76,7 +76,7 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	now.unchanged = before.unchanged && sameAnnotations(before.Pod, object)
 	asks, _ := api.Asks(object)
 	now.given, now.ceased = before.given, before.ceased || !asks
-	now.keeps = before.keeps && asks && equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
+	now.keeps = before.keeps && asks && sameAnnotations(before.Pod, object) && equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
 	switch {
 	case object.Spec.NodeName == "":
 		return
