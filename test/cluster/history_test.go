@@ -109,7 +109,7 @@ func (h *recorded) run(operations int) {
 // these have done what they published.
 func (h *recorded) allocate(nodes ...*allocator) {
 	d := h.driver
-	d.Stock, d.Pause = stock, 50*time.Millisecond
+	d.Stock, d.Pause = stock, 30*time.Millisecond
 	for _, a := range nodes {
 		d.Nodes, d.Allocators = append(d.Nodes, a.node, a.node), append(d.Allocators, a.node)
 	}

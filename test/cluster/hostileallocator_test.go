@@ -107,7 +107,7 @@ func (a *agentAttacker) given() map[types.UID]cpuset.Set {
 // check waits until the agent has carried out what it decided, and checks who has which CPUs then.
 func (a *agentAttacker) check() {
 	a.Helper()
-	time.Sleep(time.Second) // decided and published
+	time.Sleep(time.Second / 2) // decided and published
 	a.eventually(func() string {
 		a.must(a.node.kubelet(a.Context()))
 		return text(a.node.agrees())
