@@ -37,6 +37,13 @@ func (d *Driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 // HandleError is called for errors in the background. The API server drops fields of features that
 // the cluster does not have: these are then left out.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
+	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
+		select {
+		case d.failed <- fmt.Errorf("%s: %w", message, err):
+		default:
+		}
+		return
+	}
 	var dropped *resourceslice.DroppedFieldsError
 	if !errors.As(err, &dropped) {
 		d.Dedup.Warn("dra", "serving resource claims: "+message, err)

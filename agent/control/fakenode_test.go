@@ -44,6 +44,7 @@ type fakeNode struct {
 	diskFull bool
 	moved    time.Time // when a running pod was moved last
 	moves    int
+	unread   bool              // the Node object
 	ids      map[string]string // of containers, by POD/CONTAINER
 	broken   []string          // violated invariants
 }
@@ -60,7 +61,9 @@ func newFakeNode() *fakeNode {
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
 	n.control.SetGiven(n.given)
-	n.control.SetReserved(0)
+	if !n.unread {
+		n.control.SetReserved(0)
+	}
 	if n.inForce {
 		n.control.SetInForce()
 	}
@@ -114,6 +117,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.control.Unclaim(types.UID("claim-" + args[0]))
 		n.save()
 		return n.decide(), nil
+	case "node":
+		if n.unread = args[0] == "unread"; !n.unread {
+			n.control.SetReserved(0)
+		}
 	case "api":
 		n.apiGone = args[0] == "gone"
 	case "status":

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -98,13 +99,16 @@ func (a Allocation) asGiven(pod *corev1.Pod) *entitlement {
 	return e
 }
 
-// Claim returns the claim of a pod about which nothing but the allocation is known.
+// Claim returns the claim of a pod about which nothing but the allocation is known. Containers may
+// have the same CPUs, if some are init containers.
 func (a Allocation) Claim(pod types.UID) ledger.Claim {
 	claim := ledger.Claim{ID: ledger.PodID(pod), Rank: a.Rank()}
+	var all cpuset.Set
 	for _, c := range a.Containers {
-		if a.Policy == placement.Static {
-			claim.Containers = append(claim.Containers, ledger.ContainerClaim{Name: c.Name, Policy: a.Policy, Limit: c.CPUs.Len(), CPUs: c.CPUs})
-		}
+		all = all.Union(c.CPUs)
+	}
+	if a.Policy == placement.Static {
+		claim.Containers = []ledger.ContainerClaim{{Policy: a.Policy, Limit: all.Len(), CPUs: all}}
 	}
 	return claim
 }

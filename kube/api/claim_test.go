@@ -106,3 +106,14 @@ func TestSameEntitlement(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimOfAllocation: the CPUs of a pod that is not listed are its own, also if init containers
+// have some of them.
+func TestClaimOfAllocation(t *testing.T) {
+	a := Allocation{Version: 1, Node: "n", Policy: placement.Static, Containers: []ContainerAllocation{
+		{Name: "init", CPUs: cpuset.Of(1)}, {Name: "main", CPUs: cpuset.Of(0, 1, 4)}}}
+	books := ledger.New(placement.NewIndex(topology.Shape{CoresPerLLC: 8}.MustBuild()), ledger.Config{}, a.Claim("uid"))
+	if got := books.Exclusive(); got != cpuset.Of(0, 1, 4) {
+		t.Errorf("CPUs %s are exclusive: %v", got, books.Conflicts())
+	}
+}

@@ -49,6 +49,10 @@ var shared *running
 const kubernetesVariable = "PINFOLD_TEST_KUBERNETES"
 
 func TestMain(m *testing.M) {
+	if options := os.Getenv(agentVariable); options != "" {
+		fmt.Fprintln(os.Stderr, runAgentProcess(options))
+		os.Exit(1)
+	}
 	// The cluster is terminated when the thread that started it ends, so this must be the program's
 	// main thread. So nothing survives the program, however it ends.
 	runtime.LockOSThread()

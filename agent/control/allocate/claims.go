@@ -51,7 +51,7 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	if err := api.ClaimsRequested(s.Object, request.Claims, need); err != nil {
 		return err
 	}
-	n := node{r, p, index, config, c.books(p, index, config)}
+	n := node{r, p, index, config, c.books(r, p, index, config)}
 	allocation, err := c.place(n, s, request)
 	if err != nil {
 		return err
