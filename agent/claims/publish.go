@@ -8,6 +8,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -35,39 +36,33 @@ func (d *Driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 }
 
 // HandleError is called for errors in the background. The API server drops fields of features that
-// the cluster does not have: these are then left out.
+// the cluster does not have: these are then left out. An attribute whose list was dropped is not
+// valid.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var dropped *resourceslice.DroppedFieldsError
-	if !errors.As(err, &dropped) {
+	switch {
+	case apierrors.IsInvalid(err) && d.features.Lists:
+		d.features.Lists = false
+		d.Changed()
+		return
+	case !errors.As(err, &dropped):
 		d.Dedup.Warn("dra", "serving resource claims: "+message, err)
 		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	before := d.features
 	for i, device := range dropped.ActualSlice.Spec.Devices {
 		if i >= len(dropped.DesiredSlice.Spec.Devices) {
 			break
 		}
-		wanted := &dropped.DesiredSlice.Spec.Devices[i]
-		d.features.Requests = d.features.Requests && len(device.NodeAllocatableResources) == len(wanted.NodeAllocatableResources)
-		d.features.Lists = d.features.Lists && !lacksList(wanted, &device)
+		d.features.Requests = d.features.Requests && len(device.NodeAllocatableResources) == len(dropped.DesiredSlice.Spec.Devices[i].NodeAllocatableResources)
 	}
 	if d.features != before {
 		d.Changed()
 		return
 	}
 	d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
-}
-
-// lacksList reports whether an attribute with several values was dropped.
-func lacksList(wanted, actual *resourceapi.Device) bool {
-	for name, value := range wanted.Attributes {
-		if len(value.StringValues) > len(actual.Attributes[name].StringValues) {
-			return true
-		}
-	}
-	return false
 }
 
 // healthEvery is the interval of reports on the health of devices, which the kubelet forgets after

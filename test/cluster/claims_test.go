@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,7 +50,9 @@ func TestClaims(t *testing.T) { testClaims(t) }
 func TestClaimsWithGates(t *testing.T) {
 	for _, version := range versions.Supported() {
 		gates := claimGates(version)
-		onVersion(t, version, gates, func(t *testing.T) { testClaims(t, gates...) })
+		onVersion(t, version, gates, func(t *testing.T) {
+			t.Run("TestClaims", func(t *testing.T) { testClaims(t, gates...) })
+		})
 	}
 }
 
@@ -126,9 +129,11 @@ func (c *claimTest) describe(f dra.Features) (all []resourceapi.Device) {
 func (c *claimTest) publish() {
 	c.Helper()
 	c.intel, _ = c.machine(intel)
+	kubelet := c.TempDir()
+	c.must(os.Mkdir(filepath.Join(kubelet, "plugins_registry"), 0o750)) // which a kubelet makes
 	log := slog.New(slog.NewTextHandler(&c.log, nil))
 	driver := claims.New(claims.Options{
-		Client: c.client, NodeName: intel, Offers: true, KubeletDir: c.TempDir(), CDIDir: c.TempDir(),
+		Client: c.client, NodeName: intel, Offers: true, KubeletDir: kubelet, CDIDir: c.TempDir(),
 		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return c.devices(), c.describe, nil },
 		Period:  patience, RetryAfter: time.Second, Log: log, Dedup: logdedup.New(log, time.Now),
 	})
