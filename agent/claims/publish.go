@@ -36,33 +36,40 @@ func (d *Driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 }
 
 // HandleError is called for errors in the background. The API server drops fields of features that
-// the cluster does not have: these are then left out. An attribute whose list was dropped is not
-// valid.
+// the cluster does not have: these are then left out. It refuses an attribute whose list it has
+// dropped, and claims that count as requests if the kubelet does not know them.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var dropped *resourceslice.DroppedFieldsError
+	before := d.features
 	switch {
 	case apierrors.IsInvalid(err) && d.features.Lists:
 		d.features.Lists = false
-		d.Changed()
-		return
+	case apierrors.IsForbidden(err) && d.features.Requests:
+		d.features.Requests = false
 	case !errors.As(err, &dropped):
 		d.Dedup.Warn("dra", "serving resource claims: "+message, err)
 		return
-	}
-	before := d.features
-	for i, device := range dropped.ActualSlice.Spec.Devices {
-		if i >= len(dropped.DesiredSlice.Spec.Devices) {
-			break
-		}
-		d.features.Requests = d.features.Requests && len(device.NodeAllocatableResources) == len(dropped.DesiredSlice.Spec.Devices[i].NodeAllocatableResources)
+	default:
+		d.features.Requests = d.features.Requests && !lacksMapping(dropped)
 	}
 	if d.features != before {
 		d.Changed()
 		return
 	}
 	d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
+}
+
+// lacksMapping reports whether the API server has dropped that claims count as requests.
+func lacksMapping(dropped *resourceslice.DroppedFieldsError) bool {
+	wanted := dropped.DesiredSlice.Spec.Devices
+	for i, device := range dropped.ActualSlice.Spec.Devices {
+		if i < len(wanted) && len(device.NodeAllocatableResources) < len(wanted[i].NodeAllocatableResources) {
+			return true
+		}
+	}
+	return false
 }
 
 // healthEvery is the interval of reports on the health of devices, which the kubelet forgets after

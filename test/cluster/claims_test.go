@@ -13,6 +13,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/agent/claims"
@@ -66,6 +67,9 @@ func testClaims(t *testing.T, gates ...string) {
 	for _, gate := range gates {
 		c.gates[gate] = true
 		flag += gate + "=true,"
+	}
+	if c.gates[requests] = c.gates[requests] && c.kubernetes() == versions.Newest().String(); c.gates[requests] {
+		c.declare() // on older versions the kubelet lacks the gate
 	}
 	c.startScheduler(fmt.Sprintf(stockScheduler, filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"), ownName), flag)
 	c.publish()
@@ -123,6 +127,13 @@ func (c *claimTest) describe(f dra.Features) (all []resourceapi.Device) {
 		all = append(all, d.Describe(c.intel, []string{fmt.Sprintf("pci0000:%d0", i), fmt.Sprintf("pci0000:%d8", i)}, f))
 	}
 	return all
+}
+
+// declare makes the node say that its kubelet counts claims as requests.
+func (c *claimTest) declare() {
+	c.Helper()
+	_, err := c.client.CoreV1().Nodes().Patch(c.Context(), intel, types.MergePatchType, []byte(`{"status":{"declaredFeatures":["`+requests+`"]}}`), metav1.PatchOptions{}, "status")
+	c.must(err)
 }
 
 // publish runs the agent's driver, without a kubelet, until the test ends.
