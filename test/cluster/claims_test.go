@@ -145,8 +145,10 @@ func (c *claimTest) publish() {
 	log := slog.New(slog.NewTextHandler(&c.log, nil))
 	driver := claims.New(claims.Options{
 		Client: c.client, NodeName: intel, Offers: true, KubeletDir: kubelet, CDIDir: c.TempDir(),
-		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return c.devices(), c.describe, nil },
-		Period:  patience, RetryAfter: time.Second, Log: log, Dedup: logdedup.New(log, time.Now),
+		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) {
+			return c.devices(), c.describe, nil
+		},
+		Period: patience, RetryAfter: time.Second, Log: log, Dedup: logdedup.New(log, time.Now),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
