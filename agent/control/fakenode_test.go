@@ -42,7 +42,7 @@ type fakeNode struct {
 	inForce  bool                         // as the agent has recorded it
 	given    map[types.UID]api.Allocation // as it has saved
 	diskFull bool
-	unread   bool // the Node object
+	unread   bool              // the Node object
 	ids      map[string]string // of containers, by POD/CONTAINER
 	broken   []string          // violated invariants
 }
