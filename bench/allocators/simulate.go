@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/nodetopology"
+)
+
+// simulation is a cluster whose pods one system places.
+type simulation struct {
+	*cluster
+	*host
+	system
+	allocate  allocator
+	numaNodes []cpuset.Set // the CPUs of each that pods can get
+	devices   []*devices   // of each node
+	taken     []cpuset.Set // of each node
+	live      map[int]placed
+	failed    int // pods at a node
+}
+
+// placed is a pod with CPUs.
+type placed struct {
+	pod      *corev1.Pod
+	node     int
+	cpus     cpuset.Set
+	numaNode int // of the device; -1 without
+	// asWell is true if no CPUs of the node were better.
+	asWell bool
+}
+
+// newSimulation starts a cluster of n nodes. It ends with ctx.
+func newSimulation(ctx context.Context, h *host, sys system, n int, rng *rand.Rand) (*simulation, error) {
+	s := &simulation{host: h, system: sys, taken: make([]cpuset.Set, n), live: map[int]placed{}}
+	for i := range h.machine.NUMANodes {
+		s.numaNodes = append(s.numaNodes, h.machine.NUMANodes[i].CPUs.Difference(h.reserved))
+	}
+	var nodes []*corev1.Node
+	var objects []*nodetopology.NodeTopology
+	for i := range n {
+		node := newNode(fmt.Sprintf("node-%d", i), h)
+		object, err := nodetopology.FromMachine(node.Name, h.machine, nodetopology.State{ReservedCPUs: h.reserved,
+			KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy})
+		if err != nil {
+			return nil, err
+		}
+		nodes, objects = append(nodes, node), append(objects, object)
+		s.devices = append(s.devices, newDevices(node, s.numaNodes))
+	}
+	events, err := newTopologies(objects)
+	if err != nil {
+		return nil, err
+	}
+	if sys.allocator != nil {
+		if s.allocate, err = sys.allocator(h); err != nil {
+			return nil, err
+		}
+		s.cluster, err = newCluster(ctx, nodes, events, rng)
+		return s, err
+	}
+	options, err := withPinfold()
+	if err != nil {
+		return nil, err
+	}
+	s.cluster, err = newCluster(ctx, nodes, events, rng, options...)
+	return s, err
+}
+
+func newNode(name string, h *host) *corev1.Node {
+	amounts := func(cpus int) corev1.ResourceList {
+		return corev1.ResourceList{
+			corev1.ResourceCPU:    quantity(cpus),
+			corev1.ResourceMemory: *resource.NewQuantity(4*int64(h.machine.Online().Len())<<30, resource.BinarySI),
+			corev1.ResourcePods:   *resource.NewQuantity(1000, resource.DecimalSI),
+		}
+	}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Capacity: amounts(h.machine.Online().Len()), Allocatable: amounts(h.allocatable().Len())}}
+}
+
+// capacity returns how many CPUs of the cluster pods can get.
+func (s *simulation) capacity() int { return len(s.nodes) * s.allocatable().Len() }
+
+// used returns how many CPUs of the cluster pods have.
+func (s *simulation) used() (sum int) {
+	for _, cpus := range s.taken {
+		sum += cpus.Len()
+	}
+	return sum
+}
+
+// attempts is how often a pod is created until it does not fail at its node.
+const attempts = 4
+
+// place places a pod. The error is errNoNode if it is not placed.
+func (s *simulation) place(ctx context.Context, number, cpus int) (placed, error) {
+	for attempt := range attempts {
+		p, err := s.try(ctx, newPod(number, attempt, cpus), cpus)
+		if err == nil {
+			s.live[number] = p
+			return p, s.start(p)
+		}
+		if !errors.Is(err, errFailed) {
+			return placed{}, err
+		}
+		s.failed++
+	}
+	return placed{}, errNoNode
+}
+
+// try chooses a pod's node and CPUs.
+func (s *simulation) try(ctx context.Context, pod *corev1.Pod, n int) (p placed, err error) {
+	devices := make([]int, len(s.nodes))
+	state := framework.NewCycleState()
+	p.pod, p.numaNode = pod, -1
+	p.node, err = s.choose(ctx, state, pod, func(node int) (fits bool, err error) {
+		if s.dra {
+			devices[node], err = s.devices[node].allocate(ctx, n)
+		}
+		return devices[node] >= 0, err
+	})
+	if err != nil {
+		return p, err
+	}
+	free := s.allocatable().Difference(s.taken[p.node])
+	choice := free
+	if s.dra {
+		p.numaNode = devices[p.node]
+		choice = free.Intersection(s.numaNodes[p.numaNode])
+	}
+	if s.allocate != nil {
+		p.cpus, err = s.allocate(choice, n)
+	} else {
+		p.cpus, err = s.bind(ctx, state, pod, s.nodes[p.node].Node().Name)
+	}
+	if err != nil {
+		return p, err
+	}
+	if p.cpus.Len() != n || !p.cpus.IsSubsetOf(free) {
+		return p, fmt.Errorf("%s: %d CPUs of %v: got %v", s.name, n, free, p.cpus)
+	}
+	best, err := s.index.Place(free, placement.Request{CPUs: n})
+	p.asWell = notWorse(s.index.Quality(p.cpus), best.Quality)
+	return p, err
+}
+
+// notWorse reports whether a placement is as good as the best by criteria 2 to 4.
+func notWorse(q, best placement.Quality) bool {
+	return cmp.Or(q.NUMANodes-best.NUMANodes, q.Distance-best.Distance, q.SplitCores-best.SplitCores) <= 0
+}
+
+func (s *simulation) start(p placed) error {
+	s.taken[p.node] = s.taken[p.node].Union(p.cpus)
+	if s.dra {
+		d := s.devices[p.node]
+		d.consumed.Insert(d.share(p.numaNode, p.cpus.Len()))
+	}
+	s.add(p.pod, p.node)
+	return nil
+}
+
+// end ends a pod, unless it was not placed.
+func (s *simulation) end(ctx context.Context, number int) error {
+	p, runs := s.live[number]
+	if !runs {
+		return nil
+	}
+	delete(s.live, number)
+	s.taken[p.node] = s.taken[p.node].Difference(p.cpus)
+	if s.dra {
+		d := s.devices[p.node]
+		d.consumed.Remove(d.share(p.numaNode, p.cpus.Len()))
+	}
+	return s.remove(ctx, p.pod, p.node)
+}
+
+// outcome is the measures of one run.
+type outcome struct {
+	placed, failed, numaNodes, splitCores, asWell, full float64
+}
+
+// simulate plays a workload, and then fills the cluster.
+func simulate(ctx context.Context, h *host, sys system, nodes int, mx mix, pods int, seed uint64) (o outcome, err error) {
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
+	defer cancel()
+	s, err := newSimulation(ctx, h, sys, nodes, rand.New(rand.NewPCG(seed, 1)))
+	if err != nil {
+		return o, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for _, e := range workload(rng, mx, s.capacity(), pods) {
+		if e.ends {
+			if err := s.end(ctx, e.pod); err != nil {
+				return o, err
+			}
+			continue
+		}
+		failedBefore := s.failed
+		p, err := s.place(ctx, e.pod, e.cpus)
+		if err != nil && !errors.Is(err, errNoNode) {
+			return o, err
+		}
+		if e.counted {
+			o.failed += float64(s.failed - failedBefore)
+		}
+		if e.counted && err == nil {
+			o.add(h.index.Quality(p.cpus), p.asWell)
+		}
+	}
+	o.numaNodes /= o.placed
+	o.splitCores /= o.placed
+	o.asWell *= 100 / o.placed
+	o.full, err = s.fill(ctx, rng, mx)
+	return o, err
+}
+
+func (o *outcome) add(q placement.Quality, asWell bool) {
+	o.placed++
+	o.numaNodes += float64(q.NUMANodes)
+	o.splitCores += float64(q.SplitCores)
+	if asWell {
+		o.asWell++
+	}
+}
+
+// patience is how many pods in succession find no node in a full cluster.
+const patience = 20
+
+// fill places pods until the cluster is full, and returns the percentage of CPUs in use.
+func (s *simulation) fill(ctx context.Context, rng *rand.Rand, mx mix) (float64, error) {
+	refused := 0
+	for pod := -1; refused < patience; pod-- { // numbers that no pod has had
+		switch _, err := s.place(ctx, pod, mx.draw(rng)); {
+		case errors.Is(err, errNoNode):
+			refused++
+		case err != nil:
+			return 0, err
+		default:
+			refused = 0
+		}
+	}
+	return 100 * float64(s.used()) / float64(s.capacity()), nil
+}
