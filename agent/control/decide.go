@@ -1,11 +1,15 @@
 package control
 
 import (
+	"errors"
 	"maps"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"pinfold.dev/pinfold/agent/control/cpus"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -52,14 +56,38 @@ func (c *Control) hold() string {
 // next decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
 	idle := !c.config.Allocates && len(c.allocate.Given().Pods) == 0
-	if idle || c.hold() != "" || c.node.reserved == nil {
-		return false
-	}
-	c.round.Now = now
-	if c.begin(); !c.round.Binds {
+	if idle || c.cannotAllocate(now) != "" {
 		return false
 	}
 	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
+}
+
+// cannotAllocate begins a round, and returns why nothing can be given in it, or "".
+func (c *Control) cannotAllocate(now time.Time) string {
+	if hold := c.hold(); hold != "" {
+		return hold
+	}
+	if c.node.reserved == nil {
+		return "the Node object has not been read"
+	}
+	c.round.Now = now
+	c.begin()
+	return c.node.kubelet.bindingOff()
+}
+
+// Claim gives a pod the CPUs that its resource claims ask for. Then save what Control.Given
+// returns, and pass the result to Control.Allocated before the next decision.
+func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
+	if reason := c.cannotAllocate(now); reason != "" {
+		return errors.New(reason)
+	}
+	return c.allocate.Claim(&c.round, c.Pods, c.node.index, c.books(), pod, request)
+}
+
+// Unclaim takes back what was given for claims. It reports whether there is something to save, as
+// Control.Allocate does.
+func (c *Control) Unclaim(claims ...types.UID) (changed bool) {
+	return c.allocate.Unclaim(c.Pods, claims...)
 }
 
 // Allocated records that what was given is saved. If err is not nil, the pods lose what the last

@@ -105,6 +105,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.setClass(args)
 	case "remove":
 		delete(n.pods, args[0])
+	case "claim":
+		return n.claim(args), nil
+	case "unclaim":
+		n.observe()
+		n.control.Unclaim(types.UID("claim-" + args[0]))
+		n.save()
+		return n.decide(), nil
 	case "api":
 		n.apiGone = args[0] == "gone"
 	case "status":
@@ -302,14 +309,20 @@ func (n *fakeNode) observe() {
 	if n.kubelet != nil {
 		n.control.SetKubelet(*n.kubelet)
 	}
-	if !n.apiGone {
-		var pods []*corev1.Pod
-		for _, name := range slices.Sorted(maps.Keys(n.pods)) {
-			pods = append(pods, n.pods[name])
-		}
-		n.control.SetPods(pods)
-	}
+	n.list()
 	n.control.Observe(n.kernel.view())
+}
+
+// list passes the pods to the state machine, if the API server can be reached.
+func (n *fakeNode) list() {
+	if n.apiGone {
+		return
+	}
+	var pods []*corev1.Pod
+	for _, name := range slices.Sorted(maps.Keys(n.pods)) {
+		pods = append(pods, n.pods[name])
+	}
+	n.control.SetPods(pods)
 }
 
 // execute carries out a decision and prints it.

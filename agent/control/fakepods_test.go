@@ -3,14 +3,18 @@ package control
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 )
 
 // resize changes a limit, changes another field of the spec, or records that the kubelet has
@@ -52,6 +56,48 @@ func (n *fakeNode) resize(command string, args []string) error {
 		}
 	}
 	return fmt.Errorf("the pod has no such container")
+}
+
+// claim makes a pod use a claim for CPUs, as in "claim web app=4@numa-0", and gives it these. The
+// claim has the name of the pod, or of another one as in "claim web app=4@numa-0 of=other".
+func (n *fakeNode) claim(args []string) string {
+	p := n.pods[args[0]]
+	if p == nil {
+		return "no such pod\n"
+	}
+	p = p.DeepCopy()
+	n.pods[args[0]] = p
+	owner := args[0]
+	var request dra.Request
+	for _, arg := range args[1:] {
+		name, value, _ := strings.Cut(arg, "=")
+		switch amount, device, on := strings.Cut(value, "@"); {
+		case name == "of":
+			owner = value
+		case on:
+			cpus, _ := strconv.Atoi(amount)
+			device, full, _ := strings.Cut(device, ",")
+			part := dra.Part{Container: name, CPUs: cpus, FullCores: placement.FullCores(full)}
+			part.Result.Device = device
+			for _, d := range dra.Devices(n.machine(), dra.ByNUMA) {
+				if d.Name == device {
+					part.Within = d.CPUs
+				}
+			}
+			request.Parts = append(request.Parts, part)
+		default:
+			request.Shares = map[string]string{name: value}
+		}
+	}
+	request.Claims = []api.ClaimRef{{Name: owner, UID: types.UID("claim-" + owner)}}
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "cpus", ResourceClaimName: &owner}}
+	n.observe()
+	err := n.control.Claim(n.now, p.UID, request)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	n.save()
+	return n.decide()
 }
 
 // setAsks makes a pod ask for CPUs, or no longer.

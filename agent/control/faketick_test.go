@@ -150,14 +150,19 @@ func (n *fakeNode) decide() string {
 		n.control.SetGroupUsage(path, usage)
 	}
 	if n.control.Allocate(n.now) {
-		if !n.diskFull {
-			n.given = maps.Clone(n.control.Given().Pods)
-			n.control.Allocated(nil)
-		} else {
-			n.control.Allocated(errors.New("no space left on device"))
-		}
+		n.save()
 	}
 	return n.execute(n.control.Decide(n.now))
+}
+
+// save saves what the agent has given.
+func (n *fakeNode) save() {
+	if n.diskFull {
+		n.control.Allocated(errors.New("no space left on device"))
+		return
+	}
+	n.given = maps.Clone(n.control.Given().Pods)
+	n.control.Allocated(nil)
 }
 
 // setClass changes the class of a pod, if there is such a pod.

@@ -31,7 +31,7 @@ func (c *Control) problems() (all, notes []Notice) {
 		s := &c.All[i]
 		if s.Problem != nil {
 			reason := BadAllocation
-			if allocate.NotGiven(s.Problem) {
+			if is, _ := allocate.NotGiven(s.Problem); is {
 				reason = NotGiven
 			}
 			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})

@@ -48,10 +48,19 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		do("restart")
 		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
-		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1", "@?", "@?", "@?1"})
+		claim := rapid.SampledFrom([]string{"", "@0,4", "@1,5", "@4-5", "@2,6", "@node0", "@node1", "@?", "@?", "@?1", "@=2"})
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			pod := name.Draw(t, "pod")
-			switch rapid.IntRange(0, 26).Draw(t, "what") {
+			switch rapid.IntRange(0, 29).Draw(t, "what") {
+			case 27, 28:
+				if n.pods[pod] != nil && n.ids[pod+"/app"] == "" {
+					do("claim %s app=%d@numa-%d of=%s", pod, rapid.IntRange(1, 2).Draw(t, "claimed"), rapid.IntRange(0, 1).Draw(t, "device"),
+						rapid.SampledFrom([]string{pod, pod, pod, "a"}).Draw(t, "of"))
+				}
+			case 29:
+				if n.ids[pod+"/app"] == "" { // the kubelet waits for the end of the containers
+					do("unclaim %s", pod)
+				}
 			case 25, 26: // of containers that the agent knows
 				if n.pods[pod] != nil && len(n.pods[pod].Status.ContainerStatuses) > 0 && n.ids[pod+"/app"] != "" {
 					do("%s %s app=%d", rapid.SampledFrom([]string{"resize", "request"}).Draw(t, "change"), pod, rapid.IntRange(1, 3).Draw(t, "to"))
@@ -150,7 +159,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			return
 		}
 		for name := range n.pods { // the last ones that ask leave
-			if n.pods[name].Annotations[api.CPUSetSchedulerAnnotation] != "" {
+			if p := n.pods[name]; p.Annotations[api.CPUSetSchedulerAnnotation] != "" || len(p.Spec.ResourceClaims) > 0 {
 				do("end %s/app", name)
 				do("remove %s", name)
 			}

@@ -133,8 +133,10 @@ func (c *Control) status() Status {
 	}
 	if c.asked != nil {
 		s.Created = c.createSettings(*c.asked)
-		if pod := c.Get(c.asked.Pod); c.config.Refuses && !c.config.Observe && pod != nil && allocate.NotGiven(pod.Problem) {
-			s.Refused = pod.Problem
+		if pod := c.Get(c.asked.Pod); pod != nil && !c.config.Observe {
+			if is, always := allocate.NotGiven(pod.Problem); is && (always || c.config.Refuses) {
+				s.Refused = pod.Problem
+			}
 		}
 	}
 	for i := range r.Planned {

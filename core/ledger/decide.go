@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/quantity"
 )
@@ -19,6 +20,8 @@ type Ask struct {
 	// Containers are the containers to place, init containers in the order of the pod. There are
 	// none for a pod without annotations.
 	Containers []ContainerAsk
+	// Within are the only CPUs that a static pod may get, unless it is empty.
+	Within cpuset.Set
 	// SharedRequest is as in [Claim].
 	SharedRequest MilliCPU
 }

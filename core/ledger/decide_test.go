@@ -160,6 +160,9 @@ func TestDecideAgainstBruteForce(t *testing.T) {
 		b, ref := w.books(), w.reference()
 		for range 3 {
 			ask := drawAsk(t)
+			if rapid.IntRange(0, 2).Draw(t, "within") == 2 {
+				ask.Within = w.machine.CPUsOfNUMA(drawNodes(t, w)...).Union(drawFew(t, w))
+			}
 			decision, err := b.Decide(ask)
 			switch {
 			case sharedIsShort(ref, ask):
@@ -247,7 +250,11 @@ func compareQuality(a, b placement.Quality) int {
 // permittedSets returns, by size, all sets of free CPUs that satisfy the rules. The rules depend
 // only on the number of CPUs taken from each NUMA node, which saves most of the checks.
 func permittedSets(w *world, ref *reference, ask Ask) map[int][]cpuset.Set {
-	free := slices.Collect(ref.sharedSet().Difference(w.config.ReservedCPUs).All())
+	mayTake := ref.sharedSet().Difference(w.config.ReservedCPUs)
+	if !ask.Within.IsEmpty() {
+		mayTake = mayTake.Intersection(ask.Within)
+	}
+	free := slices.Collect(mayTake.All())
 	before, verdicts := ref.debts(), map[string]bool{}
 	permitted := map[int][]cpuset.Set{}
 	for chosen := 1; chosen < 1<<len(free); chosen++ {

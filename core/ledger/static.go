@@ -53,6 +53,10 @@ func (a *account) newStaticSearch(ask *Ask) *staticSearch {
 	s.bounds = slices.Clip(s.bounds) // adding a bound must copy the list
 	s.fullCores = ask.FullCores
 	s.machine = a.machineLimit(ask.SharedRequest.bounded())
+	if !ask.Within.IsEmpty() {
+		s.free = s.free.Intersection(ask.Within)
+		s.most = s.reach(s.free, 1)
+	}
 	return &s
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -34,10 +35,19 @@ type Allocation struct {
 	Policy placement.Policy `json:"policy"`
 	// Containers are the placed containers, in any order.
 	Containers []ContainerAllocation `json:"containers"`
+	// Claims are the resource claims of the pod that ask for the CPUs. If there are none, its
+	// annotations do. Only the node's agent gives CPUs to claims.
+	Claims []ClaimRef `json:"claims,omitempty"`
 	// Time is when the scheduler decided.
 	Time time.Time `json:"time,omitzero"`
 	// Signature is the scheduler's signature, see [Allocation.Sign]. It must be the last field.
 	Signature string `json:"signature,omitempty"`
+}
+
+// ClaimRef names a ResourceClaim in the namespace of a pod.
+type ClaimRef struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
 }
 
 // ContainerAllocation is the CPUs or NUMA nodes of one container.

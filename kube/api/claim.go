@@ -64,10 +64,17 @@ func (g *Given) ClaimAndAllocation(k *Keys, pod *corev1.Pod, m *topology.Machine
 		return k.ClaimAndAllocation(pod, m)
 	}
 	var e *entitlement
-	if asks, _ := Asks(pod); ok && asks && pod.Spec.NodeName != "" && !HasEnded(pod) {
+	if ok && given.Concerns(pod) && pod.Spec.NodeName != "" && !HasEnded(pod) {
 		e = given.asGiven(pod)
 	}
 	return claimOf(pod, m, e, nil, true)
+}
+
+// Concerns reports whether a pod still asks for what it was given. Claims ask for as long as the
+// agent has not given their CPUs back.
+func (a Allocation) Concerns(pod *corev1.Pod) bool {
+	asks, _ := Asks(pod)
+	return asks || len(a.Claims) > 0
 }
 
 // asGiven returns what the pod holds, whether or not its limits are still the same: they may be
@@ -104,6 +111,9 @@ func (a Allocation) Claim(pod types.UID) ledger.Claim {
 
 // Matches returns an error unless the allocation is what a pod asks for, and its requests cover it.
 func (a Allocation) Matches(pod *corev1.Pod) error {
+	if len(a.Claims) > 0 {
+		return a.isRequested(pod)
+	}
 	own := placed(pod)
 	if _, err := a.claims(pod, own); err != nil {
 		return err
@@ -120,6 +130,69 @@ func Covers(ask *ledger.Ask) error {
 		}
 	}
 	return nil
+}
+
+// isRequested returns an error unless the containers request the CPUs of the claims, too.
+func (a Allocation) isRequested(pod *corev1.Pod) error {
+	need := map[string]int{}
+	for _, c := range a.Containers {
+		need[c.Name] = c.CPUs.Len()
+	}
+	return ClaimsRequested(pod, a.Claims, need)
+}
+
+// ClaimsRequested returns an error unless the containers of a pod request as many CPUs as they get
+// for resource claims, or the scheduler has counted the claims as requests.
+func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, cpus map[string]int) error {
+	sum := 0
+	for _, n := range cpus {
+		sum += n
+	}
+	if countedFor(pod, claims) >= ledger.MilliCPU(sum)*1000 {
+		return nil
+	}
+	counts := newCounts(pod)
+	for _, m := range members(pod) {
+		if has, need := counts.own(m), cpus[m.Name]; has < ledger.MilliCPU(need)*1000 {
+			return fmt.Errorf("container %s requests %v CPUs, and its resource claims ask for %d: "+
+				"set its resources.requests.cpu to %[3]d, because schedulers count requests", m.Name, has, need)
+		}
+	}
+	return nil
+}
+
+// countedFor returns what the scheduler has counted for claims as requests of the pod, as it does
+// with the feature DRANodeAllocatableResources.
+func countedFor(pod *corev1.Pod, claims []ClaimRef) (sum ledger.MilliCPU) {
+	for _, s := range pod.Status.NodeAllocatableResourceClaimStatuses {
+		for _, m := range s.Mapping {
+			if m.Name == corev1.ResourceCPU && m.Quantity != nil && hasName(claims, s.ResourceClaimName) {
+				sum += MilliCPU(corev1.ResourceList{m.Name: *m.Quantity})
+			}
+		}
+	}
+	return sum
+}
+
+func hasName(claims []ClaimRef, name string) bool {
+	return slices.ContainsFunc(claims, func(c ClaimRef) bool { return c.Name == name })
+}
+
+// ClaimOf returns the claim of a pod that was given the allocation.
+func (a Allocation) ClaimOf(pod *corev1.Pod) ledger.Claim {
+	claim, _, _ := claimOf(pod, nil, a.asGiven(pod), nil, true)
+	return claim
+}
+
+// sharedRequest returns what the pod requests in addition to its placed containers own.
+func (a Allocation) sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
+	if len(a.Claims) > 0 {
+		without := *pod
+		without.Status.NodeAllocatableResourceClaimStatuses = slices.DeleteFunc(slices.Clone(pod.Status.NodeAllocatableResourceClaimStatuses),
+			func(s corev1.NodeAllocatableResourceClaimStatus) bool { return hasName(a.Claims, s.ResourceClaimName) })
+		pod = &without
+	}
+	return sharedRequest(pod, own)
 }
 
 // entitlement is an allocation that is valid for its pod.
@@ -159,6 +232,9 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 // Holds returns an error unless what the kubelet has allocated to the pod's containers covers the
 // exclusive CPUs. While a resize waits, schedulers count that, and not what the pod asks for.
 func (a Allocation) Holds(pod *corev1.Pod) error {
+	if countedFor(pod, a.Claims) > 0 {
+		return nil
+	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		for _, c := range a.Containers {
 			if has := status.AllocatedResources; c.Name == status.Name && has != nil && MilliCPU(has) < ledger.MilliCPU(c.CPUs.Len())*1000 {
@@ -238,7 +314,7 @@ func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement, err error, tr
 		claim.Rank = e.allocation.Rank()
 	}
 	claim.Containers = e.claims
-	claim.SharedRequest = sharedRequest(pod, e.own)
+	claim.SharedRequest = e.allocation.sharedRequest(pod, e.own)
 	return claim, allocation, nil
 }
 

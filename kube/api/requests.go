@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
@@ -99,7 +101,7 @@ func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 	all := members(pod)
 	var shared ledger.MilliCPU
 	if len(all) > len(own) || pod.Spec.Overhead != nil {
-		shared = requestOfRest(pod, all)
+		shared = requestOfRest(pod, all, own)
 	}
 	if pod.Spec.Resources == nil {
 		return shared
@@ -116,15 +118,14 @@ func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 	return max(shared, EffectiveRequest(pod)-lasting)
 }
 
-// requestOfRest returns the request of a pod without its placed containers and its pod-level
+// requestOfRest returns the request of a pod without its placed containers own and its pod-level
 // settings, except for the overhead.
-func requestOfRest(pod *corev1.Pod, all []member) ledger.MilliCPU {
-	var rest []member
-	for _, m := range all {
-		if !m.isPlaced() {
-			rest = append(rest, m)
-		}
+func requestOfRest(pod *corev1.Pod, all []member, own []ledger.ContainerAsk) ledger.MilliCPU {
+	isPlaced := make(map[string]bool, len(own))
+	for _, c := range own {
+		isPlaced[c.Name] = true
 	}
+	rest := slices.DeleteFunc(all, func(m member) bool { return isPlaced[m.Name] })
 	without := *pod
 	without.Spec.Resources, without.Status.Resources, without.Status.AllocatedResources = nil, nil, nil
 	c := newCounts(&without)

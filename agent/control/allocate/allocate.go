@@ -46,6 +46,8 @@ type Controller struct {
 	recovered bool        // what was not saved
 	changed   bool        // since the last call of Saved
 	added     []types.UID // by the last decision
+	// lapsed is why pods have lost the CPUs of their claims.
+	lapsed map[types.UID]error
 	refused   refusals
 }
 
@@ -58,7 +60,7 @@ type refusals struct {
 
 // New returns the controller of a node. If it does not allocate, pods only keep what they have.
 func New(node string, allocates bool) *Controller {
-	return &Controller{name: node, given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
+	return &Controller{name: node, lapsed: map[types.UID]error{}, given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
 }
 
 // Given returns what is given. It changes with each decision.
@@ -74,19 +76,27 @@ func (c *Controller) Saved(p *pods.Pods, err error) {
 		if uid := p.All[i].Object.UID; err != nil && slices.Contains(c.added, uid) {
 			delete(c.given.Pods, uid)
 			p.Reread(i)
-			p.All[i].Problem = notGivenError{fmt.Errorf("the agent cannot save what it gives: %w", err)}
+			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err)}
 		}
 	}
 	c.changed, c.added = err != nil, nil
 }
 
 // notGivenError is why a pod that asks gets no CPUs.
-type notGivenError struct{ error }
+type notGivenError struct {
+	error
+	claim bool // a resource claim asks, so the pod must not run without them
+}
 
 func (e notGivenError) Error() string { return "it gets no CPUs of its own: " + e.error.Error() }
 
-// NotGiven reports whether a pod's problem is that it was given no CPUs.
-func NotGiven(problem error) bool { return errors.As(problem, &notGivenError{}) }
+// NotGiven reports whether a pod's problem is that it was given no CPUs, and whether it must not
+// run without them in any case.
+func NotGiven(problem error) (is, refused bool) {
+	var e notGivenError
+	is = errors.As(problem, &e)
+	return is, e.claim
+}
 
 // Decide gives CPUs to the pods that ask and have none, first to those that were bound first. It
 // forgets pods that have ended, are gone, or do not ask any more. It reports whether there is
@@ -132,7 +142,7 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 			lost[conflict.ID] = true
 		}
 	}
-	before, again := len(c.given.Pods), false
+	before, again, claimants := len(c.given.Pods), false, c.claimants(p)
 	kept := make(map[types.UID]api.Allocation, before)
 	for i := range p.All {
 		s := &p.All[i]
@@ -141,23 +151,28 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		delete(c.given.Pods, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
-		holds := lives && asks && has
-		valid := func() bool {
-			return s.Problem == nil && !lost[s.Plan.Claim.ID] && a.Holds(s.Object) == nil && (s.MayResize() || a.Matches(s.Object) == nil)
+		holds := lives && has && a.Concerns(s.Object)
+		if holds {
+			invalid := c.invalid(s, a, lost[s.Plan.Claim.ID])
+			if again || invalid == nil {
+				kept[uid] = a
+				continue
+			}
+			if again = true; len(a.Claims) > 0 {
+				c.lapsed[uid] = fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", invalid)
+			}
 		}
-		switch {
-		case holds && (again || valid()):
-			kept[uid] = a
-			continue
-		case !lives || !has && !c.given.Allocates:
+		if !lives || !has && !c.given.Allocates {
+			delete(c.lapsed, uid)
 			continue
 		}
-		again = again || holds
 		if p.Reread(i); !c.given.Allocates {
 			continue
 		}
-		if err != nil {
-			s.Problem = notGivenError{err}
+		if refused := cmp.Or(c.lapsed[uid], belongsToOther(s.Object, claimants)); refused != nil {
+			s.Problem = notGivenError{refused, true}
+		} else if err != nil {
+			s.Problem = notGivenError{error: err}
 		} else if asks && r.Exists(r.Pod[s.Plan.ID]) {
 			waiting = append(waiting, i)
 		}
@@ -174,6 +189,20 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
 	})
 	return waiting
+}
+
+// invalid returns why a pod must not keep what it has, or nil.
+func (c *Controller) invalid(s *pods.Pod, a api.Allocation, lost bool) error {
+	switch {
+	case s.Problem != nil:
+		return s.Problem
+	case lost:
+		return errors.New("another pod has the CPUs")
+	}
+	if err := a.Holds(s.Object); err != nil || s.MayResize() {
+		return err
+	}
+	return a.Matches(s.Object)
 }
 
 // node is what decisions depend on.
@@ -198,7 +227,7 @@ func (c *Controller) giveAll(n node, waiting []int) {
 			err = c.give(n, at)
 		}
 		if err != nil {
-			s.Problem, c.refused.pods[s.Object] = notGivenError{err}, err
+			s.Problem, c.refused.pods[s.Object] = notGivenError{error: err}, err
 		}
 	}
 }

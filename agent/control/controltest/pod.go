@@ -51,8 +51,11 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
 		}
 		p.Spec.Containers = append(p.Spec.Containers, c)
-		if request, asking := strings.CutPrefix(cpus, "?"); asking {
-			p.Annotations[api.CPUSetSchedulerAnnotation] = "true"
+		if how := cpus[:min(1, len(cpus))]; how == "?" || how == "=" {
+			if how == "?" {
+				p.Annotations[api.CPUSetSchedulerAnnotation] = "true"
+			}
+			request := cpus[1:]
 			amount, err := resource.ParseQuantity(cmp.Or(request, limit))
 			if err != nil {
 				return nil, err

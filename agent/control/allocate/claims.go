@@ -1,0 +1,128 @@
+package allocate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
+)
+
+// Claim gives a pod the CPUs that its resource claims ask for. They stay its own until Unclaim. If
+// it has them already, nothing changes.
+func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config, pod types.UID, request dra.Request) error {
+	at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == pod })
+	if at < 0 || p.All[at].Departed || api.HasEnded(p.All[at].Object) {
+		return errors.New("the pod does not run on this node, as far as its agent knows yet")
+	}
+	s := &p.All[at]
+	other := belongsToOther(s.Object, c.claimants(p))
+	given, has := c.given.Pods[pod]
+	asks, err := api.Asks(s.Object)
+	switch {
+	case has && slices.Equal(given.Claims, request.Claims):
+		return nil
+	case !c.given.Allocates:
+		return errors.New("this agent does not give CPUs any more (--allocator): delete the pod and its claims")
+	case asks || err != nil:
+		return fmt.Errorf("the pod asks for CPUs by annotation (%s), too: remove the annotation or the claims", api.CPUSetSchedulerAnnotation)
+	case has:
+		return errors.New("the pod has CPUs for other claims")
+	case other != nil:
+		return other
+	case len(request.Parts) == 0:
+		return nil // no container uses them
+	}
+	need := map[string]int{}
+	for _, part := range request.Parts {
+		need[part.Container] += part.CPUs
+	}
+	if err := api.ClaimsRequested(s.Object, request.Claims, need); err != nil {
+		return err
+	}
+	n := node{r, p, config, c.books(p, index, config)}
+	allocation, err := c.place(n, s, request)
+	if err != nil {
+		return err
+	}
+	return c.put(n, at, allocation)
+}
+
+// place chooses the CPUs of each part, the largest first.
+func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Allocation, error) {
+	parts := slices.Clone(request.Parts)
+	slices.SortStableFunc(parts, func(a, b dra.Part) int { return cmp.Compare(b.CPUs, a.CPUs) })
+	cpus := map[string]cpuset.Set{}
+	allocation := func() api.Allocation {
+		var d ledger.Decision
+		for _, container := range s.Plan.Containers {
+			if own := cpus[cmp.Or(request.Shares[container.Name], container.Name)]; !own.IsEmpty() {
+				d.Containers = append(d.Containers, ledger.ContainerClaim{Name: container.Name, Policy: placement.Static, CPUs: own})
+			}
+		}
+		a := api.NewAllocation(c.name, n.books.Machine(), d)
+		a.Claims = request.Claims
+		return a
+	}
+	for _, part := range parts {
+		n.books.Add(allocation().ClaimOf(s.Object))
+		decision, err := n.books.Decide(ledger.Ask{FullCores: part.FullCores, Within: part.Within,
+			Containers: []ledger.ContainerAsk{{Name: part.Container, CPUs: part.CPUs}}})
+		if err != nil {
+			return api.Allocation{}, fmt.Errorf("device %s: %w", part.Result.Device, err)
+		}
+		cpus[part.Container] = cpus[part.Container].Union(decision.CPUs)
+	}
+	return allocation(), nil
+}
+
+// Unclaim takes back what pods were given for claims. It reports whether there is something to
+// save.
+func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
+	for uid, a := range c.given.Pods {
+		if !slices.ContainsFunc(a.Claims, func(ref api.ClaimRef) bool { return slices.Contains(claims, ref.UID) }) {
+			continue
+		}
+		delete(c.given.Pods, uid)
+		c.changed = true
+		if at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed }); at >= 0 {
+			p.Reread(at)
+		}
+	}
+	return c.changed
+}
+
+// claimants returns the pods that have the CPUs of claims, by claim.
+func (c *Controller) claimants(p *pods.Pods) map[types.NamespacedName]types.UID {
+	pods := map[types.NamespacedName]types.UID{}
+	for i := range p.All {
+		pod := p.All[i].Object
+		for _, claim := range c.given.Pods[pod.UID].Claims {
+			pods[types.NamespacedName{Namespace: pod.Namespace, Name: claim.Name}] = pod.UID
+		}
+	}
+	return pods
+}
+
+// belongsToOther returns an error if another pod has the CPUs of one of a pod's claims.
+func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UID) error {
+	if len(claimants) == 0 || len(pod.Spec.ResourceClaims) == 0 {
+		return nil
+	}
+	for _, name := range dra.ClaimNames(pod) {
+		if owner := claimants[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; owner != "" && owner != pod.UID {
+			return fmt.Errorf("the CPUs of resource claim %s belong to another pod (%s): %s", name, owner, dra.OneClaimPerPod)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package dra
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// Request is what the claims of one pod ask for.
+type Request struct {
+	Claims []api.ClaimRef
+	Parts  []Part // in the order of the claims and their results
+	// Shares are the init containers that run on the CPUs of another container, by name.
+	Shares map[string]string
+}
+
+// Part is a device of a claim, of which a container gets CPUs.
+type Part struct {
+	Claim     api.ClaimRef
+	Result    resourceapi.DeviceRequestAllocationResult
+	Container string
+	Role      ledger.Role
+	CPUs      int
+	Within    cpuset.Set // the CPUs of the device
+	FullCores placement.FullCores
+}
+
+// Parameters are the opaque parameters of the driver in a claim or device class:
+//
+//	{"apiVersion":"cpu.pinfold.dev/v1alpha1","kind":"Parameters","fullCores":"required"}
+type Parameters struct {
+	APIVersion string              `json:"apiVersion"`
+	Kind       string              `json:"kind"`
+	FullCores  placement.FullCores `json:"fullCores"`
+}
+
+// The version and the kind of [Parameters].
+const (
+	ParametersVersion = Driver + "/v1alpha1"
+	ParametersKind    = "Parameters"
+)
+
+// OneClaimPerPod is what to do about a claim that several pods use.
+const OneClaimPerPod = "name a ResourceClaimTemplate in the pods (resourceClaimTemplateName), so that each gets a claim of its own"
+
+// Read reads the claims of a pod that have been allocated. The errors are for the pod's author.
+func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, devices []Device) (Request, error) {
+	r := Request{Shares: map[string]string{}}
+	for _, claim := range claims {
+		if err := r.add(pod, claim, node, devices); err != nil {
+			return Request{}, fmt.Errorf("resource claim %s: %w", claim.Name, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node string, devices []Device) error {
+	if claim.Status.Allocation == nil {
+		return fmt.Errorf("it is not allocated")
+	}
+	if users := claim.Status.ReservedFor; len(users) != 1 || users[0].UID != pod.UID {
+		return fmt.Errorf("%d pods use it, and exclusive CPUs belong to one: %s", len(users), OneClaimPerPod)
+	}
+	ref := api.ClaimRef{Name: claim.Name, UID: claim.UID}
+	r.Claims = append(r.Claims, ref)
+	for _, result := range claim.Status.Allocation.Devices.Results {
+		if result.Driver != Driver {
+			continue
+		}
+		p := Part{Claim: ref, Result: result}
+		used, err := r.user(&p, pod, claim.Name)
+		if err == nil && used {
+			err = p.read(claim, node, devices)
+		}
+		if err != nil {
+			return fmt.Errorf("request %s: %w", result.Request, err)
+		}
+		if used {
+			r.Parts = append(r.Parts, p)
+		}
+	}
+	return nil
+}
+
+// read sets how many CPUs of which device a container gets.
+func (p *Part) read(claim *resourceapi.ResourceClaim, node string, devices []Device) error {
+	result := &p.Result
+	at := slices.IndexFunc(devices, func(d Device) bool { return d.Name == result.Device })
+	switch {
+	case result.Pool != node:
+		return fmt.Errorf("it has a device of node %s, and this is node %s: delete the claim", result.Pool, node)
+	case result.AdminAccess != nil && *result.AdminAccess:
+		return fmt.Errorf("CPUs give no administrator's access: remove adminAccess")
+	case at < 0:
+		return fmt.Errorf("node %s has no device %s any more: delete the pod and its claim", node, result.Device)
+	}
+	amount, ok := result.ConsumedCapacity[Capacity]
+	if !ok {
+		amount, ok = result.ConsumedCapacity[Driver+"/"+Capacity]
+	}
+	cpus := amount.Value()
+	switch {
+	case !ok:
+		return fmt.Errorf("its allocation does not say how many CPUs it has: the cluster needs the feature gate DRAConsumableCapacity")
+	case amount.CmpInt64(cpus) != 0 || cpus < 1 || cpus > cpuset.MaxCPUs:
+		return fmt.Errorf("it has %s CPUs: request a whole number", amount.String())
+	}
+	p.CPUs, p.Within = int(cpus), devices[at].CPUs
+	return p.configure(claim.Status.Allocation.Devices.Config)
+}
+
+// configure reads the parameters. Those of the claim come after those of its device class.
+func (p *Part) configure(configs []resourceapi.DeviceAllocationConfiguration) error {
+	for _, c := range resourceclaim.ConfigForResult(configs, p.Result) {
+		if c.Opaque == nil || c.Opaque.Driver != Driver {
+			continue
+		}
+		parameters, err := decode(c.Opaque.Parameters.Raw)
+		if err != nil {
+			return fmt.Errorf("parameters for %s: %w", Driver, err)
+		}
+		p.FullCores = cmp.Or(parameters.FullCores, p.FullCores)
+	}
+	return nil
+}
+
+func decode(text []byte) (p Parameters, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err = decoder.Decode(&p); err != nil {
+		return p, err
+	}
+	switch {
+	case p.APIVersion != ParametersVersion || p.Kind != ParametersKind:
+		return p, fmt.Errorf("kind %q of %q: this driver reads kind %s of %s", p.Kind, p.APIVersion, ParametersKind, ParametersVersion)
+	case p.FullCores != "" && p.FullCores != placement.FullCoresPreferred && p.FullCores != placement.FullCoresRequired:
+		return p, fmt.Errorf("fullCores is %q: it must be %q or %q", p.FullCores, placement.FullCoresPreferred, placement.FullCoresRequired)
+	}
+	return p, nil
+}
+
+// user finds the container that gets the CPUs of a part. Ordinary init containers that use it, too,
+// run on CPUs of that container.
+func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err error) {
+	request := resourceclaim.BaseRequestRef(p.Result.Request)
+	var inits, others []string
+	roles := map[string]ledger.Role{}
+	visit := func(c *corev1.Container, role ledger.Role) {
+		if !uses(pod, c, claim, request) {
+			return
+		}
+		roles[c.Name] = role
+		if role == ledger.RoleInit {
+			inits = append(inits, c.Name)
+		} else {
+			others = append(others, c.Name)
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		visit(&pod.Spec.InitContainers[i], api.InitRole(&pod.Spec.InitContainers[i]))
+	}
+	for i := range pod.Spec.Containers {
+		visit(&pod.Spec.Containers[i], ledger.RoleMain)
+	}
+	switch {
+	case len(others) > 1:
+		return false, fmt.Errorf("containers %s and %s both use it, and exclusive CPUs belong to one container: add a request for each", others[0], others[1])
+	case len(others) == 1 && len(inits) > 0 && roles[others[0]] == ledger.RoleSidecar:
+		return false, fmt.Errorf("init container %s and sidecar %s both use it, and run at the same time: add a request for each", inits[0], others[0])
+	case len(others) == 0 && len(inits) == 0:
+		return false, nil
+	case len(others) == 0:
+		p.Container, inits = inits[0], inits[1:]
+	default:
+		p.Container = others[0]
+	}
+	p.Role = roles[p.Container]
+	for _, name := range inits {
+		if other, ok := r.Shares[name]; ok && other != p.Container {
+			return false, fmt.Errorf("init container %s uses requests of containers %s and %s: it can share those of one", name, other, p.Container)
+		}
+		r.Shares[name] = p.Container
+	}
+	return true, nil
+}
+
+// uses reports whether a container uses a request of a claim.
+func uses(pod *corev1.Pod, c *corev1.Container, claim, request string) bool {
+	return slices.ContainsFunc(c.Resources.Claims, func(used corev1.ResourceClaim) bool {
+		return (used.Request == "" || used.Request == request) && slices.ContainsFunc(pod.Spec.ResourceClaims, func(of corev1.PodResourceClaim) bool {
+			if of.Name != used.Name {
+				return false
+			}
+			name, _, err := resourceclaim.Name(pod, &of)
+			return err == nil && name != nil && *name == claim
+		})
+	})
+}
+
+// ClaimNames returns the names of a pod's claims, as far as they exist.
+func ClaimNames(pod *corev1.Pod) (names []string) {
+	for i := range pod.Spec.ResourceClaims {
+		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
+			names = append(names, *name)
+		}
+	}
+	return names
+}
+
+// Divide returns the CPUs of each part, of those that its container was given.
+func (r *Request) Divide(a api.Allocation) []cpuset.Set {
+	left := map[string]cpuset.Set{}
+	for _, c := range a.Containers {
+		left[c.Name] = c.CPUs
+	}
+	parts := make([]cpuset.Set, len(r.Parts))
+	for i, p := range r.Parts {
+		for cpu := range left[p.Container].Intersection(p.Within).All() {
+			if parts[i].Len() < p.CPUs {
+				parts[i].Add(cpu)
+			}
+		}
+		left[p.Container] = left[p.Container].Difference(parts[i])
+	}
+	return parts
+}
