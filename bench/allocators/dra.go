@@ -15,14 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
-	"pinfold.dev/pinfold/core/cpuset"
-)
-
-// driver, class and capacity stand for the names of any driver.
-const (
-	driver   = "dra.cpu"
-	class    = "dra.cpu"
-	capacity = "dra.cpu/cpu"
+	"pinfold.dev/pinfold/kube/dra"
 )
 
 // devices are a node's devices, one per NUMA node, and what is allocated of them.
@@ -33,28 +26,25 @@ type devices struct {
 	cel      *cel.Cache
 }
 
-// newDevices publishes the CPUs of each NUMA node that are not reserved.
-func newDevices(node *corev1.Node, numaNodes []cpuset.Set) *devices {
-	spec := resourceapi.ResourceSliceSpec{Driver: driver, NodeName: &node.Name,
+// newDevices publishes devices as Pinfold's driver does. Those of dra-driver-cpu have other names and
+// the same capacities.
+func newDevices(node *corev1.Node, h *host) *devices {
+	spec := resourceapi.ResourceSliceSpec{Driver: dra.Driver, NodeName: &node.Name,
 		Pool: resourceapi.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: 1}}
-	for i, cpus := range numaNodes {
-		spec.Devices = append(spec.Devices, resourceapi.Device{
-			Name: deviceName(i), AllowMultipleAllocations: new(true),
-			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{capacity: {Value: quantity(cpus.Len())}},
-		})
+	for _, d := range h.devices {
+		spec.Devices = append(spec.Devices, d.Describe(h.machine, nil, dra.Features{}))
 	}
 	return &devices{node: node, slice: &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: spec},
 		consumed: structured.NewConsumedCapacityCollection(), cel: cel.NewCache(1, cel.Features{})}
 }
 
-func deviceName(numaNode int) string { return fmt.Sprintf("numa%03d", numaNode) }
-
 func quantity(cpus int) resource.Quantity {
 	return *resource.NewQuantity(int64(cpus), resource.DecimalSI)
 }
 
-// allocate returns the NUMA node from which kube-scheduler's allocator takes n CPUs, or -1.
-func (d *devices) allocate(ctx context.Context, n int) (numaNode int, err error) {
+// allocate returns the position of the device from which kube-scheduler's allocator takes n CPUs, or
+// -1.
+func (d *devices) allocate(ctx context.Context, n int) (at int, err error) {
 	features := dynamicresources.AllocatorFeatures(feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	allocator, err := structured.NewAllocator(ctx, features, structured.AllocatedState{AggregatedCapacity: d.consumed},
 		classes{}, []*resourceapi.ResourceSlice{d.slice}, d.cel)
@@ -69,10 +59,10 @@ func (d *devices) allocate(ctx context.Context, n int) (numaNode int, err error)
 	return slices.IndexFunc(d.slice.Spec.Devices, func(device resourceapi.Device) bool { return device.Name == name }), nil
 }
 
-// share is n CPUs of a NUMA node, for which a claim is allocated.
-func (d *devices) share(numaNode, n int) structured.DeviceConsumedCapacity {
-	return structured.NewDeviceConsumedCapacity(structured.MakeDeviceID(driver, d.node.Name, deviceName(numaNode)),
-		map[resourceapi.QualifiedName]resource.Quantity{capacity: quantity(n)})
+// share is n CPUs of the device at a position.
+func (d *devices) share(at, n int) structured.DeviceConsumedCapacity {
+	return structured.NewDeviceConsumedCapacity(structured.MakeDeviceID(dra.Driver, d.node.Name, d.slice.Spec.Devices[at].Name),
+		map[resourceapi.QualifiedName]resource.Quantity{dra.Capacity: quantity(n)})
 }
 
 // claim asks for n CPUs of one device.
@@ -81,9 +71,9 @@ func claim(n int) *resourceapi.ResourceClaim {
 		ObjectMeta: metav1.ObjectMeta{Name: "cpus", Namespace: metav1.NamespaceDefault, UID: "cpus"},
 		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
 			Name: "cpus",
-			Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: class,
+			Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Driver,
 				AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1,
-				Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{capacity: quantity(n)}}},
+				Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{dra.Capacity: quantity(n)}}},
 		}}}},
 	}
 }

@@ -24,20 +24,19 @@ type simulation struct {
 	*cluster
 	*host
 	system
-	allocate  allocator
-	numaNodes []cpuset.Set // the CPUs of each that pods can get
-	devices   []*devices   // of each node
-	taken     []cpuset.Set // of each node
-	live      map[int]placed
-	failed    int // pods at a node
+	allocate allocator
+	offers   []*devices   // of each node
+	taken    []cpuset.Set // of each node
+	live     map[int]placed
+	failed   int // pods at a node
 }
 
 // placed is a pod with CPUs.
 type placed struct {
-	pod      *corev1.Pod
-	node     int
-	cpus     cpuset.Set
-	numaNode int // of the device; -1 without
+	pod    *corev1.Pod
+	node   int
+	cpus   cpuset.Set
+	device int // its position
 	// asWell is true if no CPUs of the node were better.
 	asWell bool
 }
@@ -45,9 +44,6 @@ type placed struct {
 // newSimulation starts a cluster of n nodes. It ends with ctx.
 func newSimulation(ctx context.Context, h *host, sys system, n int, rng *rand.Rand) (*simulation, error) {
 	s := &simulation{host: h, system: sys, taken: make([]cpuset.Set, n), live: map[int]placed{}}
-	for i := range h.machine.NUMANodes {
-		s.numaNodes = append(s.numaNodes, h.machine.NUMANodes[i].CPUs.Difference(h.reserved))
-	}
 	var nodes []*corev1.Node
 	var objects []*nodetopology.NodeTopology
 	for i := range n {
@@ -58,7 +54,7 @@ func newSimulation(ctx context.Context, h *host, sys system, n int, rng *rand.Ra
 			return nil, err
 		}
 		nodes, objects = append(nodes, node), append(objects, object)
-		s.devices = append(s.devices, newDevices(node, s.numaNodes))
+		s.offers = append(s.offers, newDevices(node, h))
 	}
 	events, err := newTopologies(objects)
 	if err != nil {
@@ -125,10 +121,10 @@ func (s *simulation) place(ctx context.Context, number, cpus int) (placed, error
 func (s *simulation) try(ctx context.Context, pod *corev1.Pod, n int) (p placed, err error) {
 	devices := make([]int, len(s.nodes))
 	state := framework.NewCycleState()
-	p.pod, p.numaNode = pod, -1
+	p.pod = pod
 	p.node, err = s.choose(ctx, state, pod, func(node int) (fits bool, err error) {
-		if s.dra {
-			devices[node], err = s.devices[node].allocate(ctx, n)
+		if s.byDevice {
+			devices[node], err = s.offers[node].allocate(ctx, n)
 		}
 		return devices[node] >= 0, err
 	})
@@ -136,13 +132,13 @@ func (s *simulation) try(ctx context.Context, pod *corev1.Pod, n int) (p placed,
 		return p, err
 	}
 	free := s.allocatable().Difference(s.taken[p.node])
-	choice := free
-	if s.dra {
-		p.numaNode = devices[p.node]
-		choice = free.Intersection(s.numaNodes[p.numaNode])
+	var within cpuset.Set
+	if s.byDevice {
+		p.device = devices[p.node]
+		within = s.devices[p.device].CPUs
 	}
 	if s.allocate != nil {
-		p.cpus, err = s.allocate(choice, n)
+		p.cpus, err = s.allocate(free, within, n)
 	} else {
 		p.cpus, err = s.bind(ctx, state, pod, s.nodes[p.node].Node().Name)
 	}
@@ -164,9 +160,9 @@ func notWorse(q, best placement.Quality) bool {
 
 func (s *simulation) start(p placed) error {
 	s.taken[p.node] = s.taken[p.node].Union(p.cpus)
-	if s.dra {
-		d := s.devices[p.node]
-		d.consumed.Insert(d.share(p.numaNode, p.cpus.Len()))
+	if s.byDevice {
+		d := s.offers[p.node]
+		d.consumed.Insert(d.share(p.device, p.cpus.Len()))
 	}
 	s.add(p.pod, p.node)
 	return nil
@@ -180,9 +176,9 @@ func (s *simulation) end(ctx context.Context, number int) error {
 	}
 	delete(s.live, number)
 	s.taken[p.node] = s.taken[p.node].Difference(p.cpus)
-	if s.dra {
-		d := s.devices[p.node]
-		d.consumed.Remove(d.share(p.numaNode, p.cpus.Len()))
+	if s.byDevice {
+		d := s.offers[p.node]
+		d.consumed.Remove(d.share(p.device, p.cpus.Len()))
 	}
 	return s.remove(ctx, p.pod, p.node)
 }
