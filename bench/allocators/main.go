@@ -26,8 +26,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	progress := command.Progress(stderr)
 	for _, m := range machines() {
-		for _, mx := range mixes() {
-			c := comparison{machine: m.name, shape: m.shape, mix: mx, nodes: 8, pods: 1000, seeds: *seeds}
+		h, err := newHost(m.shape)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		for _, mx := range mixes(h) {
+			c := comparison{machine: m.name, host: h, mix: mx, nodes: 8, pods: 1000, seeds: *seeds, systems: systems()}
 			progress(c.title())
 			text, err := c.table(ctx)
 			if err != nil {

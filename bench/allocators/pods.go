@@ -18,10 +18,10 @@ type mix struct {
 	least, most int
 }
 
-// halfNode stands for half of the CPUs of a NUMA node.
-const halfNode = 0
-
-func mixes() []mix { return []mix{{"small", 1, 4}, {"mixed", 1, 16}, {"large", 4, halfNode}} }
+// mixes returns the mixes on a machine. The largest pods ask for half of a NUMA node.
+func mixes(h *host) []mix {
+	return []mix{{"small", 1, 4}, {"mixed", 1, 16}, {"large", 4, h.machine.NUMANodes[0].CPUs.Len() / 2}}
+}
 
 func (m mix) draw(rng *rand.Rand) int { return m.least + rng.IntN(m.most-m.least+1) }
 

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -90,23 +92,22 @@ var errNoNode = errors.New("no node takes the pod")
 // Nodes that do not fit for other reasons are left out.
 func (c *cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, fits func(node int) (bool, error)) (int, error) {
 	if _, status, _ := c.framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
-		return 0, fmt.Errorf("%w: %w", errNoNode, status.AsError())
+		return 0, status.AsError()
 	}
 	var nodes []fwk.NodeInfo
 	var at []int
 	for i, node := range c.nodes {
 		status := c.framework.RunFilterPlugins(ctx, state, pod, node)
-		if status.Code() == fwk.Error {
-			return 0, status.AsError()
-		}
-		if !status.IsSuccess() {
+		if status.IsRejected() {
 			continue
 		}
-		ok, err := fits(i)
-		if err != nil {
-			return 0, err
+		if !status.IsSuccess() {
+			return 0, status.AsError()
 		}
-		if ok {
+		switch ok, err := fits(i); {
+		case err != nil:
+			return 0, err
+		case ok:
 			nodes, at = append(nodes, node), append(at, i)
 		}
 	}
@@ -120,18 +121,23 @@ func (c *cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if !status.IsSuccess() {
 		return 0, status.AsError()
 	}
+	return at[c.best(scores)], nil
+}
+
+// best returns the position of the highest score, and of one of them at random if several are equal.
+func (c *cluster) best(scores []fwk.NodePluginScores) int {
 	best, equal := 0, 1
 	for i := 1; i < len(scores); i++ {
-		switch {
-		case scores[i].TotalScore > scores[best].TotalScore:
+		switch cmp.Compare(scores[i].TotalScore, scores[best].TotalScore) {
+		case 1:
 			best, equal = i, 1
-		case scores[i].TotalScore == scores[best].TotalScore:
+		case 0:
 			if equal++; c.rng.IntN(equal) == 0 {
 				best = i
 			}
 		}
 	}
-	return at[best], nil
+	return best
 }
 
 // bind binds a pod with the plugins that reserve and bind, and returns the CPUs that they chose.
@@ -154,9 +160,7 @@ func (c *cluster) bind(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 // add puts a pod on a node as the API server does: with its node and the annotations of the Binding.
 func (c *cluster) add(pod *corev1.Pod, node int) {
 	pod.Spec.NodeName, pod.ResourceVersion = c.nodes[node].Node().Name, "2"
-	for key, value := range c.binding {
-		pod.Annotations[key] = value
-	}
+	maps.Copy(pod.Annotations, c.binding)
 	c.nodes[node].AddPod(pod)
 }
 
@@ -167,7 +171,7 @@ func (c *cluster) remove(ctx context.Context, pod *corev1.Pod, node int) error {
 // topologies answers a watch of NodeTopology objects with these events, like an API server.
 type topologies []byte
 
-// newTopologies returns the objects of nodes that have the same machine.
+// newTopologies returns the events for these objects.
 func newTopologies(objects []*nodetopology.NodeTopology) (topologies, error) {
 	var events bytes.Buffer
 	encoder := json.NewEncoder(&events)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -60,14 +61,12 @@ func newSimulation(ctx context.Context, h *host, sys system, n int, rng *rand.Ra
 	if err != nil {
 		return nil, err
 	}
-	if sys.allocator != nil {
-		if s.allocate, err = sys.allocator(h); err != nil {
-			return nil, err
-		}
-		s.cluster, err = newCluster(ctx, nodes, events, rng)
-		return s, err
+	var options []kubescheduler.Option // stock
+	if sys.allocator == nil {
+		options, err = withPinfold()
+	} else {
+		s.allocate, err = sys.allocator(h)
 	}
-	options, err := withPinfold()
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +88,6 @@ func newNode(name string, h *host) *corev1.Node {
 
 // capacity returns how many CPUs of the cluster pods can get.
 func (s *simulation) capacity() int { return len(s.nodes) * s.allocatable().Len() }
-
-// used returns how many CPUs of the cluster pods have.
-func (s *simulation) used() (sum int) {
-	for _, cpus := range s.taken {
-		sum += cpus.Len()
-	}
-	return sum
-}
 
 // attempts is how often a pod is created until it does not fail at its node.
 const attempts = 4
@@ -183,53 +174,57 @@ func (s *simulation) end(ctx context.Context, number int) error {
 	return s.remove(ctx, p.pod, p.node)
 }
 
-// outcome is the measures of one run.
+// outcome is the measures of one run. See the package comment.
 type outcome struct {
 	placed, failed, numaNodes, splitCores, asWell, full float64
 }
 
 // simulate plays a workload, and then fills the cluster.
-func simulate(ctx context.Context, h *host, sys system, nodes int, mx mix, pods int, seed uint64) (o outcome, err error) {
+func simulate(ctx context.Context, c *comparison, sys system, seed uint64) (o outcome, err error) {
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	defer cancel()
-	s, err := newSimulation(ctx, h, sys, nodes, rand.New(rand.NewPCG(seed, 1)))
+	s, err := newSimulation(ctx, c.host, sys, c.nodes, rand.New(rand.NewPCG(seed, 1)))
 	if err != nil {
 		return o, err
 	}
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for _, e := range workload(rng, mx, s.capacity(), pods) {
-		if e.ends {
-			if err := s.end(ctx, e.pod); err != nil {
-				return o, err
-			}
-			continue
-		}
-		failedBefore := s.failed
-		p, err := s.place(ctx, e.pod, e.cpus)
-		if err != nil && !errors.Is(err, errNoNode) {
+	for _, e := range workload(rng, c.mix, s.capacity(), c.pods) {
+		if err := s.play(ctx, e, &o); err != nil {
 			return o, err
-		}
-		if e.counted {
-			o.failed += float64(s.failed - failedBefore)
-		}
-		if e.counted && err == nil {
-			o.add(h.index.Quality(p.cpus), p.asWell)
 		}
 	}
 	o.numaNodes /= o.placed
 	o.splitCores /= o.placed
 	o.asWell *= 100 / o.placed
-	o.full, err = s.fill(ctx, rng, mx)
+	o.full, err = s.fill(ctx, rng, c.mix)
 	return o, err
 }
 
-func (o *outcome) add(q placement.Quality, asWell bool) {
-	o.placed++
-	o.numaNodes += float64(q.NUMANodes)
-	o.splitCores += float64(q.SplitCores)
-	if asWell {
-		o.asWell++
+// play carries out an event, and adds what it shows to the sums.
+func (s *simulation) play(ctx context.Context, e event, sums *outcome) error {
+	if e.ends {
+		return s.end(ctx, e.pod)
 	}
+	failed := s.failed
+	p, err := s.place(ctx, e.pod, e.cpus)
+	if err != nil && !errors.Is(err, errNoNode) {
+		return err
+	}
+	if !e.counted {
+		return nil
+	}
+	sums.failed += float64(s.failed - failed)
+	if err != nil {
+		return nil
+	}
+	q := s.index.Quality(p.cpus)
+	sums.placed++
+	sums.numaNodes += float64(q.NUMANodes)
+	sums.splitCores += float64(q.SplitCores)
+	if p.asWell {
+		sums.asWell++
+	}
+	return nil
 }
 
 // patience is how many pods in succession find no node in a full cluster.
@@ -248,5 +243,9 @@ func (s *simulation) fill(ctx context.Context, rng *rand.Rand, mx mix) (float64,
 			refused = 0
 		}
 	}
-	return 100 * float64(s.used()) / float64(s.capacity()), nil
+	used := 0
+	for _, cpus := range s.taken {
+		used += cpus.Len()
+	}
+	return 100 * float64(used) / float64(s.capacity()), nil
 }

@@ -10,41 +10,34 @@ import (
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"pinfold.dev/pinfold/core/topology"
 )
 
-// comparison is one table: all systems on one machine with one mix of pods.
+// comparison is one table: systems on one machine with one mix of pods.
 type comparison struct {
 	machine string
-	shape   topology.Shape
+	host    *host
 	mix     mix
 	nodes   int
 	pods    int // counted
 	seeds   int
+	systems []system
 }
 
-// pods asks for at most half of the CPUs of a NUMA node if the mix says so.
-func (c *comparison) sizes(h *host) mix {
-	m := c.mix
-	if m.most == halfNode {
-		m.most = h.machine.NUMANodes[0].CPUs.Len() / 2
-	}
-	return m
+func (c *comparison) title() string {
+	return fmt.Sprintf("%s: %s pods, %d to %d CPUs; %d nodes, %d pods, %d seeds",
+		c.machine, c.mix.name, c.mix.least, c.mix.most, c.nodes, c.pods, c.seeds)
 }
-
-func (c *comparison) title() string { return c.machine + ", " + c.mix.name }
 
 // run returns the outcomes of each system, by seed.
-func (c *comparison) run(ctx context.Context, h *host) ([][]outcome, error) {
-	all := make([][]outcome, len(systems()))
+func (c *comparison) run(ctx context.Context) ([][]outcome, error) {
+	all := make([][]outcome, len(c.systems))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, sys := range systems() {
+	for i, sys := range c.systems {
 		all[i] = make([]outcome, c.seeds)
 		for seed := range all[i] {
 			group.Go(func() (err error) {
-				all[i][seed], err = simulate(ctx, h, sys, c.nodes, c.sizes(h), c.pods, uint64(seed))
+				all[i][seed], err = simulate(ctx, c, sys, uint64(seed))
 				return err
 			})
 		}
@@ -54,22 +47,20 @@ func (c *comparison) run(ctx context.Context, h *host) ([][]outcome, error) {
 
 // table runs the comparison and returns its results in Markdown.
 func (c *comparison) table(ctx context.Context) (string, error) {
-	h, err := newHost(c.shape)
-	if err != nil {
-		return "", err
-	}
-	all, err := c.run(ctx, h)
+	all, err := c.run(ctx)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	sizes := c.sizes(h)
-	fmt.Fprintf(&b, "**%s: %s pods, %d to %d CPUs; %d nodes, %d pods, %d seeds**\n\n", c.machine, c.mix.name, sizes.least, sizes.most, c.nodes, c.pods, c.seeds)
-	b.WriteString("| system | placed | failed at the node | NUMA nodes | split cores | as well placed | CPUs in use when full |\n|---|" + strings.Repeat("--:|", 6) + "\n")
-	for i, sys := range systems() {
+	fmt.Fprintf(&b, "**%s**\n\n| system |", c.title())
+	for _, column := range columns() {
+		fmt.Fprintf(&b, " %s |", column.name)
+	}
+	fmt.Fprintf(&b, "\n|---|%s\n", strings.Repeat("--:|", len(columns())))
+	for i, sys := range c.systems {
 		fmt.Fprintf(&b, "| %s |", sys.name)
 		for _, column := range columns() {
-			values := make([]float64, len(all[i]))
+			values := make([]float64, c.seeds)
 			for seed, o := range all[i] {
 				values[seed] = column.of(o)
 			}
@@ -82,6 +73,7 @@ func (c *comparison) table(ctx context.Context) (string, error) {
 }
 
 type column struct {
+	name     string
 	of       func(outcome) float64
 	decimals int
 	unit     string
@@ -89,12 +81,12 @@ type column struct {
 
 func columns() []column {
 	return []column{
-		{func(o outcome) float64 { return o.placed }, 1, ""},
-		{func(o outcome) float64 { return o.failed }, 1, ""},
-		{func(o outcome) float64 { return o.numaNodes }, 3, ""},
-		{func(o outcome) float64 { return o.splitCores }, 3, ""},
-		{func(o outcome) float64 { return o.asWell }, 1, "%"},
-		{func(o outcome) float64 { return o.full }, 1, "%"},
+		{"placed", func(o outcome) float64 { return o.placed }, 1, ""},
+		{"failed at the node", func(o outcome) float64 { return o.failed }, 1, ""},
+		{"NUMA nodes", func(o outcome) float64 { return o.numaNodes }, 3, ""},
+		{"split cores", func(o outcome) float64 { return o.splitCores }, 3, ""},
+		{"as well placed", func(o outcome) float64 { return o.asWell }, 1, "%"},
+		{"CPUs in use when full", func(o outcome) float64 { return o.full }, 1, "%"},
 	}
 }
 
