@@ -26,8 +26,8 @@ type devices struct {
 	cel      *cel.Cache
 }
 
-// newDevices publishes devices as Pinfold's driver does. Those of dra-driver-cpu have other names and
-// the same capacities.
+// newDevices publishes devices as Pinfold's driver does. Those of dra-driver-cpu have other names
+// and the same capacities.
 func newDevices(node *corev1.Node, h *host) *devices {
 	spec := resourceapi.ResourceSliceSpec{Driver: dra.Driver, NodeName: &node.Name,
 		Pool: resourceapi.ResourcePool{Name: node.Name, Generation: 1, ResourceSliceCount: 1}}
@@ -42,8 +42,8 @@ func quantity(cpus int) resource.Quantity {
 	return *resource.NewQuantity(int64(cpus), resource.DecimalSI)
 }
 
-// allocate returns the position of the device from which kube-scheduler's allocator takes n CPUs, or
-// -1.
+// allocate returns the position of the device from which kube-scheduler's allocator takes n CPUs,
+// or -1.
 func (d *devices) allocate(ctx context.Context, n int) (at int, err error) {
 	features := dynamicresources.AllocatorFeatures(feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	allocator, err := structured.NewAllocator(ctx, features, structured.AllocatedState{AggregatedCapacity: d.consumed},

@@ -36,8 +36,8 @@ type event struct {
 // load is how many thousandths of the CPUs the pods of a workload ask for.
 const load = 875
 
-// workload returns the events until n counted pods have come to a cluster. No pod of the first ones,
-// which fill it, is counted.
+// workload returns the events until n counted pods have come to a cluster. No pod of the first
+// ones, which fill it, is counted.
 func workload(rng *rand.Rand, m mix, capacity, n int) (events []event) {
 	var live []event
 	used, full := 0, false

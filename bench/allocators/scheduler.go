@@ -88,8 +88,8 @@ func withPinfold() ([]kubescheduler.Option, error) {
 // errNoNode says that a pod fits nowhere.
 var errNoNode = errors.New("no node takes the pod")
 
-// choose returns the position of the best node for a pod, as kube-scheduler's scheduling cycle does.
-// Nodes that do not fit for other reasons are left out.
+// choose returns the position of the best node for a pod, as kube-scheduler's scheduling cycle
+// does. Nodes that do not fit for other reasons are left out.
 func (c *cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, fits func(node int) (bool, error)) (int, error) {
 	if _, status, _ := c.framework.RunPreFilterPlugins(ctx, state, pod); !status.IsSuccess() {
 		return 0, status.AsError()
@@ -124,7 +124,8 @@ func (c *cluster) choose(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return at[c.best(scores)], nil
 }
 
-// best returns the position of the highest score, and of one of them at random if several are equal.
+// best returns the position of the highest score, and of one of them at random if several are
+// equal.
 func (c *cluster) best(scores []fwk.NodePluginScores) int {
 	best, equal := 0, 1
 	for i := 1; i < len(scores); i++ {
@@ -157,7 +158,8 @@ func (c *cluster) bind(ctx context.Context, state fwk.CycleState, pod *corev1.Po
 	return allocation.Containers[0].CPUs, nil
 }
 
-// add puts a pod on a node as the API server does: with its node and the annotations of the Binding.
+// add puts a pod on a node as the API server does: with its node and the annotations of the
+// Binding.
 func (c *cluster) add(pod *corev1.Pod, node int) {
 	pod.Spec.NodeName, pod.ResourceVersion = c.nodes[node].Node().Name, "2"
 	maps.Copy(pod.Annotations, c.binding)

@@ -110,6 +110,9 @@ func (s *simulation) place(ctx context.Context, number, cpus int) (placed, error
 
 // try chooses a pod's node and CPUs.
 func (s *simulation) try(ctx context.Context, pod *corev1.Pod, n int) (p placed, err error) {
+	if err := ctx.Err(); err != nil {
+		return p, err
+	}
 	devices := make([]int, len(s.nodes))
 	state := framework.NewCycleState()
 	p.pod = pod

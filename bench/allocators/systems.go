@@ -20,7 +20,7 @@ import (
 // system is a way to choose a pod's node and CPUs.
 type system struct {
 	name string
-	// dra is true if the scheduler chooses a NUMA node by devices.
+	// byDevice is true if the scheduler chooses a NUMA node, which is a device.
 	byDevice bool
 	// allocator returns what chooses CPUs on a host; nil if Pinfold's scheduler does.
 	allocator func(h *host) (allocator, error)

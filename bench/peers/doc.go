@@ -3,10 +3,9 @@
 //
 // # The kubelet
 //
-// The kubelet's own code is used; see package kubelet. No CPU is reserved.
-//
-// The kubelet is asked once per [kubelet.Variant]: with its defaults, and with the options that bring it
-// closer to Pinfold's criteria.
+// The kubelet's own code is used; see package kubelet. No CPU is reserved. The kubelet is asked
+// once per [kubelet.Variant]: with its defaults, and with the options that bring it closer to
+// Pinfold's criteria.
 //
 // # The comparison
 //

@@ -1,12 +1,12 @@
-// Package kubelet asks the code of a kubelet for CPUs: its topology manager and the static policy of
-// its CPU manager, combined as in the kubelet.
+// Package kubelet asks the code of a kubelet for CPUs: its topology manager and the static policy
+// of its CPU manager, combined as in the kubelet.
 //
 //	k, err := kubelet.New(machine, reserved, kubelet.Variants()[0])
 //	cpus, took, err := k.Choose(free, 4)
 //
 // The machine is passed in cAdvisor's types, and the pod is Guaranteed. The decision starts where a
-// scheduled pod arrives, at the topology manager's admission: hints for all sets of NUMA nodes, their
-// merge, and the allocation. Writing the state to disk and logging are omitted.
+// scheduled pod arrives, at the topology manager's admission: hints for all sets of NUMA nodes,
+// their merge, and the allocation. Writing the state to disk and logging are omitted.
 package kubelet
 
 import (
@@ -225,7 +225,7 @@ type Variant struct {
 // Variants returns the kubelets to compare: the default; with hints; with hints and a preference
 // for whole LLCs; and with all options that serve criteria 2 to 5, which adds distance.
 // full-pcpus-only is not one of them, because it rejects pods but does not choose differently
-// (TestFullCoresOnlyChoosesAlike).
+// (bench/peers, TestFullCoresOnlyChoosesAlike).
 func Variants() []Variant {
 	llcs := map[string]string{cpumanager.PreferAlignByUnCoreCacheOption: "true"}
 	nearest := map[string]string{topologymanager.PreferClosestNUMANodes: "true"}
