@@ -27,11 +27,34 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 		return control.Result{}, err
 	}
 	defer release()
+	if err := checkClaims(ctx, o); err != nil {
+		return control.Result{}, err
+	}
 	result, errGroups := restoreGroups(ctx, o, last)
 	if errGroups != nil {
 		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
 	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
+}
+
+// checkClaims returns an error if a pod has CPUs for resource claims: without the driver, the kubelet
+// cannot end it.
+func checkClaims(ctx context.Context, o Options) error {
+	given, err := savedGiven(&o)
+	if err != nil || len(given) == 0 {
+		return nil // what cannot be read is not worth keeping the settings
+	}
+	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: onNode(o.NodeName)})
+	if err != nil {
+		return fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
+	}
+	for i := range list.Items {
+		if pod := &list.Items[i]; len(given[pod.UID].Claims) > 0 {
+			return fmt.Errorf("pod %s/%s has CPUs for resource claims, and the kubelet cannot end it without the agent: "+
+				"run the agent, delete such pods of node %s, and repeat this", pod.Namespace, pod.Name, o.NodeName)
+		}
+	}
+	return nil
 }
 
 // restoreGroups does nothing if the last agent, of the process last, has saved that none of its

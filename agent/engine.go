@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/batch"
+	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -26,6 +27,7 @@ type engine struct {
 	delays    *delays // nil if they are not traced
 	cookies   *batch.Cookies
 	scheduler *batch.Scheduler
+	claims    *claims.Driver
 
 	mu      sync.Mutex // protects the state machine, the following fields, and writes of settings
 	control *control.Control
@@ -55,6 +57,7 @@ func newEngine(o Options, k *kernel) *engine {
 	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt) && !o.Observe, MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.reports.dedup,
 		Node: e.batchNode, Changed: e.requestRound})
+	e.claims = newClaims(e)
 	if o.TraceShare > 0 {
 		e.delays = newDelays(k.groups, o.TraceShare)
 	}
@@ -105,13 +108,7 @@ func (e *engine) decide() {
 		}
 	}
 	if e.control.Allocate(e.Now()) {
-		err := saveGiven(e.RunDir, e.control.Given().Pods)
-		e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
-		e.control.Allocated(err)
-		if err == nil {
-			e.reports.refresh()
-			e.requestRound() // other pods may wait for what was decided
-		}
+		_ = e.saveGiven()
 	}
 	decision := e.control.Decide(e.Now())
 	if e.reports.hold(decision.Hold); decision.Hold != "" {
@@ -130,6 +127,19 @@ func (e *engine) decide() {
 		e.delays.set(e.status.Containers)
 	}
 	e.reports.publish(e.status.Report)
+}
+
+// saveGiven saves what is given to pods, and publishes it. mu must be locked.
+func (e *engine) saveGiven() error {
+	err := saveGiven(e.RunDir, e.control.Given().Pods)
+	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
+	e.control.Allocated(err)
+	if err == nil {
+		e.reports.refresh()
+		e.claims.Changed()
+		e.requestRound() // other pods may wait for what was decided
+	}
+	return err
 }
 
 // setInForce saves whether settings of this agent are in force, for the next agent. They are as
@@ -204,6 +214,7 @@ func (e *engine) setKubelet(k control.Kubelet) (changed bool) {
 		before := c.Kubelet()
 		if changed = before == nil || *before != k; changed {
 			c.SetKubelet(k)
+			e.claims.Changed()
 			e.requestRound()
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/scx"
@@ -34,6 +35,12 @@ type Options struct {
 	Kubelet func(context.Context) (control.Kubelet, error)
 	// StaticPods returns the static pods that the kubelet runs, by the kubelet's ids.
 	StaticPods func(context.Context) (map[ledger.PodID]types.NamespacedName, error)
+	// Devices makes the agent a DRA driver: it determines which CPUs make a device. "" is for no
+	// driver.
+	Devices dra.Grouping
+	// KubeletDir is the kubelet's directory, which must have the same name for the agent. CDIDir is
+	// where the container runtime looks for CDI devices. The DRA driver needs both.
+	KubeletDir, CDIDir string
 	// Socket is the container runtime's NRI socket; "" disables NRI.
 	Socket string
 	// Runtime serves the container runtime until the context ends. The default is [nri.Run].
@@ -72,6 +79,7 @@ type Options struct {
 
 // The defaults of options that are flags.
 const (
+	DefaultKubeletDir  = "/var/lib/kubelet"
 	DefaultPeriod      = 15 * time.Second
 	DefaultSampleEvery = 5 * time.Second
 	// DefaultSampleInterval bounds the cost of sampling: about 0.1% of a CPU for each container
@@ -82,6 +90,8 @@ const (
 func (o Options) withDefaults() Options {
 	o.Root = cmp.Or(o.Root, "/")
 	o.RunDir = cmp.Or(o.RunDir, filepath.Join(o.Root, "run/pinfold"))
+	o.KubeletDir = cmp.Or(o.KubeletDir, DefaultKubeletDir)
+	o.CDIDir = cmp.Or(o.CDIDir, filepath.Join(o.Root, "run/cdi"))
 	o.Period = cmp.Or(o.Period, DefaultPeriod)
 	o.MinInterval = cmp.Or(o.MinInterval, 100*time.Millisecond)
 	o.SampleEvery = cmp.Or(o.SampleEvery, DefaultSampleEvery)

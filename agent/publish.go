@@ -106,6 +106,7 @@ func (p *publisher) readNode(ctx context.Context) error {
 	p.node = node
 	p.uid.Store(&node.UID)
 	p.engine.with(func(c *control.Control) { c.SetReserved(api.Reserved(node)) })
+	p.engine.claims.Changed()
 	return nil
 }
 

@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) error {
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
-	given, err := savedGiven(o.RunDir)
+	given, err := savedGiven(&o)
 	if err != nil {
 		o.Log.Warn("the file with the CPUs that pods were given cannot be read: those that run keep theirs, others get new ones", "error", err)
 	}
@@ -87,6 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		{"load", true, (&coreSetLoad{engine: a.engine}).run},
 		{"runtime", true, runtimeHandler{a.engine}.serve},
 		{"systemd", true, func(ctx context.Context) { k.units.run(ctx, a.reports.dedup, a.requestRound) }},
+		{"claims", a.servesClaims(), a.claims.Run},
 		{"new pods", true, newPods{a.engine}.watch},
 		{"weight", !o.Observe, func(ctx context.Context) { keepWeight(ctx, a.engine) }},
 		{"batch scheduler", true, a.scheduler.Run},
@@ -112,7 +113,7 @@ func Run(ctx context.Context, o Options) error {
 //	                 after other changes have postponed three rounds
 //	ticks            while they read usage and limits, decide and write
 //	load             to copy values, and to pass on what it has read
-//	runtime, new pods  while they read one pod's cgroups, decide and write: a container waits for it
+//	runtime, claims, new pods  while they read one pod's cgroups, decide and write: a container waits for it
 //	weight           while it reads and writes the weight of the agent's own pod
 //	publishing       to copy values, and to pass on what the API server and the kubelet say
 //	batch scheduler, metrics  to copy values

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/kube/api"
@@ -96,11 +97,12 @@ func saveGiven(runDir string, given map[types.UID]api.Allocation) error {
 }
 
 // savedGiven returns what an agent has given since the machine was started. With an error it
-// returns what can be read.
-func savedGiven(runDir string) (map[types.UID]api.Allocation, error) {
-	text, err := os.ReadFile(givenFile(runDir))
+// returns what can be read. If nothing is saved, it returns what the container runtime was told of
+// resource claims.
+func savedGiven(o *Options) (map[types.UID]api.Allocation, error) {
+	text, err := os.ReadFile(givenFile(o.RunDir))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return claims.Saved(o.CDIDir)
 	}
 	saved := map[types.UID]json.RawMessage{}
 	if err == nil {

@@ -125,18 +125,18 @@ func TestForce(t *testing.T) {
 // TestSavedGiven: what an agent gives is read again, and of a damaged file the rest.
 func TestSavedGiven(t *testing.T) {
 	dir := t.TempDir()
-	if given, err := savedGiven(dir); len(given) > 0 || err != nil {
+	if given, err := savedGiven(&Options{RunDir: dir}); len(given) > 0 || err != nil {
 		t.Errorf("nothing saved: %v, %v", given, err)
 	}
 	one := api.Allocation{Version: 1, Node: "n", Policy: placement.Static, Time: time.Unix(1_800_000_000, 7).UTC(),
 		Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.Of(1, 2), NUMANodes: []topology.NUMAID{0}}}}
 	must.Do(t, saveGiven(dir, map[types.UID]api.Allocation{"a": one, "b": {}}))
-	given, err := savedGiven(dir)
+	given, err := savedGiven(&Options{RunDir: dir})
 	if len(given) != 1 || !reflect.DeepEqual(given["a"], one) || err == nil || !strings.Contains(err.Error(), "pod b") {
 		t.Errorf("%+v, %v", given, err)
 	}
 	must.Do(t, os.Truncate(givenFile(dir), 30))
-	if given, err := savedGiven(dir); len(given) > 0 || err == nil {
+	if given, err := savedGiven(&Options{RunDir: dir}); len(given) > 0 || err == nil {
 		t.Errorf("cut off: %+v, %v", given, err)
 	}
 }

@@ -46,6 +46,7 @@ type world struct {
 	leases                 string // namespace
 	runtime                func(context.Context, nri.Options, nri.Handler)
 	log                    *logtext.Log
+	more                   func(*Options) // sets others, if not nil
 
 	gone atomic.Bool // the API server fails every request
 
@@ -108,6 +109,9 @@ func (w *world) options() Options {
 		APIEvery: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond, Listen: w.listen,
 		LeaseNamespace: w.leases, LeaseEvery: 30 * time.Millisecond, Version: testVersion,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if w.more != nil {
+		w.more(&options)
 	}
 	if w.legacy != nil {
 		options.LegacyTopologies = w.legacy

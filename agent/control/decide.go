@@ -2,6 +2,7 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -79,9 +80,23 @@ func (c *Control) cannotAllocate(now time.Time) string {
 // returns, and pass the result to Control.Allocated before the next decision.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
 	if reason := c.cannotAllocate(now); reason != "" {
-		return errors.New(reason)
+		return fmt.Errorf("%s: CPUs cannot be given %w", reason, ErrNotYet)
 	}
 	return c.allocate.Claim(&c.round, c.Pods, c.node.index, c.books(), pod, request)
+}
+
+// ErrNotYet is wrapped by errors of Claim and Devices that end when the agent knows more.
+var ErrNotYet = errors.New("not yet")
+
+// Devices returns the parts of the machine that resource claims get CPUs of.
+func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
+	if c.node.index == nil || c.node.kubelet == nil || c.node.reserved == nil {
+		return nil, fmt.Errorf("the machine, the kubelet's configuration or the Node object is known %w", ErrNotYet)
+	}
+	if off := c.node.kubelet.bindingOff(); off != "" {
+		return nil, errors.New(off)
+	}
+	return c.allocate.Devices(c.node.index.Machine(), c.books(), by), nil
 }
 
 // Unclaim takes back what was given for claims. It reports whether there is something to save, as

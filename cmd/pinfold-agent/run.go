@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/feature"
@@ -29,6 +30,7 @@ type runOptions struct {
 	mode           string
 	allocator      string
 	onFailure      string
+	claims         dra.Grouping
 	agent          agent.Options
 	keys, ceilings string // files
 	secure         bool
@@ -36,6 +38,9 @@ type runOptions struct {
 	batchPercent   int
 	tracePercent   float64
 }
+
+// noClaims is the value of --claims for no DRA driver.
+const noClaims dra.Grouping = "none"
 
 // allocatorScheduler is the allocator of nodes whose agent does not allocate.
 const allocatorScheduler = "scheduler"
@@ -55,6 +60,10 @@ meets its requirements.`,
 	frame.OneOf(flags, &o.allocator, "allocator", "who gives CPUs to the pods that ask: Pinfold's scheduler, or this agent, whose pods may have any scheduler",
 		allocatorScheduler, nodetopology.AllocatorNode)
 	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that --allocator=node cannot give CPUs to: in the shared CPUs, or not at all", "shared", "refuse")
+	frame.OneOf(flags, &o.claims, "claims", "serve resource claims for CPUs (DRA driver "+dra.Driver+"), with one device for each NUMA node, package, or the machine; needs --allocator=node",
+		noClaims, dra.ByNUMA, dra.ByPackage, dra.ByMachine)
+	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", agent.DefaultKubeletDir, "the kubelet's `DIR`, for --claims: it must have the same name here and for the kubelet")
+	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "", "`DIR` where the container runtime looks for CDI devices, for --claims (default: run/cdi below --host-root)")
 	o.addBurst(flags)
 	o.addBatch(flags)
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
@@ -162,7 +171,13 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if cmd.Flags().Changed("on-failure") && o.allocator != nodetopology.AllocatorNode {
 		return frame.Usagef("--on-failure is about what this agent gives: it needs --allocator=node")
 	}
+	if o.claims != noClaims && (o.allocator != nodetopology.AllocatorNode || o.mode == agent.Observe) {
+		return frame.Usagef("--claims makes this agent give CPUs: it needs --allocator=node and --mode=enforce")
+	}
 	a := &o.agent
+	if o.claims != noClaims {
+		a.Devices = o.claims
+	}
 	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
 	a.Refuses = o.onFailure == "refuse"
 	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 )
 
 const (
@@ -151,6 +152,14 @@ const (
 // AgentUser returns the user name of a node's agent that has a client certificate.
 func AgentUser(node string) string { return userPrefix + node }
 
+// ofNode is a CEL expression: whether a ResourceSlice belongs to the node before and after a request.
+const ofNode = `[object, oldObject].all(o, o == null || o.spec.?nodeName.orValue("") == variables.node)`
+
+// onlyDevices is a CEL expression: whether a ResourceClaim has CPUs of the node, and a request
+// changes nothing of its status but what drivers say of devices.
+const onlyDevices = `oldObject.?status.allocation.devices.results.orValue([]).exists(r, r.driver == "` + dra.Driver + `" && r.pool == variables.node) && ` +
+	`oldObject.?status.allocation == object.?status.allocation && oldObject.?status.reservedFor == object.?status.reservedFor`
+
 // AgentPolicy rejects writes of agents about nodes other than their own. An agent is who has the
 // given service account, or a certificate of [AgentGroup]. Its node is taken from its token or
 // certificate. The policy fails closed.
@@ -164,6 +173,7 @@ func AgentPolicy(namespace, account string) *admissionv1.ValidatingAdmissionPoli
 				admissionv1.Rule{APIGroups: []string{"pinfold.dev"}, APIVersions: []string{"*"}, Resources: []string{"nodetopologies"}},
 				admissionv1.Rule{APIGroups: []string{"topology.node.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"noderesourcetopologies"}},
 				admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"leases"}},
+				admissionv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"resourceslices", "resourceclaims/status"}},
 			),
 			MatchConditions: []admissionv1.MatchCondition{{Name: "agents",
 				Expression: fmt.Sprintf("request.userInfo.username == %q || %q in request.userInfo.?groups.orValue([])", user, AgentGroup)}},
@@ -172,7 +182,8 @@ func AgentPolicy(namespace, account string) *admissionv1.ValidatingAdmissionPoli
 					`request.userInfo.username.startsWith(%[3]q) ? request.userInfo.username.substring(%[4]d) : ""`,
 				user, tokenNode, userPrefix, len(userPrefix))}},
 			Validations: []admissionv1.Validation{{
-				Expression: `variables.node != "" && request.name == variables.node`,
+				Expression: `variables.node != "" && (request.resource.resource == "resourceslices" ? ` + ofNode + ` : ` +
+					`request.resource.resource == "resourceclaims" ? ` + onlyDevices + ` : request.name == variables.node)`,
 				MessageExpression: `variables.node == "" ? "an agent writes about its own node only, and this token or certificate names none: ` +
 					`use the token of a pod or one bound to the Node, or a certificate of user ` + userPrefix + `NODE" : ` +
 					`"the agent of node " + variables.node + " writes about that node only"`,

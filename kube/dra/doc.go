@@ -76,20 +76,28 @@ type Features struct {
 	Requests bool
 }
 
+// maxRoots is the number of PCIe roots that are published. All attributes of a device together may
+// have 48 values.
+const maxRoots = 32
+
 // Describe returns the device as it is published. roots are the PCIe roots near its CPUs. A device
 // without room cannot be published.
 func (d Device) Describe(m *topology.Machine, roots []string, f Features) resourceapi.Device {
 	one := resource.NewQuantity(1, resource.DecimalSI)
+	policy := &resourceapi.CapacityRequestPolicy{Default: one, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: one, Step: one}}
+	if d.Size == 1 { // the API server wants room for a step
+		policy = &resourceapi.CapacityRequestPolicy{Default: one, ValidValues: []resource.Quantity{*one}}
+	}
 	device := resourceapi.Device{
 		Name:                     d.Name,
 		AllowMultipleAllocations: new(true),
 		Attributes:               d.attributes(m),
 		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{Capacity: {
 			Value:         *resource.NewQuantity(int64(d.Size), resource.DecimalSI),
-			RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: one, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: one, Step: one}},
+			RequestPolicy: policy,
 		}},
 	}
-	if f.Lists && len(roots) > 0 {
+	if f.Lists && len(roots) > 0 && len(roots) <= maxRoots { // a part of them would exclude other devices near
 		device.Attributes[deviceattribute.StandardDeviceAttributePCIeRoot] = resourceapi.DeviceAttribute{StringValues: roots}
 	}
 	if f.Requests {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -54,6 +55,18 @@ const (
 // OneClaimPerPod is what to do about a claim that several pods use.
 const OneClaimPerPod = "name a ResourceClaimTemplate in the pods (resourceClaimTemplateName), so that each gets a claim of its own"
 
+// PodOf returns the UID of the only pod that uses the claims.
+func PodOf(claims []*resourceapi.ResourceClaim) (pod types.UID, err error) {
+	for _, claim := range claims {
+		users := claim.Status.ReservedFor
+		if len(users) != 1 || users[0].Resource != "pods" || users[0].APIGroup != "" || pod != "" && users[0].UID != pod {
+			return "", fmt.Errorf("resource claim %s: %d pods or others use it, and exclusive CPUs belong to one pod: %s", claim.Name, len(users), OneClaimPerPod)
+		}
+		pod = users[0].UID
+	}
+	return pod, nil
+}
+
 // Read reads the claims of a pod that have been allocated. The errors are for the pod's author.
 func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, devices []Device) (Request, error) {
 	r := Request{Shares: map[string]string{}}
@@ -68,9 +81,6 @@ func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, dev
 func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node string, devices []Device) error {
 	if claim.Status.Allocation == nil {
 		return fmt.Errorf("it is not allocated")
-	}
-	if users := claim.Status.ReservedFor; len(users) != 1 || users[0].UID != pod.UID {
-		return fmt.Errorf("%d pods use it, and exclusive CPUs belong to one: %s", len(users), OneClaimPerPod)
 	}
 	ref := api.ClaimRef{Name: claim.Name, UID: claim.UID}
 	r.Claims = append(r.Claims, ref)

@@ -46,7 +46,7 @@ imports = []
   # Lowering oom_score_adj needs CAP_SYS_RESOURCE.
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
-  cdi_spec_dirs = []
+  cdi_spec_dirs = [{{.CDI}}]
 
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = [{{.Programs}}]
@@ -75,6 +75,7 @@ func (n *Node) containerdConfig() ([]byte, error) {
 		"ShimSockets": filepath.Join(l.run, "s"),
 		"NRISocket":   l.nriSocket(),
 		"NRIPlugins":  l.path("containerd", "nri"),
+		"CDI":         l.path("cdi"),
 		"Pause":       images.Pause,
 		"Hosts":       l.path("config", hostsDir),
 		"Programs":    n.options.Binaries,

@@ -47,8 +47,8 @@ type Controller struct {
 	changed   bool        // since the last call of Saved
 	added     []types.UID // by the last decision
 	// lapsed is why pods have lost the CPUs of their claims.
-	lapsed map[types.UID]error
-	refused   refusals
+	lapsed  map[types.UID]error
+	refused refusals
 }
 
 // refusals are the pods that got nothing from books that decide like these. Without them, each
@@ -66,8 +66,12 @@ func New(node string, allocates bool) *Controller {
 // Given returns what is given. It changes with each decision.
 func (c *Controller) Given() *api.Given { return c.given }
 
-// Restore sets what an earlier agent has given.
-func (c *Controller) Restore(saved map[types.UID]api.Allocation) { maps.Copy(c.given.Pods, saved) }
+// Restore sets what an earlier agent has given. It is saved again, because not all may be where this
+// agent saves it.
+func (c *Controller) Restore(saved map[types.UID]api.Allocation) {
+	maps.Copy(c.given.Pods, saved)
+	c.changed = len(saved) > 0
+}
 
 // Saved records that what is given is saved. If err is not nil, it takes back what the last
 // decision has given, because after a crash the next agent would give it to others.

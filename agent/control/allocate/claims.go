@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
 )
@@ -125,4 +126,25 @@ func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UI
 		}
 	}
 	return nil
+}
+
+// Devices returns the devices of a machine, with as many CPUs as all claims together can have of
+// each: those that are not reserved, and that pods that ask by annotation do not have.
+func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
+	taken := config.ReservedCPUs
+	for _, a := range c.given.Pods {
+		for _, container := range a.Containers {
+			if len(a.Claims) == 0 {
+				taken = taken.Union(container.CPUs)
+			}
+		}
+	}
+	online := m.Online().Len()
+	room := min(online-config.MinShared, int((ledger.MilliCPU(online)*1000-config.Reserved)/1000)) - taken.Difference(config.ReservedCPUs).Len()
+	devices := dra.Devices(m, by)
+	for i := range devices {
+		d := &devices[i]
+		d.Size = max(0, min(room, d.CPUs.Difference(taken).Len()))
+	}
+	return devices
 }

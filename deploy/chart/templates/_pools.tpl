@@ -21,6 +21,17 @@ nodeSelectors go: each excludes the nodes of the pools before it, and the first 
 {{- prepend $pools $rest | toJson }}
 {{- end }}
 
+{{/* "true" if the agents of any pool serve resource claims. */}}
+{{- define "pinfold.claims" -}}
+{{- $claims := false }}
+{{- if .Values.agent.enabled }}
+{{- range $set := include "pinfold.daemonSets" . | fromJsonArray }}
+{{- $claims = or $claims (ne $set.agent.claims "none") }}
+{{- end }}
+{{- end }}
+{{- if $claims }}true{{ end }}
+{{- end }}
+
 {{/* Changes the affinity of a DaemonSet so that it does not select nodes of pools. Takes a dict of from and
 pools. A node is outside of a pool if it lacks one of the pool's labels: one term of the affinity each. */}}
 {{- define "pinfold.exclude" -}}

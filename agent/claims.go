@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"pinfold.dev/pinfold/agent/claims"
+	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
+	"pinfold.dev/pinfold/linux/sysfs"
+)
+
+// newClaims returns the driver for resource claims.
+func newClaims(e *engine) *claims.Driver {
+	files := filepath.Join(e.RunDir, "claims")
+	host := files
+	if inside, err := filepath.Rel(e.Root, files); err == nil {
+		host = filepath.Join("/", inside)
+	}
+	roots := sync.OnceValue(func() map[topology.NUMAID][]string { return sysfs.PCIeRoots(os.DirFS(filepath.Join(e.Root, "sys"))) })
+	return claims.New(claims.Options{Client: e.Client, NodeName: e.NodeName, Offers: e.Devices != "", KubeletDir: e.KubeletDir, CDIDir: e.CDIDir,
+		Files: files, HostFiles: host,
+		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return e.devices(roots) },
+		Give:    e.claim, TakeBack: e.unclaim, Kept: e.claimed,
+		Period: e.Period, RetryAfter: e.RetryAfter, Log: e.Log, Dedup: e.reports.dedup})
+}
+
+// servesClaims reports whether claims are served, or some still have CPUs.
+func (e *engine) servesClaims() bool { return e.Devices != "" || len(e.claimed()) > 0 }
+
+// devices returns the devices of the node, and how they are published.
+func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []dra.Device, describe func(dra.Features) []resourceapi.Device, err error) {
+	e.with(func(c *control.Control) { devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA)) })
+	if err != nil {
+		return nil, nil, err
+	}
+	machine := e.node.machine.Load()
+	return devices, func(f dra.Features) (all []resourceapi.Device) {
+		for _, d := range devices {
+			var near []string
+			for _, id := range machine.NUMANodesOf(d.CPUs) {
+				near = append(near, roots()[id]...)
+			}
+			slices.Sort(near)
+			if d.Size > 0 {
+				all = append(all, d.Describe(machine, slices.Compact(near), f))
+			}
+		}
+		return all
+	}, nil
+}
+
+// claim gives CPUs to a pod whose claims read returns.
+func (e *engine) claim(pod types.UID, read func(*corev1.Pod) (dra.Request, error)) (given api.Allocation, err error) {
+	e.update(func() {
+		var request dra.Request
+		if request, err = e.claimRequest(pod, read); err != nil {
+			return
+		}
+		if err = e.control.Claim(e.Now(), pod, request); err == nil {
+			err = e.saveGiven()
+		}
+		if err == nil {
+			e.decide()
+			given = e.control.Given().Pods[pod]
+		}
+	})
+	return given, err
+}
+
+func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod) (dra.Request, error)) (dra.Request, error) {
+	e.updatePods()
+	pods := e.pods.list()
+	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
+	if at < 0 {
+		return dra.Request{}, fmt.Errorf("the agent does not know the pod %w", control.ErrNotYet)
+	}
+	return read(pods[at])
+}
+
+// unclaim takes back what claims were given.
+func (e *engine) unclaim(uids []types.UID) (err error) {
+	e.update(func() {
+		if e.control.Unclaim(uids...) {
+			err = e.saveGiven()
+			e.decide()
+		}
+	})
+	return err
+}
+
+// claimed returns the UIDs of the claims that have CPUs.
+func (e *engine) claimed() map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	e.with(func(c *control.Control) {
+		for _, a := range c.Given().Pods {
+			for _, claim := range a.Claims {
+				uids[claim.UID] = true
+			}
+		}
+	})
+	return uids
+}

@@ -1,0 +1,115 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"pinfold.dev/pinfold/kube/dra"
+)
+
+// publish passes the devices to the helper, which writes them when they have changed.
+func (d *Driver) publish(ctx context.Context, helper *kubeletplugin.Helper) error {
+	pools := map[string]resourceslice.Pool{}
+	if d.Offers {
+		_, describe, err := d.Devices()
+		if err != nil {
+			return err
+		}
+		d.mu.Lock()
+		features := d.features
+		d.mu.Unlock()
+		pool := resourceslice.Pool{}
+		for devices := range slices.Chunk(describe(features), resourceapi.ResourceSliceMaxDevices) {
+			pool.Slices = append(pool.Slices, resourceslice.Slice{Devices: devices})
+		}
+		pools[d.NodeName] = pool
+	}
+	return helper.PublishResources(ctx, resourceslice.DriverResources{Pools: pools})
+}
+
+// HandleError is called for errors in the background. The API server drops fields of features that
+// the cluster does not have: these are then left out.
+func (d *Driver) HandleError(_ context.Context, err error, message string) {
+	var dropped *resourceslice.DroppedFieldsError
+	if !errors.As(err, &dropped) {
+		d.Dedup.Warn("dra", "serving resource claims: "+message, err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.features
+	for i, device := range dropped.ActualSlice.Spec.Devices {
+		if i >= len(dropped.DesiredSlice.Spec.Devices) {
+			break
+		}
+		wanted := &dropped.DesiredSlice.Spec.Devices[i]
+		d.features.Requests = d.features.Requests && len(device.NodeAllocatableResources) == len(wanted.NodeAllocatableResources)
+		d.features.Lists = d.features.Lists && !lacksList(wanted, &device)
+	}
+	if d.features != before {
+		d.Changed()
+		return
+	}
+	d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
+}
+
+// lacksList reports whether an attribute with several values was dropped.
+func lacksList(wanted, actual *resourceapi.Device) bool {
+	for name, value := range wanted.Attributes {
+		if len(value.StringValues) > len(actual.Attributes[name].StringValues) {
+			return true
+		}
+	}
+	return false
+}
+
+// healthEvery is the interval of reports on the health of devices, which the kubelet forgets after
+// 30 s.
+const healthEvery = 10 * time.Second
+
+// WatchHealthStatus reports a device as unhealthy while some of its CPUs are offline.
+func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletplugin.DeviceHealthReport) error {
+	for {
+		if report, ok := d.health(); ok {
+			select {
+			case <-ctx.Done():
+				return nil
+			case reports <- report:
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(healthEvery):
+		}
+	}
+}
+
+func (d *Driver) health() (report kubeletplugin.DeviceHealthReport, ok bool) {
+	devices, _, err := d.Devices()
+	if err != nil {
+		return report, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := map[string]dra.Device{}
+	for _, device := range devices {
+		now[device.Name] = device
+		d.known[device.Name] = d.known[device.Name].Union(device.CPUs)
+	}
+	for name, all := range d.known {
+		health := kubeletplugin.DeviceHealth{PoolName: d.NodeName, DeviceName: name, Health: kubeletplugin.HealthStatusHealthy, LastUpdated: time.Now()}
+		if off := all.Difference(now[name].CPUs); !off.IsEmpty() {
+			health.Health, health.Message = kubeletplugin.HealthStatusUnhealthy, fmt.Sprintf("CPUs %s are offline", off)
+		}
+		report.Devices = append(report.Devices, health)
+	}
+	return report, true
+}

@@ -1,0 +1,157 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"pinfold.dev/pinfold/agent/claims"
+	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/kube/dra"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
+)
+
+// claimsFlags are the flags of an agent that serves resource claims on the node.
+func (c *cluster) claimsFlags() []string {
+	return []string{"--claims=numa", "--kubelet-dir=" + filepath.Join(c.dir, "node", "kubelet"), "--cdi-dir=" + filepath.Join(c.dir, "node", "cdi")}
+}
+
+// createClass creates the device class and a template for claims of one CPU, both named like the
+// driver.
+func (c *cluster) createClass(t *testing.T) {
+	t.Helper()
+	api := c.client.ResourceV1()
+	must.Get(api.DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: dra.Driver},
+		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+			Expression: fmt.Sprintf("device.driver == %q", dra.Driver)}}}}}, metav1.CreateOptions{}))(t)
+	must.Get(api.ResourceClaimTemplates(metav1.NamespaceDefault).Create(t.Context(), &resourceapi.ResourceClaimTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "one-cpu"},
+		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+			Requests: []resourceapi.DeviceRequest{{Name: "cpus", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Driver,
+				Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{dra.Capacity: resource.MustParse("1")}},
+			}}}}}}}, metav1.CreateOptions{}))(t)
+}
+
+// claiming returns a pod whose container uses a claim of one CPU and requests this much.
+func claiming(name, port, request string) *corev1.Pod {
+	one := container("main", port, "")
+	one.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)},
+		Claims: []corev1.ResourceClaim{{Name: "exclusive"}}}
+	pod := podOf(name, "", one)
+	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "exclusive", ResourceClaimTemplateName: new("one-cpu")}}
+	return pod
+}
+
+// TestClaims checks the DRA driver under the stock kube-scheduler: a claim gets its pod an exclusive
+// CPU, which the container and the claim's status name. Agents that are killed, with and without
+// what they have saved, change nothing. When the pod has gone, another one gets the CPU. A pod that
+// does not request what it claims does not start, and is told why.
+func TestClaims(t *testing.T) {
+	requireNode(t)
+	c := startWith(t, "--stock")
+	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
+	runDir := t.TempDir()
+	agent := c.startAgent(t, runDir, c.claimsFlags()...)
+	c.createClass(t)
+	k := openKernel(t)
+
+	first := c.run(t, claiming("first", "8001", "1"))
+	group := k.containerGroup(first, "main")
+	own := must.Get(k.groups.Read(group))(t).CPUs
+	if own.Len() != 1 {
+		t.Fatalf("the first pod has CPUs %q", own)
+	}
+	holds := func() error {
+		return errors.Join(k.expectContainer(first, "main", settings{cpus: own, quota: bandwidth.Unlimited}), k.expectNobodyElseOn(own, group))
+	}
+	eventually(t, "the first pod's settings", holds)
+	seen := k.seenBy(t, group)
+	if want := own.String(); seen.variable != want || seen.file != want+"\n" {
+		t.Errorf("the container sees %+v, want CPUs %s", seen, want)
+	}
+	claim := c.claimOf(t, first)
+	if len(claim.Status.Devices) != 1 || string(claim.Status.Devices[0].Data.Raw) != fmt.Sprintf(`{"container":"main","cpus":%q}`, own) {
+		t.Errorf("the claim's status is %+v", claim.Status)
+	}
+
+	for _, before := range []func(){func() {}, func() { must.Do(t, os.Remove(agent.saved)) }} {
+		agent.kill()
+		must.Do(t, holds())
+		before()
+		agent = c.startAgent(t, runDir, c.claimsFlags()...)
+		eventually(t, "the file with the CPUs", func() error {
+			_, err := os.Stat(agent.saved)
+			return err
+		})
+		must.Do(t, holds())
+	}
+	c.remove(t, "first")
+	second := c.run(t, claiming("second", "8002", "1"))
+	eventually(t, "the second pod's settings", func() error {
+		return k.expectContainer(second, "main", settings{cpus: own, quota: bandwidth.Unlimited})
+	})
+	eventually(t, "no files of the first claim", func() error {
+		files, err := filepath.Glob(filepath.Join(c.dir, "node", "cdi", "*"+string(claim.UID)+"*"))
+		if err != nil || len(files) > 0 {
+			return fmt.Errorf("%v, %w", files, err)
+		}
+		return nil
+	})
+	c.remove(t, "second")
+
+	must.Do(t, c.create(t, claiming("small", "8003", "50m")))
+	eventually(t, "why a pod does not start", func() error {
+		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPrepareDynamicResources"})
+		if err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "set its resources.requests.cpu to 1") {
+				return nil
+			}
+		}
+		return fmt.Errorf("events %+v", events.Items)
+	})
+	c.remove(t, "small")
+}
+
+// claimOf returns the only claim of a pod.
+func (c *cluster) claimOf(t *testing.T, pod *corev1.Pod) *resourceapi.ResourceClaim {
+	t.Helper()
+	pod = must.Get(c.client.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{}))(t)
+	if len(pod.Status.ResourceClaimStatuses) != 1 {
+		t.Fatalf("pod %s has claims %+v", pod.Name, pod.Status.ResourceClaimStatuses)
+	}
+	return must.Get(c.client.ResourceV1().ResourceClaims(pod.Namespace).Get(t.Context(), *pod.Status.ResourceClaimStatuses[0].ResourceClaimName, metav1.GetOptions{}))(t)
+}
+
+// seen is what a container sees of its CPUs.
+type seen struct{ variable, file string }
+
+// seenBy returns what the first process of a container sees.
+func (k kernel) seenBy(t *testing.T, group string) (s seen) {
+	t.Helper()
+	for _, pid := range must.Get(cgrouptree.ProcessesIn(k.groups.Dir(cgroup.CPUSet, group)))(t) {
+		dir := filepath.Join("/proc", fmt.Sprint(pid))
+		for entry := range bytes.SplitSeq(must.Get(os.ReadFile(filepath.Join(dir, "environ")))(t), []byte{0}) {
+			if value, ok := strings.CutPrefix(string(entry), claims.Variable+"="); ok {
+				s.variable = value
+			}
+		}
+		s.file = string(must.Get(os.ReadFile(filepath.Join(dir, "root/var/run/pinfold/assigned.cpuset")))(t))
+		return s
+	}
+	t.Fatalf("no process runs in %s", group)
+	return s
+}
