@@ -67,7 +67,7 @@ const containerName = "app"
 func newPod(number, attempt, cpus int) *corev1.Pod {
 	name := fmt.Sprintf("pod-%d-%d", number, attempt)
 	amounts := corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewQuantity(int64(cpus), resource.DecimalSI),
+		corev1.ResourceCPU:    quantity(cpus),
 		corev1.ResourceMemory: *resource.NewQuantity(int64(cpus)<<30, resource.BinarySI),
 	}
 	return &corev1.Pod{
