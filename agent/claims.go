@@ -61,7 +61,7 @@ func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []d
 }
 
 // claim gives CPUs to a pod whose claims read returns.
-func (e *engine) claim(pod types.UID, read func(*corev1.Pod) (dra.Request, error)) (given api.Allocation, err error) {
+func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (given api.Allocation, err error) {
 	e.update(func() {
 		var request dra.Request
 		if request, err = e.claimRequest(pod, read); err != nil {
@@ -78,14 +78,15 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod) (dra.Request, error
 	return given, err
 }
 
-func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod) (dra.Request, error)) (dra.Request, error) {
+func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (dra.Request, error) {
 	e.updatePods()
-	pods := e.pods.list()
+	pods, machine := e.pods.list(), e.node.machine.Load()
 	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
-	if at < 0 {
-		return dra.Request{}, fmt.Errorf("the agent does not know the pod %w", control.ErrNotYet)
+	if at < 0 || machine == nil {
+		return dra.Request{}, fmt.Errorf("the agent does not know the pod or the machine %w", control.ErrNotYet)
 	}
-	return read(pods[at])
+	// A claim may have been allocated when the devices were others.
+	return read(pods[at], slices.Concat(dra.Devices(machine, dra.ByNUMA), dra.Devices(machine, dra.ByPackage), dra.Devices(machine, dra.ByMachine)))
 }
 
 // unclaim takes back what claims were given.

@@ -57,9 +57,9 @@ type Options struct {
 	// Devices returns the devices of the node and how they are published, or an error while they are
 	// not known.
 	Devices func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error)
-	// Give gives CPUs to a pod whose claims read returns, and saves and enforces this. Read does not
-	// call other options.
-	Give func(pod types.UID, read func(*corev1.Pod) (dra.Request, error)) (api.Allocation, error)
+	// Give gives CPUs to a pod whose claims read returns, and saves and enforces this. Read gets the
+	// devices of all groupings, and does not call other options.
+	Give func(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (api.Allocation, error)
 	// TakeBack takes back what claims were given. Kept returns the UIDs of those that have CPUs.
 	TakeBack func(claims []types.UID) error
 	Kept     func() map[types.UID]bool
@@ -72,7 +72,8 @@ type Options struct {
 // Driver implements [kubeletplugin.DRAPlugin].
 type Driver struct {
 	Options
-	wake chan struct{}
+	wake   chan struct{}
+	failed chan error // a server has ended
 
 	mu       sync.Mutex
 	features dra.Features
@@ -81,7 +82,7 @@ type Driver struct {
 
 // New returns a driver that does not run yet.
 func New(o Options) *Driver {
-	return &Driver{Options: o, wake: make(chan struct{}, 1), features: dra.Features{Lists: true, Requests: true}, known: map[string]cpuset.Set{}}
+	return &Driver{Options: o, wake: make(chan struct{}, 1), failed: make(chan error, 1), features: dra.Features{Lists: true, Requests: true}, known: map[string]cpuset.Set{}}
 }
 
 // Changed makes the driver publish the devices again soon. It does not wait.
@@ -131,6 +132,8 @@ func (d *Driver) serve(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case err := <-d.failed:
+			return err
 		case <-d.wake:
 		case <-time.After(wait):
 		}
@@ -159,11 +162,7 @@ func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClai
 	var request dra.Request
 	var allocation api.Allocation
 	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, podDelay, true, func(context.Context) (bool, error) {
-		var devices []dra.Device
-		if devices, _, err = d.Devices(); err != nil {
-			return !errors.Is(err, control.ErrNotYet), nil
-		}
-		allocation, err = d.Give(uid, func(pod *corev1.Pod) (_ dra.Request, err error) {
+		allocation, err = d.Give(uid, func(pod *corev1.Pod, devices []dra.Device) (_ dra.Request, err error) {
 			request, err = dra.Read(pod, claims, d.NodeName, devices)
 			return request, err
 		})

@@ -46,6 +46,8 @@ func (c *Control) hold() string {
 		return "the kubelet's configuration is not known"
 	case !c.Listed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
+	case c.config.Allocates && c.node.reserved == nil: // else what is to be recovered would be overwritten
+		return "the Node object has not been read since the agent started"
 	case !c.round.Observed():
 		return "the control groups have not been read"
 	}

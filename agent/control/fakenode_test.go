@@ -42,6 +42,7 @@ type fakeNode struct {
 	inForce  bool                         // as the agent has recorded it
 	given    map[types.UID]api.Allocation // as it has saved
 	diskFull bool
+	unread   bool              // the Node object
 	ids      map[string]string // of containers, by POD/CONTAINER
 	broken   []string          // violated invariants
 }
@@ -58,7 +59,9 @@ func newFakeNode() *fakeNode {
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
 	n.control.SetGiven(n.given)
-	n.control.SetReserved(0)
+	if !n.unread {
+		n.control.SetReserved(0)
+	}
 	if n.inForce {
 		n.control.SetInForce()
 	}
@@ -112,6 +115,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.control.Unclaim(types.UID("claim-" + args[0]))
 		n.save()
 		return n.decide(), nil
+	case "node":
+		if n.unread = args[0] == "unread"; !n.unread {
+			n.control.SetReserved(0)
+		}
 	case "api":
 		n.apiGone = args[0] == "gone"
 	case "status":

@@ -6,12 +6,19 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/agent/control/controltest"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/test/must"
 )
 
 const ms = time.Millisecond
@@ -22,8 +29,8 @@ const ms = time.Millisecond
 func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, all := "100m", []string{"period", "burst", "class", "resize", "edit", "container", "agent"}
-		if rapid.Bool().Draw(t, "static") {
-			limit, all = "1@1", []string{"asks", "asks", "period", "burst", "resize of CPUs", "edit", "container", "agent"}
+		if static := rapid.SampledFrom([]string{"", "1@1", "1@?"}).Draw(t, "static"); static != "" {
+			limit, all = static, []string{"asks", "asks", "period", "burst", "resize of CPUs", "edit", "container", "agent"}
 		}
 		h := newHostile(t, rapid.Uint64().Draw(t, "seed"), "app="+limit, nil)
 		for range rapid.IntRange(1, 4).Draw(t, "segments") {
@@ -83,13 +90,16 @@ func TestRecreatedPods(t *testing.T) {
 }
 
 // TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
-// CPU and giving it up repeatedly, although its quota is lifted and restored each time.
+// CPU and giving it up repeatedly, although its quota is lifted and restored each time. The CPU is of
+// the scheduler, or of an agent that allocates.
 func TestTakingAndGivingCPUs(t *testing.T) {
-	h := newHostile(t, 3, "app=1@1", nil)
-	for i := range 600 {
-		h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
-		h.round()
-		h.pass(50*ms, true)
+	for _, pod := range []string{"app=1@1", "app=1@?"} {
+		h := newHostile(t, 3, pod, nil)
+		for i := range 1000 {
+			h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
+			h.round()
+			h.pass(50*ms, true)
+		}
 	}
 }
 
@@ -226,5 +236,42 @@ func TestLargeAllocation(t *testing.T) {
 		if large := count > 10; given == large || large && !strings.Contains(fmt.Sprint(problem), "its allocation has") {
 			t.Errorf("%d containers: given %v, problem %v", count, given, problem)
 		}
+	}
+}
+
+// TestManyLongAllocations checks that what an agent publishes can be read, whatever the names of
+// containers are, and that pods with short ones still get CPUs then.
+func TestManyLongAllocations(t *testing.T) {
+	c := New(Config{NodeName: "n1", Allocates: true})
+	machine := topology.Intel104().MustBuild()
+	c.SetMachine(machine)
+	c.SetKubelet(Kubelet{CPUManagerPolicy: "none"})
+	c.SetReserved(0)
+	v := View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
+		Settings: map[string]cgroup.Settings{}}
+	for _, tier := range v.Tiers {
+		v.Settings[tier] = cgroup.Settings{CPUs: machine.Online()}
+	}
+	var all []*corev1.Pod
+	const pods = 400
+	for i := range pods {
+		container := strings.Repeat("x", 2900)
+		if i == pods-1 {
+			container = "short"
+		}
+		pod := must.Get(controltest.Pod([]string{fmt.Sprint("p", i), container + "=1@?1m", "policy=static-burst"}, time.Unix(int64(i), 0)))(t)
+		all, v.Pods = append(all, pod), append(v.Pods, kubepods.Pod{Path: "/kubepods/burstable/" + pod.Name, UID: string(pod.UID), Tier: "Burstable"})
+		v.Settings["/kubepods/burstable/"+pod.Name] = cgroup.Settings{CPUs: machine.Online()}
+	}
+	c.SetPods(all)
+	c.Observe(v)
+	c.Allocate(time.Unix(pods, 0))
+	given := c.Given()
+	object := must.Get(nodetopology.FromMachine("n1", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Given: given}))(t)
+	if _, _, err := nodetopology.ToMachine(object); err != nil {
+		t.Error(err)
+	}
+	if _, last := given.Pods[all[pods-1].UID]; !last || len(given.Pods) < 250 {
+		t.Errorf("%d pods have CPUs, the last one: %v", len(given.Pods), last)
 	}
 }

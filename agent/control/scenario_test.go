@@ -40,6 +40,8 @@ import (
 //	    removes a pod from the API server
 //	api gone, api back
 //	    while the API server is gone, the agent does not see the changes above
+//	node unread, node read
+//	    agents that start have not read the Node object; they have
 //	runtime POD/CONTAINER
 //	    the runtime makes a cgroup without NRI: with all CPUs, and the limit as quota. If the pod has
 //	    no such container, the cgroup is unknown

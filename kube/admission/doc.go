@@ -32,8 +32,8 @@
 //
 // # Requests
 //
-// Exclusive CPUs are taken by limit, and autoscalers and ResourceQuotas count requests.
-// [Requests] raises the request of each container that gets exclusive CPUs to its limit when its pod
+// Exclusive CPUs are taken by limit. Autoscalers and ResourceQuotas count requests, and so do
+// agents that allocate, whose pods may have [AnyScheduler]. [Requests] raises the request of each container that gets exclusive CPUs to its limit when its pod
 // is created. Mutations come after a LimitRange's defaults and before quotas are checked. A webhook
 // may change the pod afterwards, so the policy is reinvoked.
 //

@@ -42,10 +42,11 @@ func TestTemplates(t *testing.T) {
 	const scheduler = "{{$scheduler}}"
 	raise, raiseBinding := Requests(scheduler), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
-	compareTemplate(t, "scheduler-requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests .Values.scheduler.enabled",
-		"{{- $scheduler := include \"pinfold.schedulerName\" . }}\n"+
-			"# Autoscalers and quotas count requests: raises those of containers that get exclusive CPUs to their limits,\n"+
-			"# or, before Kubernetes 1.36, warns. A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+
+	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled (include \"pinfold.agentsAllocate\" .))",
+		"{{- $scheduler := ternary (include \"pinfold.schedulerName\" .) \"\" (empty (include \"pinfold.agentsAllocate\" .)) }}\n"+
+			"# Autoscalers, quotas and agents that allocate count requests: raises those of containers that get exclusive\n"+
+			"# CPUs to their limits, or, before Kubernetes 1.36, warns. Where agents allocate, pods may have any scheduler.\n"+
+			"# A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+
 			"{{- if .Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\" }}\n"+
 			manifest(t, raise, raiseBinding)+
 			"{{- else }}\n"+manifest(t, named(RequestsName, RequestsWarning(scheduler), RequestsWarningBinding())...)+"{{- end }}\n")

@@ -18,11 +18,13 @@ const (
 	RequestsName = "pinfold-cpu-requests"
 	// KeepRequestsLabel exempts a namespace that has the label with value "true" from both.
 	KeepRequestsLabel = "pinfold.dev/keep-requests"
+	// AnyScheduler is the scheduler of pods that get exclusive CPUs from an agent.
+	AnyScheduler = ""
 )
 
 // Requests raises requests.cpu of the containers of new pods that get exclusive CPUs from a
-// scheduler to their limits: see the package comment. If its evaluation fails, the pod is created
-// as it is: no guarantee depends on requests.
+// scheduler, or from any agent, to their limits: see the package comment. If its evaluation fails,
+// the pod is created as it is: an agent then gives it no CPUs.
 func Requests(scheduler string) *admissionv1.MutatingAdmissionPolicy {
 	raise := func(list, path string) string {
 		return fmt.Sprintf(`%s.transformList(i, c, %s, JSONPatch{op: "add", path: "/spec/%s/" + string(i) + "/resources/requests/cpu", value: c.resources.limits["cpu"]})`,
@@ -85,12 +87,12 @@ func newPods() *admissionv1.MatchResources {
 		admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}})
 }
 
-// exclusive matches pods that get exclusive CPUs from a scheduler. A pod that is created with a
-// node bypasses the scheduler. Mirror pods are like that, too: they show a static pod as it is.
+// exclusive matches pods that get exclusive CPUs. A pod that is created with a node bypasses the
+// scheduler, but not the node's agent. Mirror pods show a static pod as it is.
 func exclusive(scheduler string) []admissionv1.MatchCondition {
 	const annotations, labels = "object.metadata.?annotations.orValue({})", "object.metadata.?labels.orValue({})"
 	return []admissionv1.MatchCondition{
-		{Name: "to-be-scheduled", Expression: fmt.Sprintf(`object.spec.?schedulerName.orValue("") == %q && object.spec.?nodeName.orValue("") == "" && !(%q in %s)`,
+		{Name: "served", Expression: fmt.Sprintf(`(%[1]q == "" || object.spec.?schedulerName.orValue("") == %[1]q && object.spec.?nodeName.orValue("") == "") && !(%[2]q in %[3]s)`,
 			scheduler, corev1.MirrorPodAnnotationKey, annotations)},
 		{Name: "asks", Expression: only(annotations, "true", api.CPUSetSchedulerKeys())},
 		{Name: "static", Expression: all(annotations, string(placement.Static), api.CPUPolicyKeys())},

@@ -47,9 +47,9 @@ var (
 	stored   = environment.StoredExpressions
 )
 
-func newServer(t testing.TB) *server {
+func newServer(t testing.TB, scheduler string) *server {
 	t.Helper()
-	policy, warning := Requests(corev1.DefaultSchedulerName), RequestsWarning(corev1.DefaultSchedulerName)
+	policy, warning := Requests(scheduler), RequestsWarning(scheduler)
 	s := &server{mutating: compiler(t, 36, policy.Spec.Variables), validating: compiler(t, 34, warning.Spec.Variables)}
 	s.matcher = matcher(s.mutating, policy.Spec.MatchConditions)
 	patching := plugincel.OptionalVariableDeclarations{HasAuthorizer: true, HasPatchTypes: true}
@@ -262,11 +262,17 @@ func amountsOf(pod *corev1.Pod) map[string]string {
 }
 
 // Requests are raised of exactly those containers that get exclusive CPUs by the rules of package
-// api, and where they are not raised, the same pods cause a warning. kube-scheduler and Karpenter
-// (Ceiling in its pkg/utils/resources, 1.15) then count at least the exclusive CPUs, and the API
-// server's validation accepts the pod.
+// api, from a scheduler or from any agent, and where they are not raised, the same pods cause a
+// warning. kube-scheduler and Karpenter (Ceiling in its pkg/utils/resources, 1.15) then count at
+// least the exclusive CPUs, the agent gives them, and the API server's validation accepts the pod.
 func TestRequestsAgreeWithBooks(t *testing.T) {
-	s, seen := newServer(t), map[string]int{}
+	for _, scheduler := range []string{corev1.DefaultSchedulerName, AnyScheduler} {
+		t.Run(scheduler, func(t *testing.T) { requestsAgree(t, scheduler) })
+	}
+}
+
+func requestsAgree(t *testing.T, scheduler string) {
+	s, seen := newServer(t, scheduler), map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		pod := drawRequests(rt)
 		intent, err := api.Parse(pod)
@@ -275,8 +281,8 @@ func TestRequestsAgreeWithBooks(t *testing.T) {
 		}
 		_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 		want := pod
-		if intent.Asks() && intent.Ask.Policy == placement.Static && pod.Spec.SchedulerName == corev1.DefaultSchedulerName &&
-			pod.Spec.NodeName == "" && !mirror {
+		served := scheduler == AnyScheduler || pod.Spec.SchedulerName == scheduler && pod.Spec.NodeName == ""
+		if intent.Asks() && intent.Ask.Policy == placement.Static && served && !mirror {
 			want = wanted(pod, intent.Ask.Containers)
 			seen["asks"]++
 		}
@@ -291,6 +297,9 @@ func TestRequestsAgreeWithBooks(t *testing.T) {
 		seen[fmt.Sprint("low ", low)]++
 		if counted := api.EffectiveRequest(got); low && counted < ledger.MilliCPU(intent.Ask.CPUs())*1000 {
 			rt.Fatalf("%v: %v CPUs are exclusive, and %v requested", amountsOf(got), intent.Ask.CPUs(), counted)
+		}
+		if now, err := api.Parse(got); low && (err != nil || api.Covers(&now.Ask) != nil) {
+			rt.Fatalf("%v: the agent does not give CPUs: %v, %v", amountsOf(got), err, api.Covers(&now.Ask))
 		}
 		again, _ := s.create(rt, got)
 		if diff := cmp.Diff(got, again); diff != "" {
@@ -320,7 +329,7 @@ func valid(t *rapid.T, pod *corev1.Pod) {
 func TestRequestsWarning(t *testing.T) {
 	pod := requesting("p", "1", "4")
 	pod.Spec.Containers[0].Name = "app"
-	_, warning := newServer(t).create(t, pod)
+	_, warning := newServer(t, corev1.DefaultSchedulerName).create(t, pod)
 	if want := "container app asks for 4 CPUs and requests 1: autoscalers and quotas count requests; write requests.cpu: 4"; warning != want {
 		t.Errorf("got %q, want %q", warning, want)
 	}
@@ -333,7 +342,7 @@ func TestRequestsOfManyContainers(t *testing.T) {
 	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1000")}}
 	pod.Spec.Containers = slices.Repeat(pod.Spec.Containers, api.MostPlaced)
 	pod.Spec.InitContainers = slices.Clone(pod.Spec.Containers)
-	got, _ := newServer(t).create(t, pod)
+	got, _ := newServer(t, corev1.DefaultSchedulerName).create(t, pod)
 	if last := got.Spec.Containers[api.MostPlaced-1].Resources.Requests.Cpu(); last.Value() != 4 {
 		t.Errorf("the last container requests %v", last)
 	}

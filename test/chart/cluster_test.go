@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -23,6 +25,7 @@ import (
 
 	"pinfold.dev/pinfold/deploy/chart"
 	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -190,12 +193,30 @@ func TestLifeOfARelease(t *testing.T) {
 			if _, err := c.client.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(t.Context(), admission.RequestsName, metav1.GetOptions{}); err != nil {
 				t.Errorf("the API server raises requests, and Helm does not use that: %v", err)
 			}
-			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default")
+			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default,agent.pools.exact.allocator=node")
 			policy("auto")
+			c.raises(t, "other")
 			golden.Compare(t, "testdata/notes-default.txt", notes(run("get", "notes", release)))
 			run("rollback", release, "1")
 			policy("none")
 		})
+	}
+}
+
+// raises waits until the API server raises the request of a pod of a scheduler.
+func (c controlPlane) raises(t *testing.T, scheduler string) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "asks", Annotations: map[string]string{api.CPUSetSchedulerAnnotation: "true"}},
+		Spec: corev1.PodSpec{SchedulerName: scheduler, Containers: []corev1.Container{{Name: "app", Image: "app", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}, Limits: corev1.ResourceList{"cpu": resource.MustParse("4")}}}}}}
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		stored, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && stored.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a pod of scheduler %s is stored as %+v, %v", scheduler, stored.Spec.Containers, err)
+		}
 	}
 }
 

@@ -240,8 +240,10 @@ func mounts(pod corev1.PodSpec, volume, dir string) bool {
 
 // TestPolicies compares the admission policies with those of package admission.
 func TestPolicies(t *testing.T) {
+	const newer = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 	for _, test := range []struct{ values, namespace, lease, scheduler, account string }{
 		{"", namespace, "pinfold-scheduler", "pinfold-scheduler", "pinfold-agent"},
+		{"agent: {pools: {exact: {allocator: node}}}", namespace, "pinfold-scheduler", admission.AnyScheduler, "pinfold-agent"},
 		{"scheduler: {mode: default}", admission.LeaseNamespace, admission.LeaseName, "default-scheduler", "pinfold-agent"},
 		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "cores", "node.agent"},
 	} {
@@ -254,11 +256,14 @@ func TestPolicies(t *testing.T) {
 		}
 		warning := []runtime.Object{admission.RequestsWarning(test.scheduler), admission.RequestsWarningBinding()}
 		raising := []runtime.Object{admission.Requests(test.scheduler), admission.RequestsBinding()}
-		const newer = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
 		comparePolicies(t, render(t, test.values), slices.Concat(protecting, warning))
 		comparePolicies(t, render(t, test.values, newer), slices.Concat(protecting, raising))
 		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {enabled: false}"), nil)
 		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {raiseRequests: false}", newer), protecting)
+	}
+	agents := []runtime.Object{admission.AgentPolicy(namespace, "pinfold-agent"), admission.AgentBinding()}
+	for allocator, more := range map[string][]runtime.Object{"scheduler": nil, "node": {admission.Requests(admission.AnyScheduler), admission.RequestsBinding()}} {
+		comparePolicies(t, render(t, "scheduler: {enabled: false}\nagent: {allocator: "+allocator+"}", newer), slices.Concat(agents, more))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,17 +23,28 @@ import (
 // failoversVariable is the number of times that fail-over tests stop the leader.
 const failoversVariable = "PINFOLD_TEST_FAILOVERS"
 
+// stock is the schedulerName of a scheduler without Pinfold.
+const stock = "stock"
+
 // TestHistory: random operations of an administrator and a tenant, while components are killed and
-// stopped, violate no guarantee at any revision.
+// stopped, violate no guarantee at any revision. Nodes get their CPUs from the scheduler, or from
+// agents, which are killed, lose what they have saved, and cease and begin to allocate.
 func TestHistory(t *testing.T) {
 	h := record(t, seed(t))
+	h.startScheduler(fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q}
+profiles: [{schedulerName: %s}]
+`, filepath.Join(h.dir, "config", localcluster.Scheduler+".kubeconfig"), stock))
+	h.allocate(h.newAllocator("exact-0"), h.newAllocator("exact-1"))
 	h.driver.Components = []string{localcluster.Scheduler, localcluster.APIServer, localcluster.Etcd, localcluster.ControllerManager}
 	h.driver.Faults = 1
 	operations := variables.Int(t, variables.Operations, 400)
 	for round := 1; ; round++ {
 		h.run(operations)
 		report := h.check()
-		if report.Decisions >= operations/10 && report.HandedOver >= operations/20 || t.Failed() {
+		if report.Decisions >= operations/20 && report.Given >= operations/40 && report.HandedOver >= operations/20 || t.Failed() {
 			return
 		}
 		if round == 5 {
@@ -54,12 +66,13 @@ type recorded struct {
 	seed     uint64
 	recorder *history.Recorder
 	driver   *history.Driver
+	settled  func() error // checks whether the agents have done what they published
 }
 
 // record starts a recorder and returns a driver that does not stop components yet.
 func record(t *testing.T, seed uint64) *recorded {
 	t.Helper()
-	h := &recorded{test: begin(t), seed: seed}
+	h := &recorded{test: begin(t), seed: seed, settled: func() error { return nil }}
 	t.Logf("%s=%d repeats the operations of this run", variables.Seed, seed)
 	recorder, err := history.Record(context.Background(), h.objects)
 	h.must(err)
@@ -92,13 +105,40 @@ func (h *recorded) run(operations int) {
 	h.Logf("%d operations in %v: %v", operations, time.Since(begun).Round(time.Second), h.driver.Done)
 }
 
+// allocate adds nodes whose agents may allocate to those of the driver, and checks in the end that
+// these have done what they published.
+func (h *recorded) allocate(nodes ...*allocator) {
+	d := h.driver
+	d.Stock, d.Pause = stock, 30*time.Millisecond
+	for _, a := range nodes {
+		d.Nodes, d.Allocators = append(d.Nodes, a.node, a.node), append(d.Allocators, a.node)
+	}
+	d.RestartAgent = func(_ context.Context, node string, allocates, forgets bool) error {
+		return nodes[slices.Index(d.Allocators, node)].restart(allocates, forgets)
+	}
+	d.Kubelets = func(ctx context.Context) (err error) {
+		for _, a := range nodes {
+			err = errors.Join(err, a.kubelet(ctx))
+		}
+		return err
+	}
+	h.settled = func() error {
+		err := d.Kubelets(h.Context())
+		for _, a := range nodes {
+			err = errors.Join(err, a.agrees())
+		}
+		return err
+	}
+}
+
 // check waits until all changes are recorded and reports violations. It keeps a history with
 // violations.
 func (h *recorded) check() history.Report {
 	h.Helper()
+	h.eventually(func() string { return text(h.settled()) })
 	h.must(h.recorder.Sync(h.Context()))
 	events := h.recorder.Events()
-	report, err := history.Check(events, history.Options{MinSharedCPUs: 1})
+	report, err := history.Check(events, history.Options{MinSharedCPUs: 1, Stock: stock})
 	h.must(err)
 	h.Log(report)
 	for _, violation := range report.Violations {

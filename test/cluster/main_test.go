@@ -49,6 +49,10 @@ var shared *running
 const kubernetesVariable = "PINFOLD_TEST_KUBERNETES"
 
 func TestMain(m *testing.M) {
+	if options := os.Getenv(agentVariable); options != "" {
+		fmt.Fprintln(os.Stderr, runAgentProcess(options))
+		os.Exit(1)
+	}
 	// The cluster is terminated when the thread that started it ends, so this must be the program's
 	// main thread. So nothing survives the program, however it ends.
 	runtime.LockOSThread()
@@ -92,8 +96,11 @@ func build(binary string, pkg ...string) error {
 }
 
 // start runs a cluster as a child process and waits until it is ready.
-func start(binary, data, kubernetes string) (cluster *running, stop func() error, err error) {
+func start(binary, data, kubernetes string, gates ...string) (cluster *running, stop func() error, err error) {
 	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes}
+	for _, gate := range gates {
+		args = append(args, "--feature-gates="+gate+"=true")
+	}
 	for _, shape := range shapes {
 		args = append(args, "--nodes", shape)
 	}

@@ -42,11 +42,13 @@ var claims = map[string][]claim{
 		{`yaml file=ceilings.yaml\n`, "test/documents TestFragments"},
 	},
 	"docs/charts/README.md": {{`sh\n`, "not: it replaces the charts, which report/sweep draws again in its tests"}},
+	"docs/choose.md":        {{`(sh|yaml file=)`, "test/node TestChoose"}},
 	"docs/comparison.md":    {{`sh\ngo run ./bench/peers`, "not: they take half an hour; their tests compare the tables"}},
 	"docs/design.md": {
 		{`\n machine \+ pods`, "not: a drawing"},
 		{`\n cpu.stat`, "not: a drawing"},
 	},
+	"docs/dra.md": {{`yaml\n`, "test/documents TestFragments"}},
 	"docs/lab.md": {
 		{`(sh|sh own|console)\n`, "test/documents TestLab"},
 		{`sh packages\n`, "not: it installs packages"},

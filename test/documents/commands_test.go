@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,10 +10,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -78,7 +81,7 @@ func TestLab(t *testing.T) {
 
 // TestFragments reads what users copy into manifests of their own.
 func TestFragments(t *testing.T) {
-	for _, document := range []string{"docs/agent.md", "docs/scheduler.md"} {
+	for _, document := range []string{"docs/agent.md", "docs/dra.md", "docs/scheduler.md"} {
 		for _, block := range golden.ReadCode(t, filepath.Join(root, document)) {
 			text := []byte(block.Text)
 			var err error
@@ -96,8 +99,18 @@ func TestFragments(t *testing.T) {
 						t.Errorf("%s: %q %q", document, intent.Warnings, api.Unknown(&pod))
 					}
 				}
+			case document == "docs/dra.md":
+				var spec resourceapi.ResourceClaimSpec
+				if text, ok := bytes.CutPrefix(text, []byte("config:")); ok {
+					err = yaml.UnmarshalStrict(append([]byte("devices:\n  config:"), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...), &spec)
+					for _, c := range spec.Devices.Config {
+						err = errors.Join(err, yaml.UnmarshalStrict(c.Opaque.Parameters.Raw, &dra.Parameters{}))
+					}
+				} else {
+					err = yaml.UnmarshalStrict(text, &spec)
+				}
 			case block.Info == "yaml":
-				err = errors.New("this test reads only metadata of pods, and ceilings")
+				err = errors.New("this test reads only metadata of pods, ceilings, and parts of resource claims")
 			}
 			if err != nil {
 				t.Errorf("%s: %v\n%s", document, err, text)

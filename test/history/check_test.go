@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -63,8 +64,9 @@ type script struct {
 //
 //	node NAME SHAPE [reserved=CPUS]
 //	topology NAME lost
+//	given NODE allocates=yes|no [POD=CPUS...]
 //	namespace NAME unprotected
-//	pod NAME [KEY=VALUE...]       keys: node, policy, limit, request, namespace, and those of bind
+//	pod NAME [KEY=VALUE...]       keys: node, scheduler, policy, limit, request, namespace, and those of bind
 //	bind NAME NODE [KEY=VALUE...] keys: cpus or numa; of=NODE for an allocation of another node
 //	edit NAME KEY=VALUE...        changes a bound pod, with the same keys
 //	finish | revive | delete NAME
@@ -92,6 +94,8 @@ func (s *script) run(words []string) (string, error) {
 		return "", nil
 	case "node":
 		return "", s.node(names[0], names[1], options["reserved"])
+	case "given":
+		return "", s.given(names[0], options)
 	case "topology":
 		return "", s.add(Deleted, Topology, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: names[0]}})
 	case "namespace":
@@ -124,6 +128,21 @@ func (s *script) node(name, shape, reserved string) error {
 		return err
 	}
 	return s.add(Added, Topology, report)
+}
+
+// given publishes what an agent has given.
+func (s *script) given(name string, options map[string]string) error {
+	given := &api.Given{Allocates: options["allocates"] == "yes", Pods: map[types.UID]api.Allocation{}}
+	delete(options, "allocates")
+	for pod, cpus := range options {
+		given.Pods["uid-of-"+types.UID(pod)] = api.Allocation{Version: 1, Node: name, Policy: placement.Static, Containers: []api.ContainerAllocation{
+			{Name: "app", CPUs: cpuset.MustParse(cpus), NUMANodes: []topology.NUMAID{0}}}}
+	}
+	report, err := nodetopology.FromMachine(name, s.nodes[name].Machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Given: given})
+	if err != nil {
+		return err
+	}
+	return s.add(Modified, Topology, report)
 }
 
 func (s *script) pod(command string, names []string, options map[string]string) error {
@@ -161,6 +180,7 @@ func (s *script) make(name string, options map[string]string) *corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: options["namespace"], UID: "uid-of-" + types.UID(name), Annotations: map[string]string{}},
 		Spec:       corev1.PodSpec{NodeName: options["node"], Containers: []corev1.Container{{Name: "app"}}},
 	}
+	pod.Spec.SchedulerName = options["scheduler"]
 	if limit, ok := options["limit"]; ok {
 		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(limit)}
 	}
@@ -206,7 +226,7 @@ func (s *script) check() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	report, err := Check(events, Options{MinSharedCPUs: 1})
+	report, err := Check(events, Options{MinSharedCPUs: 1, Stock: "stock"})
 	if err != nil {
 		return "", err
 	}

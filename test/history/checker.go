@@ -32,6 +32,8 @@ const (
 	Requests  Rule = "requests"   // the requests for shared CPUs do not exceed the shared CPUs
 	Confined  Rule = "confined"   // the same within the NUMA nodes of static-burst pods
 	Limit     Rule = "limit"      // these have at least as many shared CPUs as the pod's limit
+
+	Moved Rule = "moved" // a pod keeps what the agent has given it
 )
 
 // Violation is a rule that did not hold at a revision.
@@ -48,6 +50,8 @@ func (v Violation) String() string {
 // Options are the scheduler's configuration.
 type Options struct {
 	MinSharedCPUs int
+	// Stock is the schedulerName of another scheduler, whose pods get CPUs from agents only.
+	Stock string
 }
 
 // Report is the result of a check.
@@ -55,7 +59,8 @@ type Report struct {
 	Violations []Violation
 	// Decisions counts the pods to which the scheduler gave CPUs, HandedOver the CPUs that had
 	// belonged to another pod before.
-	Decisions, HandedOver int
+	// Given counts those to which agents did.
+	Decisions, Given, HandedOver int
 	// Most is the largest number of pods with allocations at one time.
 	Most int
 	// Gaps are the recorder's gaps. Unchecked counts the events within gaps of pods.
@@ -65,8 +70,8 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d decisions about CPUs, %d CPUs handed over, at most %d pods with CPUs at a time; "+
-		"%d gaps, %d events not checked", r.Events, r.Decisions, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
+	return fmt.Sprintf("%d events, %d decisions about CPUs, %d of agents, %d CPUs handed over, at most %d pods with CPUs at a time; "+
+		"%d gaps, %d events not checked", r.Events, r.Decisions, r.Given, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
 }
 
 // checker is the state of the cluster at one revision.
@@ -89,6 +94,10 @@ type node struct {
 	machine      *topology.Machine
 	reservedCPUs cpuset.Set
 	past         map[cpuset.CPU]types.UID // the pod to which a CPU last belonged
+	given        map[types.UID]cpuset.Set // by the agent
+	// allocates is set while the agent allocates, allocated once it has. Then sums of requests are
+	// the concern of all schedulers and of the kubelet.
+	allocates, allocated bool
 }
 
 // Check checks a history, whose events may be in any order. It returns an error if an object cannot
@@ -175,6 +184,7 @@ func (c *checker) applyTopology(event Event, object *nodetopology.NodeTopology) 
 	if machine, state, err := nodetopology.ToMachine(object); err == nil {
 		n := c.node(object.Name)
 		n.machine, n.reservedCPUs = machine, state.ReservedCPUs
+		c.applyGiven(object.Name, n, state.Given)
 	}
 }
 
@@ -195,7 +205,7 @@ func (c *checker) checkNodes() {
 	clear(c.changed)
 	with := 0
 	for _, p := range c.pods {
-		if p.counts() && len(p.claim.Containers) > 0 {
+		if n := c.nodes[p.Spec.NodeName]; p.counts() && len(p.claim.Containers) > 0 || n != nil && !n.own(p).IsEmpty() {
 			with++
 		}
 	}

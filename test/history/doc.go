@@ -24,6 +24,12 @@
 // and its claim does not violate a rule. Editing an allocation is a violation by itself, except in
 // namespaces that the admission policy does not cover.
 //
+// What an agent has given belongs to its pod from the revision at which the agent has published it,
+// however the pod was bound, and while the pod asks. While an agent allocates, no allocation counts
+// on its node. When the scheduler allocates again, earlier allocations of CPUs that were given to
+// others meanwhile do not count. On a node whose agent has allocated, sums of requests are not
+// checked: there they are the concern of all schedulers and of the kubelet.
+//
 // The checker parses allocations with package kube/api, as all of Pinfold does. It computes
 // overlaps and sums independently, CPU by CPU.
 package history

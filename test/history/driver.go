@@ -54,8 +54,15 @@ type Driver struct {
 	Simulated bool
 	// Pods is the approximate number of pods at a time.
 	Pods int
-	// SchedulerName is set in the pods' specs. "" is the default scheduler.
-	SchedulerName string
+	// SchedulerName is set in the pods' specs. "" is the default scheduler. Stock is the name of
+	// another scheduler, of some of the pods, which knows nothing of Pinfold; "" if there is none.
+	SchedulerName, Stock string
+	// Allocators are those of Nodes whose agent RestartAgent kills. The next one allocates or does
+	// not, and does not find what the earlier one has saved, if it is to forget.
+	Allocators   []string
+	RestartAgent func(ctx context.Context, node string, allocates, forgets bool) error
+	// Kubelets is called after each operation. It may be nil.
+	Kubelets func(ctx context.Context) error
 	// Image is the image of all containers. CPUs is the largest limit of a container.
 	Image string
 	CPUs  int
@@ -81,7 +88,10 @@ type Driver struct {
 	nodes *damage
 }
 
-type podName struct{ namespace, name string }
+type podName struct {
+	namespace, name string
+	node            string // that it selects
+}
 
 func (p podName) String() string { return p.namespace + "/" + p.name }
 
@@ -116,6 +126,11 @@ func (d *Driver) Run(ctx context.Context, operations int) error {
 		d.Done[op.name]++
 		if err := op.do(ctx); err != nil {
 			return fmt.Errorf("operation %d: %s: %w", d.step, op.name, err)
+		}
+		if d.Kubelets != nil {
+			if err := d.Kubelets(ctx); err != nil {
+				return fmt.Errorf("after operation %d: %w", d.step, err)
+			}
 		}
 		time.Sleep(d.Pause)
 	}
@@ -299,6 +314,9 @@ func (d *Driver) operations() []operation {
 	}
 	if len(d.Components) > 0 {
 		all = append(all, operation{"kill", d.Faults, d.kill}, operation{"stop", 2 * d.Faults, d.stop})
+	}
+	if len(d.Allocators) > 0 {
+		all = append(all, operation{"restart-agent", 4, d.restartAgent})
 	}
 	if d.Compact != nil {
 		all = append(all, operation{"compact", 1, d.Compact})

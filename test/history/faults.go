@@ -227,6 +227,14 @@ func (d *Driver) stop(ctx context.Context) error {
 	return nil
 }
 
+// restartAgent kills the agent of a node. The next one may allocate where it did not, or the other
+// way around, and may not find what the last one has saved.
+func (d *Driver) restartAgent(ctx context.Context) error {
+	node, allocates, forgets := d.Allocators[d.Random.IntN(len(d.Allocators))], d.Random.IntN(3) > 0, d.Random.IntN(3) == 0
+	d.Log("restart the agent of %s: allocates %v, forgets %v", node, allocates, forgets)
+	return d.RestartAgent(ctx, node, allocates, forgets)
+}
+
 // Processes sends signals to the components of a local cluster.
 type Processes struct {
 	Dir string // the cluster's data directory

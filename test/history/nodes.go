@@ -12,16 +12,19 @@ import (
 
 // checkNode checks the rules about all pods of a node at one revision.
 func (c *checker) checkNode(name string) {
+	n := c.node(name)
+	if n.allocated && c.inGap(Topology, c.revision) {
+		return // what the agent has given is not known
+	}
 	var pods []*pod
 	for _, p := range c.pods {
-		if p.Spec.NodeName == name && p.counts() {
+		if p.Spec.NodeName == name && (p.counts() || !ended(p.Pod) && !n.own(p).IsEmpty()) {
 			pods = append(pods, p)
 		}
 	}
 	slices.SortFunc(pods, func(a, b *pod) int {
 		return cmp.Or(cmp.Compare(a.boundAt, b.boundAt), cmp.Compare(a.UID, b.UID))
 	})
-	n := c.node(name)
 	exclusive := c.checkExclusive(name, n, pods)
 	if n.machine != nil && !c.inGap(Node, c.revision) && !c.inGap(Topology, c.revision) {
 		c.checkAmounts(name, n, pods, exclusive)
@@ -33,7 +36,7 @@ func (c *checker) checkExclusive(name string, n *node, pods []*pod) (all cpuset.
 	holders := map[cpuset.CPU]*pod{}
 	for _, p := range pods {
 		both := map[*pod]cpuset.Set{}
-		for cpu := range p.own().All() {
+		for cpu := range n.own(p).All() {
 			if holder := holders[cpu]; holder != nil {
 				set := both[holder]
 				set.Add(cpu)
@@ -61,7 +64,7 @@ func (c *checker) checkExclusive(name string, n *node, pods []*pod) (all cpuset.
 func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpuset.Set) {
 	if cpus := exclusive.Intersection(n.reservedCPUs); !cpus.IsEmpty() {
 		for _, p := range pods {
-			if taken := p.own().Intersection(cpus); !taken.IsEmpty() {
+			if taken := n.own(p).Intersection(cpus); !taken.IsEmpty() {
 				c.violation(Reserved, "pod %s has CPUs %s of %s, which are reserved", p, taken, name)
 			}
 		}
@@ -69,6 +72,9 @@ func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpus
 	shared := n.machine.Online().Difference(exclusive)
 	if shared.Len() < c.options.MinSharedCPUs {
 		c.violation(MinShared, "%d CPUs of %s are shared, want %d", shared.Len(), name, c.options.MinSharedCPUs)
+	}
+	if n.allocated {
+		return
 	}
 	sum := ledger.MilliCPU(n.reserved)
 	var bursting []confined

@@ -40,9 +40,9 @@ func (d *Driver) replace(ctx context.Context) error {
 
 // submit creates a pod as the tenant.
 func (d *Driver) submit(ctx context.Context, pod *corev1.Pod) error {
-	name := podName{pod.Namespace, pod.Name}
+	name := podName{pod.Namespace, pod.Name, pod.Spec.NodeSelector[corev1.LabelHostname]}
 	d.pods = append(d.pods, name)
-	d.Log("create %s: %v on %q", name, pod.Annotations, pod.Spec.NodeSelector[corev1.LabelHostname]+pod.Spec.NodeName)
+	d.Log("create %s for %q: %v on %q", name, pod.Spec.SchedulerName, pod.Annotations, pod.Spec.NodeSelector[corev1.LabelHostname]+pod.Spec.NodeName)
 	return createObject(ctx, d, d.Tenant.CoreV1().Pods(pod.Namespace).Create, pod)
 }
 
@@ -87,6 +87,14 @@ func (d *Driver) draw() *corev1.Pod {
 		pod.Spec.Containers = append(pod.Spec.Containers, fraction)
 	case 2:
 		pod.Spec.InitContainers = []corev1.Container{d.container("i", 1+d.Random.IntN(d.CPUs))}
+	}
+	if d.Stock != "" && d.Random.IntN(3) == 0 {
+		pod.Spec.SchedulerName = d.Stock
+	}
+	if len(d.Allocators) > 0 && d.Random.IntN(4) > 0 { // else the admission policy may do that
+		for i := range pod.Spec.Containers {
+			pod.Spec.Containers[i].Resources.Requests = pod.Spec.Containers[i].Resources.Limits
+		}
 	}
 	if d.Random.IntN(3) > 0 || len(d.Nodes) == 1 {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: d.Nodes[d.Random.IntN(len(d.Nodes))]}
@@ -164,13 +172,17 @@ func (d *Driver) cease(ctx context.Context) error {
 
 func annotations(values object) object { return object{"metadata": object{"annotations": values}} }
 
-// resize changes the request of a running pod. The API server resizes only containers whose
-// resources the kubelet has reported.
+// resize changes the request of a running pod, and, where the agent may allocate, also its limit.
+// The API server resizes only containers whose resources the kubelet has reported.
 func (d *Driver) resize(ctx context.Context) error {
 	name, ok := d.pick()
 	resources := object{"requests": object{"cpu": fmt.Sprintf("%dm", 50+d.Random.IntN(900))}}
 	if !ok {
 		return nil
+	}
+	if slices.Contains(d.Allocators, name.node) && d.Random.IntN(2) == 0 {
+		cpus := object{"cpu": 1 + d.Random.IntN(d.CPUs)}
+		resources = object{"requests": cpus, "limits": cpus}
 	}
 	if d.Simulated {
 		if err := d.reportResources(ctx, name); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -27,6 +28,10 @@ type pod struct {
 	// not changed since.
 	unchanged bool
 	boundAt   uint64 // revision
+	// given are the CPUs that an agent gave the pod last. It keeps them while it asks for the same.
+	// ceased is set if it has not always asked since then.
+	given         cpuset.Set
+	keeps, ceased bool
 	// claim is what the pod uses of its node. shared is the smallest request for shared CPUs since
 	// it was bound, because the scheduler does not decide about later increases by a resize.
 	claim  ledger.Claim
@@ -69,6 +74,9 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	}
 	now.origin, now.boundAt = before.origin, before.boundAt
 	now.unchanged = before.unchanged && sameAnnotations(before.Pod, object)
+	asks, _ := api.Asks(object)
+	now.given, now.ceased = before.given, before.ceased || !asks
+	now.keeps = before.keeps && asks && sameAnnotations(before.Pod, object) && equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
 	switch {
 	case object.Spec.NodeName == "":
 		return
@@ -87,6 +95,10 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 // bound checks the change that gave a pod its node.
 func (c *checker) bound(event Event, before, now *pod) {
 	now.boundAt = event.Revision
+	if now.Spec.SchedulerName != "" && now.Spec.SchedulerName == c.options.Stock {
+		now.origin = bypassed
+		return
+	}
 	old, had := before.Annotations[api.AllocationAnnotation]
 	text := now.Annotations[api.AllocationAnnotation]
 	has := text != "" // a Binding can empty an annotation, not remove it
@@ -97,7 +109,7 @@ func (c *checker) bound(event Event, before, now *pod) {
 		return
 	case asks && !has:
 		now.origin = bypassed
-		if now.unchanged {
+		if now.unchanged && !c.node(now.Spec.NodeName).allocated {
 			c.violation(Unplaced, "pod %s asks for CPUs and was bound to %s without an allocation", now, now.Spec.NodeName)
 		}
 		return

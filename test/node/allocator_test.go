@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/test/must"
@@ -27,18 +28,27 @@ import (
 // agentProcess is an agent on a cluster that has nothing else of Pinfold.
 type agentProcess struct {
 	*exec.Cmd
-	saved string // the file in which it saves what it gives
+	saved   string // the file in which it saves what it gives
+	address string
 }
 
-// startAgent starts an agent that allocates, and waits until it is ready.
+// startAgent starts an agent and waits until it is ready.
 func (c *cluster) startAgent(t *testing.T, runDir string, flags ...string) *agentProcess {
+	t.Helper()
+	a := c.runAgent(t, runDir, flags...)
+	eventually(t, "the agent", a.ready)
+	return a
+}
+
+// runAgent starts an agent.
+func (c *cluster) runAgent(t *testing.T, runDir string, flags ...string) *agentProcess {
 	t.Helper()
 	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := free.Addr().String()
 	must.Do(t, free.Close())
-	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--allocator=node", "--node-name="+localnode.Name,
+	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--node-name="+localnode.Name,
 		"--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--kubelet-ca="+filepath.Join(c.dir, "pki", "ca.crt"), "--run-dir="+runDir,
-		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json")}
+		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json"), address}
 	a.Args = append(a.Args, flags...)
 	var log bytes.Buffer
 	a.Stdout, a.Stderr, a.SysProcAttr = &log, &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -48,30 +58,32 @@ func (c *cluster) startAgent(t *testing.T, runDir string, flags ...string) *agen
 			t.Log(log.String())
 		}
 	})
-	eventually(t, "the agent", func() error {
-		answer, err := http.Get("http://" + address + "/readyz")
-		if err == nil {
-			if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
-				err = errors.New(answer.Status)
-			}
-		}
-		return err
-	})
 	return a
+}
+
+func (a *agentProcess) ready() error {
+	answer, err := http.Get("http://" + a.address + "/readyz")
+	if err == nil {
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			err = errors.New(answer.Status)
+		}
+	}
+	return err
 }
 
 func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
 
 // TestAllocator checks a node whose agent allocates, under the stock kube-scheduler: a pod gets
-// an exclusive CPU before its container starts, and one that requests too little is told why. After
-// the agent was killed, with and without what it has saved, the CPU is the same. When the pod has
-// gone, another one gets its CPU. An agent that refuses pods keeps one from starting.
+// an exclusive CPU before its container starts. One that claims the same CPU and requests too little
+// is told why it gets none, and one that names the node is rejected. After the agent was killed, with
+// and without what it has saved, the CPU is the same. When the pod has gone, another one gets its CPU.
+// An agent that refuses pods keeps one from starting.
 func TestAllocator(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
 	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
 	runDir := t.TempDir()
-	agent := c.startAgent(t, runDir)
+	agent := c.startAgent(t, runDir, "--allocator=node")
 	k := openKernel(t)
 	pod := func(name, port, request string) *corev1.Pod {
 		one := container("main", port, "1")
@@ -88,7 +100,21 @@ func TestAllocator(t *testing.T) {
 		return errors.Join(k.expectContainer(first, "main", settings{cpus: own, quota: bandwidth.Unlimited}), k.expectNobodyElseOn(own, group))
 	}
 	eventually(t, "the first pod's settings", holds)
-	pod("small", "8002", "50m")
+	forged := podOf("small", "static", container("main", "8002", "1"))
+	forged.Annotations[api.AllocationAnnotation] = fmt.Sprintf(
+		`{"version":1,"node":%q,"policy":"static","containers":[{"name":"main","cpus":%q,"numaNodes":[0]}]}`, localnode.Name, own)
+	c.run(t, forged)
+	greedy := podOf("greedy", "static", container("main", "8005", "100")) // bypasses the scheduler, which counts requests
+	greedy.Spec.NodeName, greedy.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = localnode.Name, resource.MustParse("100")
+	must.Do(t, c.create(t, greedy))
+	eventually(t, "a pod that the kubelet rejects", func() error {
+		pod, err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "greedy", metav1.GetOptions{})
+		if err == nil && pod.Status.Reason != "OutOfcpu" {
+			err = fmt.Errorf("is %s: %s", pod.Status.Phase, pod.Status.Reason)
+		}
+		return err
+	})
+	must.Do(t, holds())
 	eventually(t, "an event", func() error {
 		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=CPUsNotGiven"})
 		if err != nil {
@@ -121,7 +147,7 @@ func TestAllocator(t *testing.T) {
 		agent.kill()
 		must.Do(t, holds())
 		before()
-		agent = c.startAgent(t, runDir)
+		agent = c.startAgent(t, runDir, "--allocator=node")
 		eventually(t, "the file with the CPUs", func() error {
 			_, err := os.Stat(agent.saved)
 			return err
@@ -136,7 +162,7 @@ func TestAllocator(t *testing.T) {
 	eventually(t, "what is published", published(second, own))
 
 	agent.kill()
-	c.startAgent(t, runDir, "--on-failure=refuse")
+	c.startAgent(t, runDir, "--allocator=node", "--on-failure=refuse")
 	refused := podOf("refused", "static", container("main", "8004", "1"))
 	must.Do(t, c.create(t, refused))
 	eventually(t, "why a pod does not start", func() error {

@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/dra"
+	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/must"
@@ -37,17 +38,21 @@ func (c *cluster) createClass(t *testing.T) {
 			Expression: fmt.Sprintf("device.driver == %q", dra.Driver)}}}}}, metav1.CreateOptions{}))(t)
 	must.Get(api.ResourceClaimTemplates(metav1.NamespaceDefault).Create(t.Context(), &resourceapi.ResourceClaimTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "one-cpu"},
-		Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
-			Requests: []resourceapi.DeviceRequest{{Name: "cpus", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Driver,
-				Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{dra.Capacity: resource.MustParse("1")}},
-			}}}}}}}, metav1.CreateOptions{}))(t)
+		Spec:       resourceapi.ResourceClaimTemplateSpec{Spec: oneCPU()}}, metav1.CreateOptions{}))(t)
+}
+
+// oneCPU is a claim of one CPU.
+func oneCPU() resourceapi.ResourceClaimSpec {
+	return resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{{Name: "cpus", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: dra.Driver,
+			Capacity: &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{dra.Capacity: resource.MustParse("1")}},
+		}}}}}
 }
 
 // claiming returns a pod whose container uses a claim of one CPU and requests this much.
 func claiming(name, port, request string) *corev1.Pod {
-	one := container("main", port, "")
-	one.Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)},
-		Claims: []corev1.ResourceClaim{{Name: "exclusive"}}}
+	one := container("main", port, "1")
+	one.Resources.Requests[corev1.ResourceCPU], one.Resources.Claims = resource.MustParse(request), []corev1.ResourceClaim{{Name: "exclusive"}}
 	pod := podOf(name, "", one)
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "exclusive", ResourceClaimTemplateName: new("one-cpu")}}
 	return pod
@@ -56,7 +61,8 @@ func claiming(name, port, request string) *corev1.Pod {
 // TestClaims checks the DRA driver under the stock kube-scheduler: a claim gets its pod an exclusive
 // CPU, which the container and the claim's status name. Agents that are killed, with and without
 // what they have saved, change nothing. When the pod has gone, another one gets the CPU. A pod that
-// does not request what it claims does not start, and is told why.
+// shares the claim of another one, or does not request what it claims, does not start, and is told
+// why.
 func TestClaims(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
@@ -110,20 +116,43 @@ func TestClaims(t *testing.T) {
 	})
 	c.remove(t, "second")
 
+	must.Get(c.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(t.Context(), &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Spec: oneCPU()}, metav1.CreateOptions{}))(t)
+	sharing := func(name, port string) *corev1.Pod {
+		pod := claiming(name, port, "1")
+		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "exclusive", ResourceClaimName: new("shared")}
+		return pod
+	}
+	one := c.run(t, sharing("one", "8004"))
+	two := sharing("two", "8005")
+	two.Spec.NodeName = localnode.Name // no scheduler asks whether there is room
+	two.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("10m")
+	must.Do(t, c.create(t, two))
+	c.eventuallySaid(t, "two", "belong")
+	must.Do(t, k.expectContainer(one, "main", settings{cpus: own, quota: bandwidth.Unlimited}))
+	c.remove(t, "two")
+	c.remove(t, "one")
+
 	must.Do(t, c.create(t, claiming("small", "8003", "50m")))
-	eventually(t, "why a pod does not start", func() error {
-		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=FailedPrepareDynamicResources"})
+	c.eventuallySaid(t, "small", "set its resources.requests.cpu to 1")
+	c.remove(t, "small")
+}
+
+// eventuallySaid waits for an event of a pod that does not start.
+func (c *cluster) eventuallySaid(t *testing.T, pod, text string) {
+	t.Helper()
+	eventually(t, "why pod "+pod+" does not start", func() error {
+		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "set its resources.requests.cpu to 1") {
+			if strings.Contains(e.Message, text) {
 				return nil
 			}
 		}
 		return fmt.Errorf("events %+v", events.Items)
 	})
-	c.remove(t, "small")
 }
 
 // claimOf returns the only claim of a pod.

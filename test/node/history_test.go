@@ -1,19 +1,27 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -22,16 +30,52 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// TestHistory runs random operations on real containers while agent, kubelet, containerd and the
-// scheduler are killed and stopped. Neither in the history nor in the kernel does a CPU belong to
-// two containers. PINFOLD_TEST_OPERATIONS is the number of operations, PINFOLD_TEST_SEED repeats
-// them.
+// own is the schedulerName of pods that Pinfold's scheduler places, beside the stock kube-scheduler.
+const own = "own"
+
+// startScheduler starts Pinfold's scheduler.
+func (c *cluster) startScheduler(t *testing.T) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	must.Do(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q}
+profiles:
+- schedulerName: %s
+  plugins: {multiPoint: {enabled: [{name: %s, weight: 20}]}, bind: {disabled: [{name: DefaultBinder}]}}
+  pluginConfig: [{name: %[3]s, args: {apiVersion: pinfold.dev/v1alpha1, kind: PinfoldArgs, signingKey: %[4]q}}]
+`, filepath.Join(c.dir, "kubeconfig"), own, scheduler.Name, filepath.Join(c.dir, "pki", "allocations.key")), 0o600))
+	command := exec.Command(c.program, "component", localcluster.Scheduler, "--config="+file, "--secure-port=0")
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var log bytes.Buffer
+	command.Stdout, command.Stderr = &log, &log
+	must.Do(t, command.Start())
+	t.Cleanup(func() {
+		if _, _ = command.Process.Kill(), command.Wait(); t.Failed() {
+			t.Log(log.String())
+		}
+	})
+}
+
+// TestHistory runs random operations on real containers, of pods of the stock kube-scheduler and of
+// Pinfold's, while agent, kubelet, containerd and the stock scheduler are killed and stopped, and
+// while the agent ceases and begins to allocate and loses what it has saved. Neither in the history
+// nor in the kernel does a CPU belong to two containers. PINFOLD_TEST_OPERATIONS is the number of
+// operations, PINFOLD_TEST_SEED repeats them.
 func TestHistory(t *testing.T) {
 	requireNode(t)
 	if online(t).Len() < 2 {
 		t.Skip("needs two CPUs: an exclusive and a shared one")
 	}
-	c := start(t)
+	c := startWith(t, "--stock")
+	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
+	must.Do(t, admission.Install(t.Context(), c.client))
+	runDir, flags := t.TempDir(), []string{"--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub"), "--lease-namespace=default"}
+	var agent atomic.Pointer[agentProcess]
+	allocator := "node"
+	agent.Store(c.startAgent(t, runDir, append(flags, "--allocator="+allocator)...))
+	c.startScheduler(t)
 	seed := variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10))
 	t.Logf("PINFOLD_TEST_SEED=%d repeats the operations of this run", seed)
 	config := connection(t, c.dir+"/kubeconfig")
@@ -40,21 +84,42 @@ func TestHistory(t *testing.T) {
 	defer recorder.Stop()
 	tenant := rest.CopyConfig(config)
 	tenant.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
+	topologies := must.Get(nodetopology.NewClient(config))(t)
 	driver := &history.Driver{
-		Client: c.client, Tenant: must.Get(kubernetes.NewForConfig(tenant))(t), Topologies: must.Get(nodetopology.NewClient(config))(t),
+		Client: c.client, Tenant: must.Get(kubernetes.NewForConfig(tenant))(t), Topologies: topologies,
 		Random: rand.New(rand.NewPCG(uint64(seed), 0)),
 		Nodes:  []string{localnode.Name}, Pods: 8, Image: webImage, CPUs: 1,
 		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},
-		Faults:     6,
-		Signal:     (&history.Processes{Dir: c.dir}).Signal,
-		Pause:      500 * time.Millisecond, // about the time that a container takes to start
+		Faults:     6, SchedulerName: own, Stock: corev1.DefaultSchedulerName, Allocators: []string{localnode.Name},
+		Pause: 500 * time.Millisecond, // about the time that a container takes to start
 		Log: func(format string, args ...any) {
 			if testing.Verbose() {
 				t.Logf(time.Now().Format("15:04:05.000 ")+format, args...)
 			}
 		},
 	}
-	s := newSampler(t, c.client)
+	driver.RestartAgent = func(_ context.Context, _ string, allocates, forgets bool) error {
+		agent.Load().kill()
+		if forgets {
+			_ = os.Remove(agent.Load().saved) // it may have saved nothing
+		}
+		if allocator = "scheduler"; allocates {
+			allocator = "node"
+		}
+		agent.Store(c.runAgent(t, runDir, append(flags, "--allocator="+allocator)...))
+		return nil
+	}
+	supervised := history.Processes{Dir: c.dir}
+	driver.Signal = func(ctx context.Context, component string, signal syscall.Signal) error {
+		switch {
+		case component != localnode.Agent:
+			return supervised.Signal(ctx, component, signal)
+		case signal == syscall.SIGKILL:
+			return driver.RestartAgent(ctx, localnode.Name, allocator == "node", false)
+		}
+		return agent.Load().Process.Signal(signal)
+	}
+	s := newSampler(t, c.client, topologies)
 	operations := variables.Int(t, variables.Operations, 100)
 	for round := 1; ; round++ {
 		sampled := make(chan struct{})
@@ -70,7 +135,7 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		must.Do(t, recorder.Sync(t.Context()))
-		report := must.Get(history.Check(recorder.Events(), history.Options{MinSharedCPUs: 1}))(t)
+		report := must.Get(history.Check(recorder.Events(), history.Options{MinSharedCPUs: 1, Stock: driver.Stock}))(t)
 		t.Logf("%v\n%s\n%s", driver.Done, report, s)
 		for _, violation := range report.Violations {
 			t.Error(violation)
@@ -78,7 +143,7 @@ func TestHistory(t *testing.T) {
 		for _, violation := range s.violations {
 			t.Error(violation)
 		}
-		if t.Failed() || report.Decisions >= 5 && s.compared >= 100 {
+		if t.Failed() || report.Decisions+report.Given >= 5 && s.compared >= 100 {
 			break
 		}
 		if round == 5 {
@@ -91,25 +156,26 @@ func TestHistory(t *testing.T) {
 	if err := driver.Clean(t.Context()); err != nil {
 		t.Error(err)
 	}
-	t.Run("sampler", c.testSampler)
+	must.Do(t, driver.RestartAgent(t.Context(), localnode.Name, true, false))
+	eventually(t, "the agent", agent.Load().ready)
+	t.Run("sampler", func(t *testing.T) { c.testSampler(t, agent.Load(), topologies) })
 }
 
 // testSampler: the sampler detects a container on another's CPU. The agent, which would correct it,
 // is stopped.
-func (c *cluster) testSampler(t *testing.T) {
+func (c *cluster) testSampler(t *testing.T, agent *agentProcess, topologies nodetopology.Client) {
 	other := c.run(t, podOf("other", "", container("a", "8001", "250m")))
 	defer c.remove(t, other.Name)
 	static := c.run(t, podOf("static", "static", container("a", "8001", "1")))
 	defer c.remove(t, static.Name)
-	s := newSampler(t, c.client)
+	s := newSampler(t, c.client, topologies)
 	eventually(t, "the kernel agrees", func() error { return s.settled() })
 	s.sample(t.Context())
 	if len(s.judged) == 0 || len(s.violations) > 0 {
 		t.Fatalf("%d cgroups are judged; violations %q", len(s.judged), s.violations)
 	}
-	agent := c.pid(t, localnode.Agent)
-	must.Do(t, syscall.Kill(agent, syscall.SIGSTOP))
-	defer func() { _ = syscall.Kill(agent, syscall.SIGCONT) }() // for a test that fails
+	must.Do(t, agent.Process.Signal(syscall.SIGSTOP))
+	defer func() { _ = agent.Process.Signal(syscall.SIGCONT) }() // for a test that fails
 	group := s.kernel.containerGroup(other, "a")
 	file := s.kernel.groups.File(s.kernel.podGroup(other), cgroup.CPUSetCPUs)
 	for _, file := range []string{file, s.kernel.groups.File(group, cgroup.CPUSetCPUs)} {

@@ -126,15 +126,23 @@ func (p page) images(t *testing.T) (registryName, dir string) {
 	if dir := os.Getenv(imagesEnv); dir != "" {
 		return "pinfold.dev", dir
 	}
+	prepare(t)
+	if builtFor != "" {
+		return builtFor, filepath.Join(temporary, "images")
+	}
 	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer store.Close()
-	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", t.TempDir()
+	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", filepath.Join(temporary, "images")
 	builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), "REGISTRY="+registryName, "PLATFORMS=linux/"+runtime.GOARCH)}
 	for version, variables := range map[string]string{"first": "", "next": " TAG=next"} {
 		builder.do(strings.TrimSpace(p.text("build")) + variables + " IMAGES=" + filepath.Join(dir, version))
 	}
+	builtFor = registryName
 	return registryName, dir
 }
+
+// builtFor is the registry of the images that have been built, or "".
+var builtFor string
 
 // write writes a file that the commands read.
 func (o *operator) write(name, text string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -39,8 +41,9 @@ const sampleEvery = 20 * time.Millisecond
 // slower than the runtime waits.
 type sampler struct {
 	*testing.T
-	client kubernetes.Interface
-	kernel kernel
+	client     kubernetes.Interface
+	topologies nodetopology.Client
+	kernel     kernel
 
 	judged   map[string]bool      // groups
 	starting map[string]time.Time // cgroups that have used others' CPUs since their start
@@ -51,8 +54,8 @@ type sampler struct {
 	violations        []string
 }
 
-func newSampler(t *testing.T, client kubernetes.Interface) *sampler {
-	return &sampler{T: t, client: client, kernel: openKernel(t), judged: map[string]bool{}, starting: map[string]time.Time{}, told: map[string]bool{}}
+func newSampler(t *testing.T, client kubernetes.Interface, topologies nodetopology.Client) *sampler {
+	return &sampler{T: t, client: client, topologies: topologies, kernel: openKernel(t), judged: map[string]bool{}, starting: map[string]time.Time{}, told: map[string]bool{}}
 }
 
 func (s *sampler) String() string {
@@ -72,6 +75,7 @@ type owner struct {
 	pod   *corev1.Pod
 	group string
 	cpus  cpuset.Set
+	given bool // by the agent
 }
 
 // owners returns the owners according to the API server, none while that does not answer.
@@ -81,19 +85,53 @@ func (s *sampler) owners(ctx context.Context) (all []owner) {
 	if err != nil {
 		return nil
 	}
+	given, err := s.given(ctx)
+	if err != nil {
+		return nil
+	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		allocation, _ := api.AllocationOf(pod)
-		if allocation == nil || pod.Annotations[api.AllocationAnnotation] == "" || !strings.Contains(pod.Annotations[api.AllocationAnnotation], "signature") {
+		allocation := allocationOf(pod, given)
+		if allocation == nil {
 			continue
 		}
 		for _, container := range allocation.Containers {
 			if group := s.kernel.containerGroup(pod, container.Name); group != "" && !container.CPUs.IsEmpty() {
-				all = append(all, owner{pod, group, container.CPUs})
+				_, byAgent := given.Pods[pod.UID]
+				all = append(all, owner{pod, group, container.CPUs, byAgent})
 			}
 		}
 	}
 	return all
+}
+
+// given returns what the agent has published.
+func (s *sampler) given(ctx context.Context) (*api.Given, error) {
+	object, err := s.topologies.Get(ctx, localnode.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	_, state, err := nodetopology.ToMachine(object)
+	if err == nil && state.Given == nil {
+		state.Given = &api.Given{}
+	}
+	return state.Given, err
+}
+
+// allocationOf returns what a pod has: what the agent has given it, or, unless the agent allocates,
+// what the scheduler has signed. It returns nil if a pod asks for something else meanwhile.
+func allocationOf(pod *corev1.Pod, given *api.Given) *api.Allocation {
+	if a, ok := given.Pods[pod.UID]; ok {
+		if asks, _ := api.Asks(pod); !asks || a.Matches(pod) != nil || a.Holds(pod) != nil {
+			return nil
+		}
+		return &a
+	}
+	if given.Allocates || !strings.Contains(pod.Annotations[api.AllocationAnnotation], "signature") {
+		return nil
+	}
+	allocation, _ := api.AllocationOf(pod)
+	return allocation
 }
 
 // sample compares all cgroups with all owners once.
@@ -144,14 +182,22 @@ func (s *sampler) compare(ctx context.Context, o owner, group string, allowed cp
 	}
 }
 
-// stillOwns asks the API server whether a pod has its CPUs now.
+// stillOwns asks the API server whether a pod has its CPUs now. An agent publishes within a second
+// what it has given.
 func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
+	if o.given {
+		time.Sleep(2 * time.Second)
+	}
+	given, err := s.given(ctx)
+	if err != nil {
+		return false
+	}
 	pod, err := s.client.CoreV1().Pods(o.pod.Namespace).Get(ctx, o.pod.Name, metav1.GetOptions{})
 	if err != nil || pod.UID != o.pod.UID || pod.DeletionTimestamp != nil || s.kernel.containerGroup(pod, "a") != s.kernel.containerGroup(o.pod, "a") {
 		return false
 	}
-	allocation, err := api.AllocationOf(pod)
-	return err == nil && allocation != nil
+	allocation := allocationOf(pod, given)
+	return allocation != nil && slices.ContainsFunc(allocation.Containers, func(c api.ContainerAllocation) bool { return c.CPUs == o.cpus })
 }
 
 // groups returns the cgroups of all containers, including sandboxes.

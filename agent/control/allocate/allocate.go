@@ -109,7 +109,7 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 	c.added = nil
 	waiting := c.review(r, p, index, config)
 	if len(waiting) > 0 {
-		n := node{r, p, config, c.books(p, index, config)}
+		n := node{r, p, config, c.books(r, p, index, config)}
 		if !c.recovered {
 			waiting = slices.DeleteFunc(waiting, func(at int) bool { return c.recover(n, at) })
 		}
@@ -119,13 +119,17 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 	return c.changed
 }
 
-// books returns those of all pods, and of pods that run although they are not listed.
-func (c *Controller) books(p *pods.Pods, index *placement.Index, config ledger.Config) *ledger.Books {
+// books returns those of all pods, and of pods that run although they are not listed. A pod that the
+// kubelet has not admitted does not count: it may name this node and request any number of CPUs.
+func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) *ledger.Books {
 	listed := map[types.UID]bool{}
 	claims := make([]ledger.Claim, 0, len(p.All))
 	for i := range p.All {
-		listed[p.All[i].Object.UID] = true
-		claims = append(claims, p.All[i].Plan.Claim)
+		s := &p.All[i]
+		listed[s.Object.UID] = true
+		if len(s.Plan.Claim.Containers) > 0 || r.Exists(r.Pod[s.Plan.ID]) {
+			claims = append(claims, s.Plan.Claim)
+		}
 	}
 	for uid, a := range c.given.Pods {
 		if !listed[uid] {
@@ -142,7 +146,7 @@ func (c *Controller) books(p *pods.Pods, index *placement.Index, config ledger.C
 func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (waiting []int) {
 	lost := map[ledger.PodID]bool{}
 	if len(c.given.Pods) > 0 {
-		for _, conflict := range c.books(p, index, config).Conflicts() {
+		for _, conflict := range c.books(r, p, index, config).Conflicts() {
 			lost[conflict.ID] = true
 		}
 	}
@@ -255,16 +259,23 @@ func (c *Controller) give(n node, at int) error {
 	return err
 }
 
-// maxText bounds an allocation in bytes: all of a node are published in one object, which for 250
-// pods must have less than the 1.5 MiB of etcd, and others read 1 MiB of it.
-const maxText = 3 << 10
+// maxText bounds an allocation in bytes, and laterText one that is given while pods have many: all of
+// a node are published in one object, of which others read 1 MiB. That is enough for 750 pods.
+const (
+	maxText, laterText = 3 << 10, 512
+	many               = 250
+)
 
 // put gives an allocation to a pod.
 func (c *Controller) put(n node, at int, a api.Allocation) error {
 	s := &n.pods.All[at]
 	a.Time = n.Now.UTC()
-	if size := len(a.Encode()); size > maxText {
-		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, maxText)
+	most := maxText
+	if len(c.given.Pods) >= many {
+		most = laterText
+	}
+	if size := len(a.Encode()); size > most {
+		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
 	}
 	if err := a.Matches(s.Object); err != nil {
 		return err

@@ -21,15 +21,18 @@ nodeSelectors go: each excludes the nodes of the pools before it, and the first 
 {{- prepend $pools $rest | toJson }}
 {{- end }}
 
-{{/* "true" if the agents of any pool serve resource claims. */}}
+{{/* Not empty if the agents of a pool serve resource claims. */}}
 {{- define "pinfold.claims" -}}
-{{- $claims := false }}
-{{- if .Values.agent.enabled }}
-{{- range $set := include "pinfold.daemonSets" . | fromJsonArray }}
-{{- $claims = or $claims (ne $set.agent.claims "none") }}
+{{- range .Values.agent.enabled | ternary (include "pinfold.daemonSets" . | fromJsonArray) list }}
+{{- if ne .agent.claims "none" }}{{ .name }}{{ end }}
 {{- end }}
 {{- end }}
-{{- if $claims }}true{{ end }}
+
+{{/* Not empty if the agents of a pool give CPUs to the pods of all schedulers. */}}
+{{- define "pinfold.agentsAllocate" -}}
+{{- range .Values.agent.enabled | ternary (include "pinfold.daemonSets" . | fromJsonArray) list }}
+{{- if eq .agent.allocator "node" }}{{ .name }}{{ end }}
+{{- end }}
 {{- end }}
 
 {{/* Changes the affinity of a DaemonSet so that it does not select nodes of pools. Takes a dict of from and
