@@ -56,6 +56,7 @@ require (
 	github.com/google/go-containerregistry v0.20.7
 	github.com/k8stopologyawareschedwg/noderesourcetopology-api v0.1.3
 	github.com/klauspost/compress v1.19.0
+	github.com/kubernetes-sigs/dra-driver-cpu v0.2.0
 	github.com/moby/sys/mountinfo v0.7.2
 	github.com/parquet-go/parquet-go v0.32.0
 	github.com/prometheus/client_golang v1.24.0
@@ -151,7 +152,7 @@ require (
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
-	github.com/google/gnostic-models v0.7.0 // indirect
+	github.com/google/gnostic-models v0.7.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect

@@ -52,6 +52,9 @@ func TestFigures(t *testing.T) {
 		"peers": func(column int, keys ...string) (string, error) {
 			return cell("bench/peers/results.md", "**256 CPUs, 8 NUMA nodes, 16 LLCs", column, keys...)
 		},
+		"allocators": func(mix string, column int, system string) (string, error) {
+			return cell("bench/allocators/results.md", "**256 CPUs, 8 NUMA nodes, 16 LLCs: "+mix, column, system)
+		},
 		"lab": func(heading string, column int, keys ...string) (string, error) {
 			return cell("docs/results/report.md", "## "+heading, column, keys...)
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
@@ -35,7 +36,8 @@ func (d *Driver) publish(ctx context.Context, helper *kubeletplugin.Helper) erro
 }
 
 // HandleError is called for errors in the background. The API server drops fields of features that
-// the cluster does not have: these are then left out.
+// the cluster does not have: these are then left out. It refuses an attribute whose list it has
+// dropped, and claims that count as requests if the kubelet does not know them.
 func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	if !errors.Is(err, kubeletplugin.ErrRecoverable) {
 		select {
@@ -44,21 +46,20 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 		}
 		return
 	}
-	var dropped *resourceslice.DroppedFieldsError
-	if !errors.As(err, &dropped) {
-		d.Dedup.Warn("dra", "serving resource claims: "+message, err)
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var dropped *resourceslice.DroppedFieldsError
 	before := d.features
-	for i, device := range dropped.ActualSlice.Spec.Devices {
-		if i >= len(dropped.DesiredSlice.Spec.Devices) {
-			break
-		}
-		wanted := &dropped.DesiredSlice.Spec.Devices[i]
-		d.features.Requests = d.features.Requests && len(device.NodeAllocatableResources) == len(wanted.NodeAllocatableResources)
-		d.features.Lists = d.features.Lists && !lacksList(wanted, &device)
+	switch {
+	case apierrors.IsInvalid(err) && d.features.Lists:
+		d.features.Lists = false
+	case apierrors.IsForbidden(err) && d.features.Requests:
+		d.features.Requests = false
+	case !errors.As(err, &dropped):
+		d.Dedup.Warn("dra", "serving resource claims: "+message, err)
+		return
+	default:
+		d.features.Requests = d.features.Requests && !lacksMapping(dropped)
 	}
 	if d.features != before {
 		d.Changed()
@@ -67,10 +68,11 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
 }
 
-// lacksList reports whether an attribute with several values was dropped.
-func lacksList(wanted, actual *resourceapi.Device) bool {
-	for name, value := range wanted.Attributes {
-		if len(value.StringValues) > len(actual.Attributes[name].StringValues) {
+// lacksMapping reports whether the API server has dropped that claims count as requests.
+func lacksMapping(dropped *resourceslice.DroppedFieldsError) bool {
+	wanted := dropped.DesiredSlice.Spec.Devices
+	for i, device := range dropped.ActualSlice.Spec.Devices {
+		if i < len(wanted) && len(device.NodeAllocatableResources) < len(wanted[i].NodeAllocatableResources) {
 			return true
 		}
 	}

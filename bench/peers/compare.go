@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/bench/internal/command"
+	"pinfold.dev/pinfold/bench/internal/kubelet"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -67,12 +68,12 @@ const pinfoldRepeat = 100
 func newComparison(m *topology.Machine) (*comparison, error) {
 	ix := placement.NewIndex(m)
 	c := &comparison{m, ix, []contender{{"Pinfold", pinfold(ix, pinfoldRepeat)}}}
-	for _, v := range variants() {
-		k, err := newKubelet(m, v)
+	for _, v := range kubelet.Variants() {
+		choose, err := newKubelet(m, v)
 		if err != nil {
 			return nil, err
 		}
-		c.contenders = append(c.contenders, contender{v.name, k.choose})
+		c.contenders = append(c.contenders, contender{v.Name, choose})
 	}
 	return c, nil
 }
@@ -170,6 +171,15 @@ func (choose chooser) ask(free cpuset.Set, n int) (answer, error) {
 		err = fmt.Errorf("asked for %d CPUs of %v, got %v", n, free, a.cpus)
 	}
 	return a, err
+}
+
+// newKubelet returns a kubelet that reserves no CPU.
+func newKubelet(m *topology.Machine, v kubelet.Variant) (chooser, error) {
+	k, err := kubelet.New(m, cpuset.Set{}, v)
+	return func(free cpuset.Set, n int) (a answer, err error) {
+		a.cpus, a.took, err = k.Choose(free, n)
+		return a, err
+	}, err
 }
 
 // pinfold returns the static policy of package placement. repeat is how often a question is asked

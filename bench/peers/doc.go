@@ -3,14 +3,9 @@
 //
 // # The kubelet
 //
-// The kubelet's own code is used: its topology manager and the static policy of its CPU manager are
-// linked in and combined as in the kubelet. The machine is passed in cAdvisor's types, and the pod
-// is Guaranteed. The decision starts where a scheduled pod arrives, at the topology manager's
-// admission: hints for all sets of NUMA nodes, their merge, and the allocation. Writing the state
-// to disk and logging are omitted. No CPU is reserved.
-//
-// The kubelet is asked once per [variant]: with its defaults, and with the options that bring it
-// closer to Pinfold's criteria.
+// The kubelet's own code is used; see package kubelet. No CPU is reserved. The kubelet is asked
+// once per [kubelet.Variant]: with its defaults, and with the options that bring it closer to
+// Pinfold's criteria.
 //
 // # The comparison
 //

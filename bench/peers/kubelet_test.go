@@ -7,6 +7,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/cm/topologymanager"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/bench/internal/kubelet"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -20,8 +21,8 @@ func TestKubeletSeesTheMachine(t *testing.T) {
 	for _, mc := range machines() {
 		t.Run(mc.name, func(t *testing.T) {
 			m := mc.shape.MustBuild()
-			k := must.Get(newKubelet(m, variants()[0]))(t)
-			kt := k.machine
+			k := must.Get(kubelet.New(m, cpuset.Set{}, kubelet.Variants()[0]))(t)
+			kt := k.Machine
 			got := [...]int{kt.NumCPUs, kt.NumCores, kt.NumUncoreCache, kt.NumNUMANodes, kt.NumSockets}
 			want := [...]int{len(m.CPUs), len(m.Cores()), len(m.LLCs()), len(m.NUMANodes), len(m.Packages())}
 			if got != want {
@@ -29,7 +30,7 @@ func TestKubeletSeesTheMachine(t *testing.T) {
 			}
 			ix := placement.NewIndex(m)
 			for _, free := range freeSets(m, byThread, 20) {
-				q, held := ix.Quality(free), kt.CPUDetails.KeepOnly(toKube(free))
+				q, held := ix.Quality(free), kt.CPUDetails.KeepOnly(kubelet.ToKube(free))
 				split := 0
 				for _, core := range held.Cores().List() {
 					if held.CPUsInCores(core).Size() < kt.CPUsPerCore() {
@@ -41,7 +42,7 @@ func TestKubeletSeesTheMachine(t *testing.T) {
 				if got != want {
 					t.Errorf("%v: Quality counts %v NUMA nodes, LLCs, packages, split cores; the kubelet %v", free, got, want)
 				}
-				if back := fromKube(toKube(free)); back != free {
+				if back := kubelet.FromKube(kubelet.ToKube(free)); back != free {
 					t.Errorf("%v came back as %v", free, back)
 				}
 			}
@@ -53,24 +54,24 @@ func TestKubeletSeesTheMachine(t *testing.T) {
 // pods that it admits get the same CPUs as without it.
 func TestFullCoresOnlyChoosesAlike(t *testing.T) {
 	m := topology.AMD256().MustBuild()
-	plain := variants()[1]
+	plain := kubelet.Variants()[1]
 	strict := plain
-	strict.cpuOptions = map[string]string{cpumanager.FullPCPUsOnlyOption: "true"}
-	var kubelets [2]*kubelet
-	for i, v := range []variant{plain, strict} {
+	strict.CPUOptions = map[string]string{cpumanager.FullPCPUsOnlyOption: "true"}
+	var kubelets [2]chooser
+	for i, v := range []kubelet.Variant{plain, strict} {
 		k := must.Get(newKubelet(m, v))(t)
 		kubelets[i] = k
 	}
 	for _, how := range scatters() {
 		for _, free := range freeSets(m, how, 3) {
-			want := must.Get(chooser(kubelets[0].choose).ask(free, 16))(t)
-			got := must.Get(chooser(kubelets[1].choose).ask(free, 16))(t)
+			want := must.Get(kubelets[0].ask(free, 16))(t)
+			got := must.Get(kubelets[1].ask(free, 16))(t)
 			if got.cpus != want.cpus {
 				t.Errorf("free %s, %v: with the option %v, without %v", how, free, got.cpus, want.cpus)
 			}
 		}
 	}
-	if a, err := chooser(kubelets[1].choose).ask(m.Online(), 3); err == nil {
+	if a, err := kubelets[1].ask(m.Online(), 3); err == nil {
 		t.Errorf("3 CPUs in whole cores of 2: the kubelet gave %v", a.cpus)
 	}
 }
@@ -83,9 +84,9 @@ func TestNeverWorseThanKubelet(t *testing.T) {
 		shape.NearDistance = rapid.IntRange(11, 40).Draw(t, "nearDistance")
 		shape.FarDistance = rapid.IntRange(11, 40).Draw(t, "farDistance")
 		m := shape.MustBuild()
-		v := rapid.SampledFrom(variants()).Draw(t, "variant")
+		v := rapid.SampledFrom(kubelet.Variants()).Draw(t, "variant")
 		k, err := newKubelet(m, v)
-		if len(m.NUMANodes) > 8 && v.topologyPolicy != topologymanager.PolicyNone {
+		if len(m.NUMANodes) > 8 && v.TopologyPolicy != topologymanager.PolicyNone {
 			if err == nil {
 				t.Fatalf("the topology manager takes %d NUMA nodes: compare them, too", len(m.NUMANodes))
 			}
@@ -101,9 +102,9 @@ func TestNeverWorseThanKubelet(t *testing.T) {
 				continue
 			}
 			n := rapid.IntRange(1, free.Len()).Draw(t, "cpus")
-			theirs, err := chooser(k.choose).ask(free, n)
+			theirs, err := k.ask(free, n)
 			if err != nil {
-				t.Fatalf("%s: %v", v.name, err)
+				t.Fatalf("%s: %v", v.Name, err)
 			}
 			ours := must.Get(pinfold(ix, 1).ask(free, n))(t)
 			compared++
@@ -111,7 +112,7 @@ func TestNeverWorseThanKubelet(t *testing.T) {
 			case asGood:
 			case better:
 				t.Errorf("%d CPUs of %v: Pinfold %v %+v, %s %v %+v", n, free,
-					ours.cpus, ix.Quality(ours.cpus), v.name, theirs.cpus, ix.Quality(theirs.cpus))
+					ours.cpus, ix.Quality(ours.cpus), v.Name, theirs.cpus, ix.Quality(theirs.cpus))
 			default:
 				worse++
 			}
@@ -136,9 +137,9 @@ func TestKubeletOnUnevenCores(t *testing.T) {
 	}
 	m.NUMANodes = []topology.NUMANode{{CPUs: m.Online(), LocalCPUs: m.Online(), Distances: []int{topology.LocalDistance}}}
 	must.Do(t, m.Validate())
-	k := must.Get(newKubelet(m, variants()[0]))(t)
+	k := must.Get(newKubelet(m, kubelet.Variants()[0]))(t)
 	free := cpuset.Of(1, 4) // CPU 0, on the core of CPU 1, is taken
-	if a, err := k.choose(free, 2); err != nil || a.cpus != cpuset.Of(0, 1) {
+	if a, err := k(free, 2); err != nil || a.cpus != cpuset.Of(0, 1) {
 		t.Errorf("the kubelet gives %v of %v (error %v), not 0-1 as it did: compare uneven machines, too", a.cpus, free, err)
 	}
 	if a, err := pinfold(placement.NewIndex(m), 1).ask(free, 2); err != nil || a.cpus != free {

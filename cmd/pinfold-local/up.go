@@ -12,8 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/admission"
@@ -33,6 +36,7 @@ type upOptions struct {
 	stock           bool // without Pinfold
 	keepData        bool
 	kubernetes      string // minor version that the control plane emulates
+	featureGates    map[string]bool
 	detach          bool
 	node            bool            // with a real node
 	binaries        string          // directory of the real node's programs
@@ -64,12 +68,15 @@ down". With --detach it continues in the background.`,
 			if options.stock && (options.schedulerConfig != "" || len(options.agentFlags) > 0) {
 				return frame.Usagef("--scheduler-config and --agent-flag configure Pinfold, which --stock leaves out")
 			}
-			version, err := versions.Parse(options.kubernetes)
+			emulated, err := versions.Parse(options.kubernetes)
 			if err != nil {
 				return frame.Usagef("--kubernetes: %v", err)
 			}
-			if options.node && version.LessThan(versions.Newest()) {
+			if options.node && emulated.LessThan(versions.Newest()) {
 				return frame.Usagef("the kubelet of a real node is %s and must not be newer than the control plane: leave out --kubernetes or --node", versions.Newest())
+			}
+			if err := checkGates(emulated, options.featureGates); err != nil {
+				return frame.Usagef("--feature-gates: %v", err)
 			}
 			if options.detach {
 				return detach(command.Context(), options, command.Flags(), command.OutOrStdout(), command.ErrOrStderr())
@@ -87,6 +94,8 @@ down". With --detach it continues in the background.`,
 		"with --node, leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
 	flags.StringVar(&options.kubernetes, "kubernetes", versions.Newest().String(),
 		"minor `VERSION` of Kubernetes that the control plane emulates: "+strings.Join(versions.Supported(), ", "))
+	flags.Var(cliflag.NewMapStringBool(&options.featureGates), "feature-gates",
+		"`NAME=true|false,...` for all components of Kubernetes")
 	frame.CompleteExtensions(command, "scheduler-config", "yaml", "yml", "json")
 	frame.CompleteWords(command, "kubernetes", versions.Supported()...)
 	flags.StringArrayVar(&options.images, "images", nil,
@@ -119,6 +128,15 @@ func addNodeFlags(command *cobra.Command, options *upOptions) {
 // checkNode rejects flags of a real node without one.
 func (o upOptions) checkNode(flags *pflag.FlagSet) error {
 	return frame.Needs(flags, "node", "node-binaries", "cgroup-driver", "agent-flag", "images")
+}
+
+// checkGates returns an error if a version of Kubernetes does not have these feature gates.
+func checkGates(emulated *version.Version, gates map[string]bool) error {
+	known := feature.DefaultMutableFeatureGate.DeepCopyAndReset()
+	if err := known.SetEmulationVersion(emulated); err != nil {
+		return err
+	}
+	return known.SetFromMap(gates)
 }
 
 // up runs a cluster until the context ends.
@@ -160,6 +178,7 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		ExportKubeconfig: o.kubeconfig,
 		KeepData:         o.keepData,
 		Kubernetes:       o.kubernetes,
+		FeatureGates:     o.featureGates,
 		Stock:            o.stock,
 		Populate: func(ctx context.Context, admin *rest.Config) error {
 			return populate(ctx, admin, nodes)

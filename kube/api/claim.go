@@ -139,20 +139,17 @@ func Covers(ask *ledger.Ask) error {
 // isRequested returns an error unless the containers request the CPUs of the claims, too.
 func (a Allocation) isRequested(pod *corev1.Pod) error {
 	need := map[string]int{}
+	var all cpuset.Set // init containers run on CPUs of others
 	for _, c := range a.Containers {
-		need[c.Name] = c.CPUs.Len()
+		need[c.Name], all = c.CPUs.Len(), all.Union(c.CPUs)
 	}
-	return ClaimsRequested(pod, a.Claims, need)
+	return ClaimsRequested(pod, a.Claims, all.Len(), need)
 }
 
 // ClaimsRequested returns an error unless the containers of a pod request as many CPUs as they get
-// for resource claims, or the scheduler has counted the claims as requests.
-func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, cpus map[string]int) error {
-	sum := 0
-	for _, n := range cpus {
-		sum += n
-	}
-	if countedFor(pod, claims) >= ledger.MilliCPU(sum)*1000 {
+// for resource claims, or the scheduler has counted all CPUs of the claims as requests.
+func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, all int, cpus map[string]int) error {
+	if countedFor(pod, claims) >= ledger.MilliCPU(all)*1000 {
 		return nil
 	}
 	counts := newCounts(pod)

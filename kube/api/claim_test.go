@@ -117,3 +117,24 @@ func TestClaimOfAllocation(t *testing.T) {
 		t.Errorf("CPUs %s are exclusive: %v", got, books.Conflicts())
 	}
 }
+
+// TestCountedClaims: with DRANodeAllocatableResources the scheduler counts the CPUs of claims, and
+// the containers need not request them. An init container that runs on CPUs of the main container
+// is not counted again.
+func TestCountedClaims(t *testing.T) {
+	pod := readPod(t, "counted", "init: [setup]\ncontainers: [app, side 500m/-]\nnode: n1")
+	own := must.Get(cpuset.Parse("0-1"))(t)
+	a := Allocation{Policy: placement.Static, Claims: []ClaimRef{{Name: "a"}, {Name: "b"}},
+		Containers: []ContainerAllocation{{Name: "setup", CPUs: own}, {Name: "app", CPUs: own}}}
+	for counted, want := range map[string]string{"a=2": "", "a=1 b=1": "", "a=1": "its resource claims ask for 2", "a=1 other=1": "its resource claims ask for 2"} {
+		pod.Status.NodeAllocatableResourceClaimStatuses = nil
+		for word := range strings.FieldsSeq(counted) {
+			name, cpus, _ := strings.Cut(word, "=")
+			pod.Status.NodeAllocatableResourceClaimStatuses = append(pod.Status.NodeAllocatableResourceClaimStatuses, corev1.NodeAllocatableResourceClaimStatus{
+				ResourceClaimName: name, Mapping: []corev1.NodeAllocatableMappedResources{{Name: corev1.ResourceCPU, Quantity: new(resource.MustParse(cpus))}}})
+		}
+		if err := a.Matches(pod); fmt.Sprint(err) == "<nil>" != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("counted %s: %v, want %q", counted, err, want)
+		}
+	}
+}

@@ -75,6 +75,12 @@ func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, dev
 			return Request{}, fmt.Errorf("resource claim %s: %w", claim.Name, err)
 		}
 	}
+	for _, p := range r.Parts {
+		if other, shares := r.Shares[p.Container]; shares {
+			return Request{}, fmt.Errorf("resource claim %s: request %s: init container %s uses it and a request of container %s: it can use one of both",
+				p.Claim.Name, p.Result.Request, p.Container, other)
+		}
+	}
 	return r, nil
 }
 
@@ -138,12 +144,15 @@ func (p *Part) configure(configs []resourceapi.DeviceAllocationConfiguration) er
 		}
 		parameters, err := decode(c.Opaque.Parameters.Raw)
 		if err != nil {
-			return fmt.Errorf("parameters for %s: %w", Driver, err)
+			return fmt.Errorf("parameters for %s: %s", Driver, api.Shorten(err.Error(), longestCause))
 		}
 		p.FullCores = cmp.Or(parameters.FullCores, p.FullCores)
 	}
 	return nil
 }
+
+// longestCause bounds what an event quotes of parameters, in bytes.
+const longestCause = 300
 
 func decode(text []byte) (p Parameters, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	cliflag "k8s.io/component-base/cli/flag"
 	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 	"sigs.k8s.io/yaml"
@@ -109,6 +110,7 @@ func (c *Cluster) apiServerFlags() []string {
 	l := c.layout
 	flags := append(c.servingFlags(APIServer),
 		c.emulation(),
+		c.gates(),
 		"--advertise-address=127.0.0.1",
 		"--etcd-servers="+etcdURL,
 		"--authorization-mode=Node,RBAC",
@@ -139,6 +141,7 @@ func (c *Cluster) controllerManagerFlags() []string {
 	l := c.layout
 	return append(c.delegatingFlags(ControllerManager),
 		c.emulation(),
+		c.gates(),
 		"--kubeconfig="+l.kubeconfig(ControllerManager),
 		"--use-service-account-credentials",
 		"--service-account-private-key-file="+l.path("pki", "service-account.key"),
@@ -159,11 +162,16 @@ func (c *Cluster) controllerManagerFlags() []string {
 }
 
 func (c *Cluster) schedulerFlags() []string {
-	return append(c.delegatingFlags(Scheduler), "--config="+c.layout.path("config", schedulerConfigName))
+	return append(c.delegatingFlags(Scheduler), c.gates(), "--config="+c.layout.path("config", schedulerConfigName))
 }
 
 // emulation is the flag of a component that emulates a version. The scheduler asks the API server.
 func (c *Cluster) emulation() string { return "--emulated-version=" + c.config.Kubernetes }
+
+// gates is the flag of a component of Kubernetes for Config.FeatureGates.
+func (c *Cluster) gates() string {
+	return "--feature-gates=" + cliflag.NewMapStringBool(&c.config.FeatureGates).String()
+}
 
 // servingFlags are the flags with which a component of Kubernetes listens on its reserved port.
 func (c *Cluster) servingFlags(component string) []string {

@@ -34,6 +34,8 @@ type Config struct {
 	// Kubernetes is the minor version that the control plane emulates, one of [versions.Supported].
 	// Empty: the newest.
 	Kubernetes string
+	// FeatureGates are those of all components of Kubernetes.
+	FeatureGates map[string]bool
 	// Stock leaves out the rights of Pinfold's components, for a cluster without them.
 	Stock bool
 	// KeepData keeps the data directory for inspection. The next cluster there starts empty

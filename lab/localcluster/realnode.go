@@ -16,6 +16,7 @@ const nodeDirName = "node"
 // planNode sets c.node. It returns an error if this machine cannot be a node.
 func (c *Cluster) planNode() error {
 	options := *c.config.RealNode
+	options.FeatureGates = c.config.FeatureGates
 	options.Dir, options.Executable = c.layout.path(nodeDirName), c.config.Executable
 	options.Registry = fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number)
 	node, err := localnode.New(options)

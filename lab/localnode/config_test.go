@@ -23,6 +23,8 @@ func testNode() *Node {
 			Registry:   "127.0.0.1:5000",
 			Agent:      "/programs/pinfold-agent",
 			AgentFlags: []string{"--burst-policy=auto"},
+
+			FeatureGates: map[string]bool{"DRANodeAllocatableResources": true},
 		},
 		layout:  layout{dir: "/data/node", run: "/run/pinfold-node-1234"},
 		network: networkOf(netip.MustParsePrefix("10.213.7.0/24")),

@@ -53,6 +53,7 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 		"tlsPrivateKeyFile":        credentials.Key,
 		"containerRuntimeEndpoint": "unix://" + n.layout.containerdSocket(),
 		"cgroupDriver":             n.options.driver().String(),
+		"featureGates":             n.options.FeatureGates,
 		"failCgroupV1":             false,
 		"failSwapOn":               false,
 		// The agent assigns CPUs.

@@ -28,6 +28,7 @@ type Options struct {
 	AgentFlags []string // additional flags of "pinfold-agent run"
 	Images     []string // directories with OCI image layouts that the registry serves, too
 
+	FeatureGates map[string]bool // of the kubelet
 	CgroupDriver kubepods.Driver // of kubelet and containerd; 0 for cgroupfs
 }
 

@@ -96,8 +96,11 @@ func build(binary string, pkg ...string) error {
 }
 
 // start runs a cluster as a child process and waits until it is ready.
-func start(binary, data, kubernetes string) (cluster *running, stop func() error, err error) {
+func start(binary, data, kubernetes string, gates ...string) (cluster *running, stop func() error, err error) {
 	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes}
+	for _, gate := range gates {
+		args = append(args, "--feature-gates="+gate+"=true")
+	}
 	for _, shape := range shapes {
 		args = append(args, "--nodes", shape)
 	}

@@ -24,18 +24,7 @@ func TestVersions(t *testing.T) {
 		if version == usual.kubernetes() {
 			continue // all tests of this package
 		}
-		t.Run(version, func(t *testing.T) {
-			cluster, stop, err := start(usual.binary, filepath.Join(t.TempDir(), "data"), version)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shared = cluster
-			defer func() {
-				shared = usual.running
-				if err := stop(); err != nil {
-					t.Error(err)
-				}
-			}()
+		onVersion(t, version, nil, func(t *testing.T) {
 			t.Setenv(failoversVariable, "1")
 			t.Run("TestExampleManifests", TestExampleManifests)
 			t.Run("TestPreemption", TestPreemption)
@@ -44,9 +33,29 @@ func TestVersions(t *testing.T) {
 			t.Run("TestStoredRequests", TestStoredRequests)
 			t.Run("TestFailover", TestFailover)
 			t.Run("TestStatus", TestStatus)
+			t.Run("TestClaims", TestClaims)
 			t.Run("TestSchedulerLog", testSchedulerLog)
 		})
 	}
+}
+
+// onVersion runs a test on a control plane that emulates a version, with feature gates.
+func onVersion(t *testing.T, version string, gates []string, test func(*testing.T)) {
+	t.Run(version, func(t *testing.T) {
+		usual := shared
+		cluster, stop, err := start(usual.binary, filepath.Join(t.TempDir(), "data"), version, gates...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared = cluster
+		defer func() {
+			shared = usual
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(t)
+	})
 }
 
 // testSchedulerLog checks that the scheduler asks for no API that its API server does not have.

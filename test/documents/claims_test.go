@@ -43,7 +43,7 @@ var claims = map[string][]claim{
 	},
 	"docs/charts/README.md": {{`sh\n`, "not: it replaces the charts, which report/sweep draws again in its tests"}},
 	"docs/choose.md":        {{`(sh|yaml file=)`, "test/node TestChoose"}},
-	"docs/comparison.md":    {{`sh\ngo run ./bench/peers`, "not: it takes ten minutes; bench/peers compares the tables in its tests"}},
+	"docs/comparison.md":    {{`sh\ngo run ./bench/peers`, "not: they take half an hour; their tests compare the tables"}},
 	"docs/design.md": {
 		{`\n machine \+ pods`, "not: a drawing"},
 		{`\n cpu.stat`, "not: a drawing"},

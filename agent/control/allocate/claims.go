@@ -44,11 +44,11 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	case len(request.Parts) == 0:
 		return nil // no container uses them
 	}
-	need := map[string]int{}
+	all, need := 0, map[string]int{}
 	for _, part := range request.Parts {
-		need[part.Container] += part.CPUs
+		all, need[part.Container] = all+part.CPUs, need[part.Container]+part.CPUs
 	}
-	if err := api.ClaimsRequested(s.Object, request.Claims, need); err != nil {
+	if err := api.ClaimsRequested(s.Object, request.Claims, all, need); err != nil {
 		return err
 	}
 	n := node{r, p, index, config, c.books(r, p, index, config)}

@@ -1,8 +1,19 @@
-package main
+// Package kubelet asks the code of a kubelet for CPUs: its topology manager and the static policy
+// of its CPU manager, combined as in the kubelet.
+//
+//	k, err := kubelet.New(machine, reserved, kubelet.Variants()[0])
+//	cpus, took, err := k.Choose(free, 4)
+//
+// The machine is passed in cAdvisor's types, and the pod is Guaranteed. The decision starts where a
+// scheduled pod arrives, at the topology manager's admission: hints for all sets of NUMA nodes,
+// their merge, and the allocation. Writing the state to disk and logging are omitted.
+package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	cadvisor "github.com/google/cadvisor/lib/model"
@@ -23,17 +34,19 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// kubelet is the part of a kubelet that chooses CPUs: a topology manager with the CPU manager as
+// Kubelet is the part of a kubelet that chooses CPUs: a topology manager with the CPU manager as
 // its only hint provider.
-type kubelet struct {
-	machine  *kubetopology.CPUTopology
+type Kubelet struct {
+	Machine  *kubetopology.CPUTopology // as the kubelet sees it
+	reserved kubecpuset.CPUSet
 	topology topologymanager.Manager
 	provider *hintProvider
 	ctx      context.Context // carries the logger
 }
 
-// newKubelet combines the managers of a kubelet on a machine.
-func newKubelet(m *topology.Machine, v variant) (*kubelet, error) {
+// New combines the managers of a kubelet on a machine. The reserved CPUs are never exclusive
+// (reservedSystemCPUs).
+func New(m *topology.Machine, reserved cpuset.Set, v Variant) (*Kubelet, error) {
 	info, err := machineInfo(m)
 	if err != nil {
 		return nil, err
@@ -41,19 +54,19 @@ func newKubelet(m *topology.Machine, v variant) (*kubelet, error) {
 	silent := logr.Discard()
 	machine, err := kubetopology.Discover(silent, info)
 	if err != nil {
-		return nil, fmt.Errorf("%s: discover the machine: %w", v.name, err)
+		return nil, fmt.Errorf("%s: discover the machine: %w", v.Name, err)
 	}
-	manager, err := topologymanager.NewManager(silent, info.Topology, v.topologyPolicy, topologymanager.ContainerTopologyScope, v.topologyOptions)
+	manager, err := topologymanager.NewManager(silent, info.Topology, v.TopologyPolicy, topologymanager.ContainerTopologyScope, v.TopologyOptions)
 	if err != nil {
-		return nil, fmt.Errorf("%s: make the topology manager: %w", v.name, err)
+		return nil, fmt.Errorf("%s: make the topology manager: %w", v.Name, err)
 	}
-	policy, err := cpumanager.NewStaticPolicy(silent, machine, 0, kubecpuset.New(), manager, v.cpuOptions)
+	policy, err := cpumanager.NewStaticPolicy(silent, machine, reserved.Len(), ToKube(reserved), manager, v.CPUOptions)
 	if err != nil {
-		return nil, fmt.Errorf("%s: make the CPU manager's static policy: %w", v.name, err)
+		return nil, fmt.Errorf("%s: make the CPU manager's static policy: %w", v.Name, err)
 	}
 	provider := &hintProvider{policy: policy}
 	manager.AddHintProvider(silent, provider)
-	return &kubelet{machine, manager, provider, klog.NewContext(context.Background(), silent)}, nil
+	return &Kubelet{machine, ToKube(reserved), manager, provider, klog.NewContext(context.Background(), silent)}, nil
 }
 
 const (
@@ -61,17 +74,21 @@ const (
 	containerName = "main"
 )
 
-// choose admits a pod on a machine on which all other CPUs are taken.
-func (k *kubelet) choose(free cpuset.Set, n int) (answer, error) {
+// ErrRejected is wrapped by the error about a pod that the kubelet does not admit.
+var ErrRejected = errors.New("the kubelet rejects the pod")
+
+// Choose admits a pod on a machine on which all other CPUs are taken. It returns the pod's CPUs and
+// the CPU time of the decision. It is called on a locked thread, so that it can measure CPU time.
+func (k *Kubelet) Choose(free cpuset.Set, n int) (cpuset.Set, time.Duration, error) {
 	logger := klog.FromContext(k.ctx)
 	books := state.NewMemoryState(logger)
-	unassigned := toKube(free)
+	unassigned := ToKube(free).Union(k.reserved)
 	books.SetDefaultCPUSet(unassigned)
-	if taken := k.machine.CPUDetails.CPUs().Difference(unassigned); !taken.IsEmpty() {
+	if taken := k.Machine.CPUDetails.CPUs().Difference(unassigned); !taken.IsEmpty() {
 		books.SetCPUSet("holds-the-rest", containerName, taken)
 	}
 	if err := k.provider.policy.Start(logger, books); err != nil {
-		return answer{}, fmt.Errorf("start the kubelet's CPU manager with %v free: %w", free, err)
+		return cpuset.Set{}, 0, fmt.Errorf("start the kubelet's CPU manager with %v free: %w", free, err)
 	}
 	k.provider.books = books
 	attributes := &lifecycle.PodAdmitAttributes{Pod: guaranteedPod(n), Operation: lifecycle.AddOperation}
@@ -81,13 +98,13 @@ func (k *kubelet) choose(free cpuset.Set, n int) (answer, error) {
 	took := command.CPUTime(unix.CLOCK_THREAD_CPUTIME_ID) - start
 
 	if !result.Admit {
-		return answer{}, fmt.Errorf("the kubelet rejects a pod of %d CPUs with %v free: %s: %s", n, free, result.Reason, result.Message)
+		return cpuset.Set{}, 0, fmt.Errorf("%w of %d CPUs with %v free: %s: %s", ErrRejected, n, free, result.Reason, result.Message)
 	}
 	cpus, ok := books.GetCPUSet(podName, containerName)
 	if !ok {
-		return answer{}, fmt.Errorf("the kubelet gave a pod of %d CPUs no exclusive CPUs with %v free", n, free)
+		return cpuset.Set{}, 0, fmt.Errorf("the kubelet gave a pod of %d CPUs no exclusive CPUs with %v free", n, free)
 	}
-	return answer{fromKube(cpus), took}, nil
+	return FromKube(cpus), took, nil
 }
 
 // guaranteedPod returns a pod to which the static policy gives n CPUs.
@@ -179,7 +196,8 @@ func machineInfo(m *topology.Machine) (*cadvisor.MachineInfo, error) {
 	return info, nil
 }
 
-func toKube(s cpuset.Set) kubecpuset.CPUSet {
+// ToKube returns a set in the kubelet's type.
+func ToKube(s cpuset.Set) kubecpuset.CPUSet {
 	var ids []int
 	for cpu := range s.All() {
 		ids = append(ids, int(cpu))
@@ -187,7 +205,8 @@ func toKube(s cpuset.Set) kubecpuset.CPUSet {
 	return kubecpuset.New(ids...)
 }
 
-func fromKube(s kubecpuset.CPUSet) cpuset.Set {
+// FromKube returns a set of the kubelet's type.
+func FromKube(s kubecpuset.CPUSet) cpuset.Set {
 	var cpus cpuset.Set
 	for _, id := range s.UnsortedList() {
 		cpus.Add(cpuset.CPU(id))
@@ -195,25 +214,25 @@ func fromKube(s kubecpuset.CPUSet) cpuset.Set {
 	return cpus
 }
 
-// variant is a configuration of a kubelet whose CPU manager policy is static.
-type variant struct {
-	name            string
-	topologyPolicy  string            // topologyManagerPolicy
-	topologyOptions map[string]string // topologyManagerPolicyOptions
-	cpuOptions      map[string]string // cpuManagerPolicyOptions
+// Variant is a configuration of a kubelet whose CPU manager policy is static.
+type Variant struct {
+	Name            string
+	TopologyPolicy  string            // topologyManagerPolicy
+	TopologyOptions map[string]string // topologyManagerPolicyOptions
+	CPUOptions      map[string]string // cpuManagerPolicyOptions
 }
 
-// variants returns the kubelets to compare: the default; with hints; with hints and a preference
+// Variants returns the kubelets to compare: the default; with hints; with hints and a preference
 // for whole LLCs; and with all options that serve criteria 2 to 5, which adds distance.
 // full-pcpus-only is not one of them, because it rejects pods but does not choose differently
-// (TestFullCoresOnlyChoosesAlike).
-func variants() []variant {
+// (bench/peers, TestFullCoresOnlyChoosesAlike).
+func Variants() []Variant {
 	llcs := map[string]string{cpumanager.PreferAlignByUnCoreCacheOption: "true"}
 	nearest := map[string]string{topologymanager.PreferClosestNUMANodes: "true"}
-	return []variant{
-		{name: "kubelet, default", topologyPolicy: topologymanager.PolicyNone},
-		{name: "kubelet, hint", topologyPolicy: topologymanager.PolicyBestEffort},
-		{name: "kubelet, hint+LLC", topologyPolicy: topologymanager.PolicyBestEffort, cpuOptions: llcs},
-		{name: "kubelet, hint+LLC+nearest", topologyPolicy: topologymanager.PolicyBestEffort, topologyOptions: nearest, cpuOptions: llcs},
+	return []Variant{
+		{Name: "kubelet, default", TopologyPolicy: topologymanager.PolicyNone},
+		{Name: "kubelet, hint", TopologyPolicy: topologymanager.PolicyBestEffort},
+		{Name: "kubelet, hint+LLC", TopologyPolicy: topologymanager.PolicyBestEffort, CPUOptions: llcs},
+		{Name: "kubelet, hint+LLC+nearest", TopologyPolicy: topologymanager.PolicyBestEffort, TopologyOptions: nearest, CPUOptions: llcs},
 	}
 }

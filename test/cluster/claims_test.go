@@ -1,0 +1,299 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/agent/claims"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/logdedup"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
+	"pinfold.dev/pinfold/kube/versions"
+	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/logtext"
+)
+
+// The feature gates that claims for CPUs need (the first) or can use.
+const (
+	consumable = "DRAConsumableCapacity"
+	lists      = "DRAListTypeAttributes"
+	requests   = "DRANodeAllocatableResources"
+)
+
+// claimGates returns the feature gates for claims that a version has and that are off by default.
+func claimGates(version string) []string {
+	if version == "1.34" || version == "1.35" {
+		return []string{consumable}
+	}
+	return []string{lists, requests}
+}
+
+// TestClaims checks claims for CPUs with the default feature gates of the newest version.
+// [TestVersions] does so for the others.
+func TestClaims(t *testing.T) { testClaims(t) }
+
+// TestClaimsWithGates checks claims for CPUs with all feature gates that concern them.
+func TestClaimsWithGates(t *testing.T) {
+	for _, version := range versions.Supported() {
+		gates := claimGates(version)
+		onVersion(t, version, gates, func(t *testing.T) {
+			t.Run("TestClaims", func(t *testing.T) { testClaims(t, gates...) })
+		})
+	}
+}
+
+// testClaims publishes the devices of a node as its agent does. The stock scheduler allocates them
+// to pods that claim CPUs, and no more than they have. A pod that claims a GPU of the second NUMA
+// node, too, gets CPUs there. What the cluster lacks is left out, or the driver says what is missing.
+func testClaims(t *testing.T, gates ...string) {
+	c := &claimTest{test: begin(t), gates: map[string]bool{}}
+	c.gates[consumable] = claimGates(c.kubernetes())[0] != consumable
+	flag := "--feature-gates="
+	for _, gate := range gates {
+		c.gates[gate] = true
+		flag += gate + "=true,"
+	}
+	if c.gates[requests] = c.gates[requests] && c.kubernetes() == versions.Newest().String(); c.gates[requests] {
+		c.declare() // on older versions the kubelet lacks the gate
+	}
+	c.startScheduler(fmt.Sprintf(stockScheduler, filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig"), ownName), flag)
+	c.publish()
+	c.createClaimObjects()
+	first, err := c.claim("first", "forty", 40)
+	if !c.gates[consumable] {
+		c.logs("claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", consumable)
+		if err == nil || !strings.Contains(err.Error(), "the cluster needs the feature gate "+consumable) {
+			t.Errorf("a claim without %s is read as %+v, %v", consumable, first, err)
+		}
+		return
+	}
+	c.must(err)
+	second, err := c.claim("second", "forty", 40)
+	c.must(err)
+	if first.Result.Device == second.Result.Device {
+		t.Errorf("two pods have 40 CPUs each of %+v and %+v", first, second)
+	}
+	c.create(c.claiming("third", "thirteen", 13))
+	c.waits("third", "cannot allocate all claims")
+	beside, err := c.claim("beside", "gpu", 12)
+	if c.must(err); beside.Result.Device != "numa-1" {
+		t.Errorf("the GPU is in NUMA node 1, and the CPUs are %+v", beside)
+	}
+	books := ledger.New(placement.NewIndex(c.intel), ledger.Config{MinShared: 1})
+	decision, err := books.Decide(ledger.Ask{Within: beside.Within, Containers: []ledger.ContainerAsk{{Name: beside.Container, CPUs: beside.CPUs}}})
+	if c.must(err); decision.CPUs.Len() != 12 || !decision.CPUs.IsSubsetOf(c.intel.CPUsOfNUMA(1)) {
+		t.Errorf("the GPU is in NUMA node 1, and the CPUs are %s", decision.CPUs)
+	}
+	c.checkPublished()
+}
+
+// claimTest is a test of claims for CPUs of the node intel.
+type claimTest struct {
+	*test
+	gates map[string]bool // those that are on
+	intel *topology.Machine
+	log   logtext.Log // of the driver
+}
+
+// stockScheduler configures a scheduler without Pinfold.
+const stockScheduler = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %s}
+profiles: [{schedulerName: %s}]
+`
+
+func (c *claimTest) devices() []dra.Device { return dra.Devices(c.intel, dra.ByNUMA) }
+
+// describe returns the devices as they are published. PCIe root 0000:10 is in NUMA node 1, say.
+func (c *claimTest) describe(f dra.Features) (all []resourceapi.Device) {
+	for i, d := range c.devices() {
+		all = append(all, d.Describe(c.intel, []string{fmt.Sprintf("pci0000:%d0", i), fmt.Sprintf("pci0000:%d8", i)}, f))
+	}
+	return all
+}
+
+// declare makes the node say that its kubelet counts claims as requests.
+func (c *claimTest) declare() {
+	c.Helper()
+	_, err := c.client.CoreV1().Nodes().Patch(c.Context(), intel, types.MergePatchType, []byte(`{"status":{"declaredFeatures":["`+requests+`"]}}`), metav1.PatchOptions{}, "status")
+	c.must(err)
+}
+
+// publish runs the agent's driver, without a kubelet, until the test ends.
+func (c *claimTest) publish() {
+	c.Helper()
+	c.intel, _ = c.machine(intel)
+	kubelet := c.TempDir()
+	c.must(os.Mkdir(filepath.Join(kubelet, "plugins_registry"), 0o750)) // which a kubelet makes
+	log := slog.New(slog.NewTextHandler(&c.log, nil))
+	driver := claims.New(claims.Options{
+		Client: c.client, NodeName: intel, Offers: true, KubeletDir: kubelet, CDIDir: c.TempDir(),
+		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) {
+			return c.devices(), c.describe, nil
+		},
+		Period: patience, RetryAfter: time.Second, Log: log, Dedup: logdedup.New(log, time.Now),
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { driver.Run(ctx); close(ended) }()
+	c.Cleanup(func() {
+		cancel()
+		<-ended
+		if c.Failed() {
+			c.Logf("the driver:\n%s", c.log.String())
+		}
+	})
+}
+
+// logs waits until a line of the driver's log has both texts.
+func (c *claimTest) logs(text, more string) {
+	c.Helper()
+	c.eventually(func() string {
+		for line := range strings.Lines(c.log.String()) {
+			if strings.Contains(line, text) && strings.Contains(line, more) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the driver's log lacks a line with %q and %s", text, more)
+	})
+}
+
+// checkPublished waits until the devices are published with the features that the cluster has.
+func (c *claimTest) checkPublished() {
+	c.Helper()
+	want := c.describe(dra.Features{Lists: c.gates[lists], Requests: c.gates[requests]})
+	c.eventually(func() string {
+		slices, err := c.client.ResourceV1().ResourceSlices().List(c.Context(), metav1.ListOptions{FieldSelector: "spec.driver=" + dra.Driver})
+		if c.must(err); len(slices.Items) != 1 || !equality.Semantic.DeepEqual(slices.Items[0].Spec.Devices, want) {
+			return fmt.Sprintf("published is\n%+v\nand not\n%+v", slices.Items, want)
+		}
+		return ""
+	})
+	if log := c.log.String(); strings.Contains(log, "level=WARN") {
+		c.Errorf("the driver warns:\n%s", log)
+	}
+}
+
+// claimObjects are templates for claims, and a node's GPUs, one in each NUMA node.
+const claimObjects = `
+class: {metadata: {name: cpu.pinfold.dev}, spec: {selectors: [{cel: {expression: device.driver == "cpu.pinfold.dev"}}]}}
+gpus:
+  metadata: {name: gpus}
+  spec:
+    driver: gpu.example.com
+    nodeName: intel-104-0
+    pool: {name: intel-104-0, resourceSliceCount: 1}
+    devices:
+    - {name: gpu-0, attributes: {resource.kubernetes.io/numaNode: {int: 0}, resource.kubernetes.io/pcieRoot: {string: "pci0000:08"}}}
+    - {name: gpu-1, attributes: {resource.kubernetes.io/numaNode: {int: 1}, resource.kubernetes.io/pcieRoot: {string: "pci0000:18"}}}
+gpuClass: {metadata: {name: gpu.example.com}, spec: {selectors: [{cel: {expression: device.driver == "gpu.example.com"}}]}}
+claims:
+- metadata: {name: forty}
+  spec: {spec: {devices: {requests: [{name: cpus, exactly: {deviceClassName: cpu.pinfold.dev, capacity: {requests: {cpu: 40}}}}]}}}
+- metadata: {name: thirteen}
+  spec: {spec: {devices: {requests: [{name: cpus, exactly: {deviceClassName: cpu.pinfold.dev, capacity: {requests: {cpu: 13}}}}]}}}
+- metadata: {name: gpu}
+  spec:
+    spec:
+      devices:
+        requests:
+        - {name: cpus, exactly: {deviceClassName: cpu.pinfold.dev, capacity: {requests: {cpu: 12}}}}
+        - name: gpu
+          exactly: {deviceClassName: gpu.example.com, selectors: [{cel: {expression: 'device.attributes["resource.kubernetes.io"].numaNode == 1'}}]}
+        constraints: [{requests: [cpus, gpu], matchAttribute: resource.kubernetes.io/numaNode}]
+`
+
+// createClaimObjects creates the objects until the test ends.
+func (c *claimTest) createClaimObjects() {
+	c.Helper()
+	var objects struct {
+		Class, GPUClass resourceapi.DeviceClass
+		GPUs            resourceapi.ResourceSlice
+		Claims          []resourceapi.ResourceClaimTemplate
+	}
+	text := claimObjects
+	if c.gates[lists] { // of several PCIe roots, the CPUs must have that of the GPU
+		text = strings.Replace(text, "matchAttribute: resource.kubernetes.io/numaNode", "matchAttribute: resource.kubernetes.io/pcieRoot", 1)
+	}
+	c.must(yaml.UnmarshalStrict([]byte(text), &objects))
+	client, ctx := c.client.ResourceV1(), c.Context()
+	c.Cleanup(func() {
+		all := metav1.ListOptions{}
+		for _, remove := range []func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{
+			client.DeviceClasses().DeleteCollection, client.ResourceSlices().DeleteCollection, client.ResourceClaimTemplates("default").DeleteCollection} {
+			if err := remove(context.Background(), metav1.DeleteOptions{}, all); err != nil {
+				c.Error(err)
+			}
+		}
+	})
+	for _, class := range []*resourceapi.DeviceClass{&objects.Class, &objects.GPUClass} {
+		_, err := client.DeviceClasses().Create(ctx, class, metav1.CreateOptions{})
+		c.must(err)
+	}
+	_, err := client.ResourceSlices().Create(ctx, &objects.GPUs, metav1.CreateOptions{})
+	c.must(err)
+	for i := range objects.Claims {
+		_, err := client.ResourceClaimTemplates("default").Create(ctx, &objects.Claims[i], metav1.CreateOptions{})
+		c.must(err)
+	}
+}
+
+// claiming returns the manifest of a pod with a claim of some CPUs, which it requests, too, unless
+// the scheduler counts the claim.
+func (c *claimTest) claiming(name, template string, cpus int) string {
+	if c.gates[requests] {
+		cpus = 0
+	}
+	return fmt.Sprintf(`
+metadata: {name: %s}
+spec:
+  schedulerName: %s
+  resourceClaims: [{name: exclusive, resourceClaimTemplateName: %s}]
+  containers: [{name: app, image: app, resources: {requests: {cpu: %d}, claims: [{name: exclusive}]}}]
+`, name, ownName, template, cpus)
+}
+
+// claim creates a pod that claims CPUs, and reads what the scheduler has allocated to it as the
+// agent does.
+func (c *claimTest) claim(name, template string, cpus int) (part dra.Part, err error) {
+	c.Helper()
+	c.create(c.claiming(name, template, cpus))
+	pod := c.bound(name)
+	var all []*resourceapi.ResourceClaim
+	for _, claim := range dra.ClaimNames(pod) {
+		claim, err := c.client.ResourceV1().ResourceClaims("default").Get(c.Context(), claim, metav1.GetOptions{})
+		c.must(err)
+		all = append(all, claim)
+	}
+	if uid, err := dra.PodOf(all); err != nil || uid != pod.UID {
+		c.Errorf("the claims are of pod %q and not %s, %v", uid, pod.UID, err)
+	}
+	request, err := dra.Read(pod, all, intel, c.devices())
+	if err != nil {
+		return part, err
+	}
+	if len(request.Parts) != 1 || request.Parts[0].CPUs != cpus || request.Parts[0].Container != "app" {
+		c.Fatalf("pod %s claims %d CPUs, and gets %+v", name, cpus, request.Parts)
+	}
+	if counted := len(pod.Status.NodeAllocatableResourceClaimStatuses) > 0; counted != c.gates[requests] {
+		c.Errorf("the scheduler has counted the claim: %v", counted)
+	}
+	return request.Parts[0], api.ClaimsRequested(pod, request.Claims, cpus, map[string]int{"app": cpus})
+}
