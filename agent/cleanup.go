@@ -40,9 +40,9 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 // checkClaims returns an error if a pod has CPUs for resource claims: without the driver, the kubelet
 // cannot end it.
 func checkClaims(ctx context.Context, o Options) error {
-	given, err := savedGiven(&o)
-	if err != nil || len(given) == 0 {
-		return nil // what cannot be read is not worth keeping the settings
+	given, _ := savedGiven(&o) // what cannot be read is not worth keeping the settings
+	if len(given) == 0 {
+		return nil
 	}
 	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: onNode(o.NodeName)})
 	if err != nil {

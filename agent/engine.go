@@ -72,6 +72,14 @@ func (e *engine) health() string {
 	return nodetopology.AgentHealthy
 }
 
+// ready returns an error while decisions are not enforced, or claims are to be served and are not.
+func (e *engine) ready() error {
+	if err := e.reports.ready(); err != nil || e.Devices == "" {
+		return err
+	}
+	return e.claims.Ready()
+}
+
 // requestRound makes a round start soon. It does not wait.
 func (e *engine) requestRound() { signal(e.wake) }
 

@@ -56,7 +56,7 @@ func newServer(a *agent) (*server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.alive()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.reports.ready()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.ready()) })
 	listener, err := net.Listen("tcp", a.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w; --listen names another address", err)

@@ -19,9 +19,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
+	registrationapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -74,6 +77,8 @@ type Driver struct {
 	Options
 	wake   chan struct{}
 	failed chan error // a server has ended
+	// registered is set once the kubelet has registered the driver.
+	registered atomic.Bool
 
 	mu       sync.Mutex
 	features dra.Features
@@ -109,14 +114,21 @@ func (d *Driver) serve(ctx context.Context) error {
 	if err := os.MkdirAll(data, 0o750); err != nil {
 		return fmt.Errorf("make the driver's directory: %w", err)
 	}
-	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(dra.Driver), kubeletplugin.KubeClient(d.Client),
+	d.registered.Store(false)
+	notice := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if info.FullMethod == registrationapi.Registration_NotifyRegistrationStatus_FullMethodName {
+			d.registered.Store(true)
+		}
+		return handler(ctx, request)
+	}
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.GRPCInterceptor(notice), kubeletplugin.DriverName(dra.Driver), kubeletplugin.KubeClient(d.Client),
 		kubeletplugin.NodeName(d.NodeName), kubeletplugin.PluginDataDirectoryPath(data),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(d.KubeletDir, "plugins_registry")))
 	if err != nil {
 		return fmt.Errorf("register with the kubelet (--kubelet-dir): %w", err)
 	}
 	defer helper.Stop()
-	d.Dedup.Clear("claims")
+	late := time.After(callDelay)
 	for {
 		err := d.publish(ctx, helper)
 		if err == nil {
@@ -134,10 +146,27 @@ func (d *Driver) serve(ctx context.Context) error {
 			return nil
 		case err := <-d.failed:
 			return err
+		case <-late:
+			if err := d.Ready(); err != nil {
+				return err
+			}
+			d.Dedup.Clear("claims")
 		case <-d.wake:
 		case <-time.After(wait):
 		}
 	}
+}
+
+// callDelay is the time in which the kubelet notices the driver's socket. It may miss that the socket
+// was made twice within a second, and notices the next one.
+const callDelay = 10 * time.Second
+
+// Ready returns an error unless the kubelet has registered the driver.
+func (d *Driver) Ready() error {
+	if !d.registered.Load() {
+		return fmt.Errorf("the kubelet has not registered the driver %s: --kubelet-dir %s must be its directory", dra.Driver, d.KubeletDir)
+	}
+	return nil
 }
 
 // podDelay is how long the kubelet waits until the agent knows a pod, and can give CPUs. Then it

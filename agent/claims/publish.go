@@ -58,8 +58,10 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	case !errors.As(err, &dropped):
 		d.Dedup.Warn("dra", "serving resource claims: "+message, err)
 		return
-	default:
-		d.features.Requests = d.features.Requests && !lacksMapping(dropped)
+	case lacksMapping(dropped): // also a slice that was written before
+		d.features.Requests = false
+		d.Changed()
+		return
 	}
 	if d.features != before {
 		d.Changed()
