@@ -98,7 +98,8 @@ func (s *simulation) place(ctx context.Context, number, cpus int) (placed, error
 		p, err := s.try(ctx, newPod(number, attempt, cpus), cpus)
 		if err == nil {
 			s.live[number] = p
-			return p, s.start(p)
+			s.start(p)
+			return p, nil
 		}
 		if !errors.Is(err, errFailed) {
 			return placed{}, err
@@ -152,14 +153,13 @@ func notWorse(q, best placement.Quality) bool {
 	return cmp.Or(q.NUMANodes-best.NUMANodes, q.Distance-best.Distance, q.SplitCores-best.SplitCores) <= 0
 }
 
-func (s *simulation) start(p placed) error {
+func (s *simulation) start(p placed) {
 	s.taken[p.node] = s.taken[p.node].Union(p.cpus)
 	if s.byDevice {
 		d := s.offers[p.node]
 		d.consumed.Insert(d.share(p.device, p.cpus.Len()))
 	}
 	s.add(p.pod, p.node)
-	return nil
 }
 
 // end ends a pod, unless it was not placed.
@@ -210,14 +210,14 @@ func (s *simulation) play(ctx context.Context, e event, sums *outcome) error {
 	}
 	failed := s.failed
 	p, err := s.place(ctx, e.pod, e.cpus)
-	if err != nil && !errors.Is(err, errNoNode) {
+	none := errors.Is(err, errNoNode)
+	if err != nil && !none {
 		return err
 	}
 	if !e.counted {
 		return nil
 	}
-	sums.failed += float64(s.failed - failed)
-	if err != nil {
+	if sums.failed += float64(s.failed - failed); none {
 		return nil
 	}
 	q := s.index.Quality(p.cpus)

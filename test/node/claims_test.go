@@ -171,16 +171,16 @@ type seen struct{ variable, file string }
 // seenBy returns what the first process of a container sees.
 func (k kernel) seenBy(t *testing.T, group string) (s seen) {
 	t.Helper()
-	for _, pid := range must.Get(cgrouptree.ProcessesIn(k.groups.Dir(cgroup.CPUSet, group)))(t) {
-		dir := filepath.Join("/proc", fmt.Sprint(pid))
-		for entry := range bytes.SplitSeq(must.Get(os.ReadFile(filepath.Join(dir, "environ")))(t), []byte{0}) {
-			if value, ok := strings.CutPrefix(string(entry), claims.Variable+"="); ok {
-				s.variable = value
-			}
-		}
-		s.file = string(must.Get(os.ReadFile(filepath.Join(dir, "root/var/run/pinfold/assigned.cpuset")))(t))
-		return s
+	processes := must.Get(cgrouptree.ProcessesIn(k.groups.Dir(cgroup.CPUSet, group)))(t)
+	if len(processes) == 0 {
+		t.Fatalf("no process runs in %s", group)
 	}
-	t.Fatalf("no process runs in %s", group)
+	dir := filepath.Join("/proc", fmt.Sprint(processes[0]))
+	for entry := range bytes.SplitSeq(must.Get(os.ReadFile(filepath.Join(dir, "environ")))(t), []byte{0}) {
+		if value, ok := strings.CutPrefix(string(entry), claims.Variable+"="); ok {
+			s.variable = value
+		}
+	}
+	s.file = string(must.Get(os.ReadFile(filepath.Join(dir, "root/var/run/pinfold/assigned.cpuset")))(t))
 	return s
 }
