@@ -31,7 +31,6 @@ type Part struct {
 	Claim     api.ClaimRef
 	Result    resourceapi.DeviceRequestAllocationResult
 	Container string
-	Role      ledger.Role
 	CPUs      int
 	Within    cpuset.Set // the CPUs of the device
 	FullCores placement.FullCores
@@ -204,7 +203,6 @@ func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err e
 	default:
 		p.Container = others[0]
 	}
-	p.Role = roles[p.Container]
 	for _, name := range inits {
 		if other, ok := r.Shares[name]; ok && other != p.Container {
 			return false, fmt.Errorf("init container %s uses requests of containers %s and %s: it can share those of one", name, other, p.Container)

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
@@ -135,8 +134,6 @@ func TestRequests(t *testing.T) {
 	golden.Compare(t, file, strings.TrimRight(out.String(), "\n")+"\n")
 }
 
-var roles = map[ledger.Role]string{ledger.RoleMain: "main", ledger.RoleSidecar: "sidecar", ledger.RoleInit: "init"}
-
 // answer returns what the claims ask for, or the error.
 func (p *testPod) answer() string {
 	r, err := p.read()
@@ -146,7 +143,7 @@ func (p *testPod) answer() string {
 	var out strings.Builder
 	own := r.Divide(p.allocation())
 	for i, part := range r.Parts {
-		fmt.Fprintf(&out, "%s (%s) gets %d CPUs of %s for %s/%s", part.Container, roles[part.Role], part.CPUs, part.Within, part.Claim.Name, part.Result.Request)
+		fmt.Fprintf(&out, "%s gets %d CPUs of %s for %s/%s", part.Container, part.CPUs, part.Within, part.Claim.Name, part.Result.Request)
 		if part.FullCores != "" {
 			fmt.Fprintf(&out, ", full cores %s", part.FullCores)
 		}
