@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,9 +32,9 @@ import (
 // claimWorld is a node with a pod that claims 2 CPUs.
 type claimWorld struct {
 	*world
-	dir   string // of kubelet and runtime
-	claim *drapb.Claim
-	pod   *corev1.Pod
+	dir         string // of kubelet and runtime
+	claim       *drapb.Claim
+	statusFails atomic.Bool // the status of claims cannot be written
 }
 
 func newClaimWorld(t *testing.T) *claimWorld {
@@ -51,7 +52,10 @@ func newClaimWorld(t *testing.T) *claimWorld {
 	dir := must.Get(os.MkdirTemp("", "dra"))(t) // short, because of its sockets
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	must.Do(t, os.MkdirAll(filepath.Join(dir, "plugins_registry"), 0o755))
-	w := &claimWorld{newWorld(t, pod), dir, &drapb.Claim{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}, pod}
+	w := &claimWorld{world: newWorld(t, pod), dir: dir, claim: &drapb.Claim{Namespace: claim.Namespace, Name: claim.Name, Uid: string(claim.UID)}}
+	w.client.PrependReactor("patch", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return w.statusFails.Load(), nil, errors.New("the API server is gone")
+	})
 	must.Do(t, w.client.Tracker().Add(claim))
 	w.root, w.config.Allocates = newTree(t).root, true
 	w.more = func(o *Options) { o.Devices, o.KubeletDir, o.CDIDir = dra.ByNUMA, dir, filepath.Join(dir, "cdi") }
@@ -153,11 +157,8 @@ var failsToSave = claimFault{"save", blocked(func(w *claimWorld) string { return
 func TestClaimsInterrupted(t *testing.T) {
 	none := claimFault{"answer", func(*claimWorld) func() { return func() {} }}
 	status := claimFault{"status", func(w *claimWorld) func() {
-		fails := true
-		w.client.PrependReactor("patch", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return fails, nil, errors.New("the API server is gone")
-		})
-		return func() { fails = false }
+		w.statusFails.Store(true)
+		return func() { w.statusFails.Store(false) }
 	}}
 	preparing := []claimFault{failsToSave, {"runtime", blocked(func(w *claimWorld) string { return w.spec() + ".new" })}, status, none}
 	ending := []claimFault{failsToSave, {"runtime", blocked((*claimWorld).spec)}, none}

@@ -227,7 +227,7 @@ func condition(pod corev1.Pod) string {
 // eventually waits until the condition holds. Meanwhile `otherwise` is true.
 func (c *fakeCluster) eventually(otherwise string, holds func() bool) {
 	c.t.Helper()
-	const patience = time.Minute // a list that has failed is repeated after up to 30 s
+	const patience = 2 * time.Minute // a list that has failed is repeated after up to 30 s, and as much jitter
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Fatal(otherwise)
