@@ -38,6 +38,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
@@ -121,7 +122,7 @@ func (d *Driver) serve(ctx context.Context) error {
 		}
 		return handler(ctx, request)
 	}
-	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.GRPCInterceptor(notice), kubeletplugin.DriverName(dra.Driver), kubeletplugin.KubeClient(d.Client),
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.Serialize(false), kubeletplugin.GRPCInterceptor(notice), kubeletplugin.DriverName(dra.Driver), kubeletplugin.KubeClient(d.Client),
 		kubeletplugin.NodeName(d.NodeName), kubeletplugin.PluginDataDirectoryPath(data),
 		kubeletplugin.RegistrarDirectoryPath(filepath.Join(d.KubeletDir, "plugins_registry")))
 	if err != nil {
@@ -169,9 +170,14 @@ func (d *Driver) Ready() error {
 	return nil
 }
 
-// podDelay is how long the kubelet waits until the agent knows a pod, and can give CPUs. Then it
-// tries again.
-const podDelay = 2 * time.Second
+// roomDelay is how long the kubelet waits until the agent knows a pod, and there is room for it: the
+// pod before it may be ending. Then it tries again, but only after one or two minutes.
+const roomDelay = 10 * time.Second
+
+// mayPass reports whether an error may end while the kubelet waits.
+func mayPass(err error) bool {
+	return errors.Is(err, control.ErrNotYet) || errors.As(err, new(*ledger.ExclusiveError))
+}
 
 // PrepareResourceClaims gives CPUs to the claims of a pod.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
@@ -190,12 +196,12 @@ func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClai
 	}
 	var request dra.Request
 	var allocation api.Allocation
-	_ = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, podDelay, true, func(context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, roomDelay, true, func(context.Context) (bool, error) {
 		allocation, err = d.Give(uid, func(pod *corev1.Pod, devices []dra.Device) (_ dra.Request, err error) {
 			request, err = dra.Read(pod, claims, d.NodeName, devices)
 			return request, err
 		})
-		return !errors.Is(err, control.ErrNotYet), nil
+		return !mayPass(err), nil
 	})
 	if err != nil {
 		return nil, err
