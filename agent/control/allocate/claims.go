@@ -64,6 +64,14 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 	parts := slices.Clone(request.Parts)
 	slices.SortStableFunc(parts, func(a, b dra.Part) int { return cmp.Compare(b.CPUs, a.CPUs) })
 	cpus := map[string]cpuset.Set{}
+	all := api.Allocation{Claims: request.Claims} // without the CPUs
+	for _, container := range s.Plan.Containers {
+		owner := cmp.Or(request.Shares[container.Name], container.Name)
+		if slices.ContainsFunc(parts, func(p dra.Part) bool { return p.Container == owner }) {
+			all.Containers = append(all.Containers, api.ContainerAllocation{Name: container.Name})
+		}
+	}
+	shared := all.ClaimOf(s.Object).SharedRequest
 	allocation := func() api.Allocation {
 		var d ledger.Decision
 		for _, container := range s.Plan.Containers {
@@ -76,7 +84,9 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 		return a
 	}
 	for _, part := range parts {
-		n.books.Add(allocation().ClaimOf(s.Object))
+		claim := allocation().ClaimOf(s.Object)
+		claim.SharedRequest = shared
+		n.books.Add(claim)
 		decision, err := n.books.Decide(ledger.Ask{FullCores: part.FullCores, Within: part.Within,
 			Containers: []ledger.ContainerAsk{{Name: part.Container, CPUs: part.CPUs}}})
 		if err != nil {
