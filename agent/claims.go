@@ -67,7 +67,6 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 		if request, err = e.claimRequest(pod, read); err != nil {
 			return
 		}
-		e.decide() // pods that have ended give their CPUs up
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
 			err = e.saveGiven()
 		}

@@ -44,17 +44,30 @@ func checkClaims(ctx context.Context, o Options) error {
 	if len(given) == 0 {
 		return nil
 	}
-	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: onNode(o.NodeName)})
+	pods, err := podsOf(ctx, o)
 	if err != nil {
-		return fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
+		return err
 	}
-	for i := range list.Items {
-		if pod := &list.Items[i]; len(given[pod.UID].Claims) > 0 {
+	for _, pod := range pods {
+		if len(given[pod.UID].Claims) > 0 {
 			return fmt.Errorf("pod %s/%s has CPUs for resource claims, and the kubelet cannot end it without the agent: "+
 				"run the agent, delete such pods of node %s, and repeat this", pod.Namespace, pod.Name, o.NodeName)
 		}
 	}
 	return nil
+}
+
+// podsOf returns the pods of the node.
+func podsOf(ctx context.Context, o Options) ([]*corev1.Pod, error) {
+	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: onNode(o.NodeName)})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
+	}
+	var pods []*corev1.Pod
+	for i := range list.Items {
+		pods = append(pods, &list.Items[i])
+	}
+	return sortPods(pods), nil
 }
 
 // restoreGroups does nothing if the last agent, of the process last, has saved that none of its
@@ -83,15 +96,11 @@ func restoreGroups(ctx context.Context, o Options, last string) (result control.
 		kubelet = *last
 	}
 	c.SetKubelet(kubelet)
-	list, err := o.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: onNode(o.NodeName)})
+	pods, err := podsOf(ctx, o)
 	if err != nil {
-		return result, fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
+		return result, err
 	}
-	var pods []*corev1.Pod
-	for i := range list.Items {
-		pods = append(pods, &list.Items[i])
-	}
-	c.SetPods(sortPods(pods))
+	c.SetPods(pods)
 	var errStatic error
 	if c.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName

@@ -49,7 +49,6 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var dropped *resourceslice.DroppedFieldsError
-	before := d.features
 	switch {
 	case apierrors.IsInvalid(err) && d.features.Lists:
 		d.features.Lists = false
@@ -60,14 +59,11 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 		return
 	case lacksMapping(dropped): // also a slice that was written before
 		d.features.Requests = false
-		d.Changed()
+	default:
+		d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
 		return
 	}
-	if d.features != before {
-		d.Changed()
-		return
-	}
-	d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
+	d.Changed()
 }
 
 // lacksMapping reports whether the API server has dropped that claims count as requests.

@@ -33,9 +33,10 @@
 // # Requests
 //
 // Exclusive CPUs are taken by limit. Autoscalers and ResourceQuotas count requests, and so do
-// agents that allocate, whose pods may have [AnyScheduler]. [Requests] raises the request of each container that gets exclusive CPUs to its limit when its pod
-// is created. Mutations come after a LimitRange's defaults and before quotas are checked. A webhook
-// may change the pod afterwards, so the policy is reinvoked.
+// agents that allocate, whose pods may have [AnyScheduler]. [Requests] raises the request of each
+// container that gets exclusive CPUs to its limit when its pod is created. Mutations come after a
+// LimitRange's defaults and before quotas are checked. A webhook may change the pod afterwards, so
+// the policy is reinvoked.
 //
 // Namespaces with the label [KeepRequestsLabel] are exempt. [RequestsWarning] takes its place where
 // the API server has no MutatingAdmissionPolicies.

@@ -35,8 +35,8 @@ type Allocation struct {
 	Policy placement.Policy `json:"policy"`
 	// Containers are the placed containers, in any order.
 	Containers []ContainerAllocation `json:"containers"`
-	// Claims are the resource claims of the pod that ask for the CPUs. If there are none, its
-	// annotations do. Only the node's agent gives CPUs to claims.
+	// Claims are the pod's resource claims for these CPUs. A pod that asks by annotation has none.
+	// Only the node's agent gives CPUs to claims.
 	Claims []ClaimRef `json:"claims,omitempty"`
 	// Time is when the scheduler decided.
 	Time time.Time `json:"time,omitzero"`

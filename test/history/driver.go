@@ -54,8 +54,8 @@ type Driver struct {
 	Simulated bool
 	// Pods is the approximate number of pods at a time.
 	Pods int
-	// SchedulerName is set in the pods' specs. "" is the default scheduler. Stock is the name of
-	// another scheduler, of some of the pods, which knows nothing of Pinfold; "" if there is none.
+	// SchedulerName is set in the pods' specs. "" is the default scheduler. Some pods name Stock
+	// instead, a scheduler that knows nothing of Pinfold, unless it is "".
 	SchedulerName, Stock string
 	// Allocators are those of Nodes whose agent RestartAgent kills. The next one allocates or does
 	// not, and does not find what the earlier one has saved, if it is to forget.

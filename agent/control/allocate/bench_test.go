@@ -131,7 +131,7 @@ func newRating(b *testing.B, index *placement.Index) *rating {
 	return r
 }
 
-// add adds one of so many samples.
+// add adds the pods at one moment to figures, which are percentages averaged over samples moments.
 func (r *rating) add(figures map[string]float64, pods map[types.UID]api.Allocation, samples float64) {
 	weight := 100 / float64(len(pods)) / samples
 	for _, a := range pods {

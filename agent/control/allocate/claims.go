@@ -64,10 +64,10 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 	parts := slices.Clone(request.Parts)
 	slices.SortStableFunc(parts, func(a, b dra.Part) int { return cmp.Compare(b.CPUs, a.CPUs) })
 	cpus := map[string]cpuset.Set{}
+	owner := func(container string) string { return cmp.Or(request.Shares[container], container) }
 	all := api.Allocation{Claims: request.Claims} // without the CPUs
 	for _, container := range s.Plan.Containers {
-		owner := cmp.Or(request.Shares[container.Name], container.Name)
-		if slices.ContainsFunc(parts, func(p dra.Part) bool { return p.Container == owner }) {
+		if slices.ContainsFunc(parts, func(p dra.Part) bool { return p.Container == owner(container.Name) }) {
 			all.Containers = append(all.Containers, api.ContainerAllocation{Name: container.Name})
 		}
 	}
@@ -75,7 +75,7 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 	allocation := func() api.Allocation {
 		var d ledger.Decision
 		for _, container := range s.Plan.Containers {
-			if own := cpus[cmp.Or(request.Shares[container.Name], container.Name)]; !own.IsEmpty() {
+			if own := cpus[owner(container.Name)]; !own.IsEmpty() {
 				d.Containers = append(d.Containers, ledger.ContainerClaim{Name: container.Name, Policy: placement.Static, CPUs: own})
 			}
 		}
