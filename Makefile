@@ -90,35 +90,55 @@ LAB ?= lab-results
 lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, 90 minutes (root)
 	@bin/pinfold-lab run all --output $(LAB) && bin/pinfold-lab report $(LAB)
 
-# The virtual machines take longest, so they begin first.
+# CLASSES="pure smoke" runs also one test of each real component, as the gate does.
+CLASSES ?= pure
+SUITE = bin/suite -ldflags='$(KUBE_FLAGS)'
 .PHONY: test
-test: bin/gotestsum bin/helm3 bin/helm4 test-karpenter ## run every test that this machine and user can run
-	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 45m ./test/vm ./...
+test: bin/suite bin/gotestsum bin/helm4 ## run the tests that need no privileges and no quiet machine
+	@$(SUITE) $(CLASSES)
 
-.PHONY: test-karpenter
-test-karpenter: ## ask Karpenter about pods with exclusive CPUs
-	@go test -C test/karpenter ./...
+# ONLY=NAME runs the units whose name contains NAME; FRESH=1 runs again what has passed.
+.PHONY: test-all
+test-all: build bin/suite bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run, and record it in test/record.md; resumable
+	@$(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(FRESH),-fresh) whole
+
+# One CPU, which is half of the machine that continuous integration has, beside two other programs.
+.PHONY: flakes
+flakes: build bin/suite bin/gotestsum bin/helm4 ## run the gate's tests many times on one CPU beside two busy loops, and print how often each passed; resumable (root; ONLY, TIMES)
+	@trap 'kill $$(jobs -p)' EXIT; for i in 1 2; do while :; do :; done & done; \
+	bin/pinfold run --limit 1 -- $(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(TIMES),-times=$(TIMES)) flakes
+
+# What soak finds becomes a fixed case.
+HOURS ?= 8
+.PHONY: soak
+soak: build bin/gotestsum ## run what is random with new seeds for HOURS (8)
+	@end=$$(($$(date +%s) + $(HOURS) * 3600)); while [ $$(date +%s) -lt $$end ]; do \
+	export PINFOLD_TEST_SEED=$$(date +%s); export RAPID_SEED=$$PINFOLD_TEST_SEED; echo "== seed $$RAPID_SEED"; \
+	PINFOLD_TEST_FAILOVERS=50 PINFOLD_TEST_SOAK=1h bin/gotestsum --format pkgname --format-hide-empty-pkg -- \
+		-p 1 -count=1 -vet=off -timeout 4h -ldflags '$(KUBE_FLAGS)' \
+		$$(git grep -lE 'rapid\.Check|variables\.Seed' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's#^#./#') || exit; done
+
+.PHONY: test-modules
+test-modules: ## run the tests of modules inside this one: Karpenter and pods with exclusive CPUs, Prometheus and the alerts
+	@go test -C test/karpenter ./... && go test -C tools/monitoring ./...
+
+.PHONY: reproducible
+reproducible: ## build the images in two directories and compare their digests
+	@copy=$$(mktemp -d) && trap 'rm -rf $$copy' EXIT && mkdir $$copy/other && git ls-files -z | tar --null -T - -cf - | tar -xf - -C $$copy/other && \
+	for dir in $$PWD $$copy/other; do $(MAKE) --no-print-directory -C $$dir GOFLAGS='$(GOFLAGS) -buildvcs=false' IMAGES=$$copy/images PLATFORMS=linux/amd64 images >$$copy/$$(basename $$dir).txt || exit; done; \
+	cat $$copy/other.txt && diff $$copy/$$(basename $$PWD).txt $$copy/other.txt
 
 # Packages in which goroutines are started, by the code or by its tests. Those of test/ drive
-# other processes, which the detector does not see; those of cmd/pinfold run whole commands, whose
-# goroutines have tests of their own in cmd/pinfold/internal; a package without tests would only
-# be compiled. The detector needs cgo, so all imported packages are compiled a second time.
-# "make test" vets them.
-RACE_PACKAGES = $$(git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':(exclude,glob)cmd/pinfold/*.go' | xargs -n 1 dirname | sort -u | while read -r d; do ls $$d/*_test.go >/dev/null 2>&1 && echo ./$$d; done)
+# other processes, which the detector does not see; those of cmd run whole commands, whose goroutines
+# have tests elsewhere; a package without tests would only be compiled.
+.PHONY: race-packages
+race-packages:
+	@git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':!tools' ':!bench' ':(exclude,glob)cmd/*/*.go' | xargs -n 1 dirname | sort -u | \
+	while read -r d; do ! ls $$d/*_test.go >/dev/null 2>&1 || echo ./$$d; done
 
 .PHONY: race
-race: bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
-	@CGO_ENABLED=1 GOGC=800 bin/gotestsum --format pkgname --format-hide-empty-pkg -- -race -vet=off -exec 'env -u GOGC' -ldflags '$(KUBE_FLAGS)' -timeout 30m $(RACE_PACKAGES)
-
-# Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
-# that they were disturbed.
-HOST_PACKAGES := ./agent ./linux/... ./lab/measure ./lab/load ./test/kernel
-ROUNDS ?= 20
-
-.PHONY: test-busy
-test-busy: ## run the tests of this machine's kernel ROUNDS (20) times beside two busy loops (root)
-	@trap 'kill $$(jobs -p)' EXIT; for i in 1 2; do while :; do :; done & done; \
-	for round in $$(seq $(ROUNDS)); do echo "round $$round"; go test -count=1 $(HOST_PACKAGES) || exit 1; done
+race: bin/suite bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
+	@$(SUITE) -only=race whole
 
 .PHONY: fixtures
 fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)
@@ -127,10 +147,17 @@ fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFO
 	@PINFOLD_UPDATE=1 go test ./linux/sysfs -count=1 -run '^TestFixtures$$'
 
 .PHONY: lint
-lint: bin/golangci-lint lint-monitoring lint-chart ## run the linters
+lint: bin/golangci-lint bin/helm4 ## run the linters
 	@GOGC=300 bin/golangci-lint run ./...
+	@$(call LINT_CHART,4)
+
+LINT_CHART = bin/helm$(1) lint --strict --quiet --set image.registry=$(or $(REGISTRY),registry.example.com/pinfold) deploy/chart
+
+.PHONY: lint-more
+lint-more: bin/golangci-lint bin/helm3 lint-monitoring ## run the linters that take longer: alert rules, Helm 3, commands for other systems
 	@cd tools/monitoring && ../../bin/golangci-lint run ./...
-	@gofmt -l $$(git ls-files '*.go') | (! grep .) || (echo "run gofmt on these files" >&2; exit 1)
+	@$(call LINT_CHART,3)
+	@GOOS=darwin GOARCH=arm64 go vet ./cmd/pinfold # for laptops: topology, place, trace
 
 # What is in deploy/ for Prometheus and Grafana, against what the agent exposes.
 .PHONY: lint-monitoring
@@ -141,7 +168,6 @@ lint-monitoring: bin/promtool ## check the dashboard and the alert rules
 	@bin/promtool check config --lint=all --lint-fatal bin/prometheus/prometheus.yaml
 	@bin/promtool test rules deploy/prometheus/rules_test.yaml
 	@bin/promtool check metrics <agent/testdata/metrics.prom
-	@go test -C tools/monitoring ./...
 
 # What "kubectl apply" installs: the chart, rendered. The registry is a placeholder.
 MANIFESTS ?= deploy/manifests
@@ -155,10 +181,6 @@ manifests: bin/helm4 ## render the plain manifests from the chart into MANIFESTS
 	@$(RENDER); render agent.yaml --set scheduler.enabled=false && \
 	render scheduler-secondary.yaml --set agent.enabled=false && \
 	render scheduler-default.yaml --set agent.enabled=false,scheduler.mode=default
-
-.PHONY: lint-chart
-lint-chart: bin/helm3 bin/helm4 ## check the chart with both versions of Helm
-	@for helm in bin/helm3 bin/helm4; do $$helm lint --strict --quiet --set image.registry=$(or $(REGISTRY),registry.example.com/pinfold) deploy/chart || exit 1; done
 
 .PHONY: bench
 bench: bin/benchstat ## run the benchmarks ten times and summarise them
@@ -192,9 +214,12 @@ bin/helm%: tools/helm%/go.mod
 	@echo "building $@: the first time this takes one to two minutes"
 	@$(BUILD) -C tools/helm$* -ldflags '-s -w $(HELM_FLAGS)' -o ../../$@ helm.sh/helm/v$*/cmd/helm
 
+bin/suite: FORCE
+	@$(BUILD) -o $@ ./test/suite
+
 bin/gotestsum: tools/go.mod
 	@$(BUILD) -C tools -o ../$@ gotest.tools/gotestsum
 
 .PHONY: clean
 clean: ## remove what was built
-	@rm -rf bin
+	@rm -rf bin .suite
