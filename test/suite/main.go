@@ -81,6 +81,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if _, err := os.Stat("go.mod"); err != nil {
 		return usageError{fmt.Errorf("run it at the root of the repository: %w", err)}
 	}
+	if err := os.MkdirAll(s.runner.dir, 0o777); err != nil {
+		return err
+	}
+	unlock, err := lock(ctx, s.runner.path("lock"), stdout) // another run would use the same files
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	switch classes := flags.Args(); {
 	case len(classes) == 1 && classes[0] == "flakes":
 		return s.flakes(ctx)

@@ -32,13 +32,16 @@ type runner struct {
 // judge runs a unit, and once more if it fails and its verdict depends on more than the commit.
 func (r *runner) judge(ctx context.Context, u unit) (result, error) {
 	first, err := r.once(ctx, u)
-	if err != nil || first.Verdict == passed || u.pure {
-		return first, errors.Join(err, r.keep(first))
+	if err != nil {
+		return first, err
+	}
+	if first.Verdict == passed || u.pure {
+		return first, r.keep(first)
 	}
 	fmt.Fprintf(r.out, "== %s failed: once more, alone (%s)\n", u.name, first.Disturbance)
 	again, err := r.once(ctx, u)
 	if err != nil {
-		return first, errors.Join(err, r.keep(first))
+		return first, err
 	}
 	switch {
 	case again.Verdict == passed:
@@ -54,8 +57,15 @@ func (r *runner) once(ctx context.Context, u unit) (result, error) {
 	fmt.Fprintf(r.out, "== %s\n", u.name)
 	res := result{Unit: u.name, Begun: time.Now().UTC(), Commit: commit(ctx)}
 	base := r.path(u.name)
-	if err := os.MkdirAll(filepath.Dir(base), 0o777); err != nil {
+	if err := os.MkdirAll(r.dir, 0o777); err != nil {
 		return res, err
+	}
+	if !u.pure {
+		unlock, err := lock(ctx, machineLock(), r.out)
+		if err != nil {
+			return res, err
+		}
+		defer unlock()
 	}
 	command, err := r.command(ctx, u, base+".events")
 	if err != nil {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +91,30 @@ func messageOf(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+func TestLock(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lock")
+	unlock := must.Get(lock(t.Context(), file, io.Discard))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out cancelling
+	out.cancel = cancel
+	if _, err := lock(ctx, file, &out); !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), "waiting for another run") {
+		t.Errorf("a second lock: %v, %q", err, out.String())
+	}
+	unlock()
+	must.Get(lock(t.Context(), file, io.Discard))(t)()
+}
+
+// cancelling ends what writes to it.
+type cancelling struct {
+	strings.Builder
+	cancel func()
+}
+
+func (c *cancelling) Write(text []byte) (int, error) {
+	c.cancel()
+	return c.Builder.Write(text)
 }
 
 // TestOrder: what failed runs first, then what never ran, then the shortest.
