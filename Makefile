@@ -97,7 +97,7 @@ SUITE = bin/suite -ldflags='$(KUBE_FLAGS)'
 test: bin/suite bin/gotestsum bin/helm4 ## run the tests that need no privileges and no quiet machine
 	@$(SUITE) $(CLASSES)
 
-# ONLY=NAME runs the units whose name contains NAME; FRESH=1 runs again what has passed.
+# ONLY=REGEXP runs the units whose names match; FRESH=1 runs again what has passed.
 .PHONY: test-all
 test-all: build bin/suite bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run, and record it in test/record.md; resumable
 	@$(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(FRESH),-fresh) whole
@@ -138,7 +138,7 @@ race-packages:
 
 .PHONY: race
 race: bin/suite bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
-	@$(SUITE) -only=race whole
+	@$(SUITE) -only='^race$$' whole
 
 .PHONY: fixtures
 fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)

@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,17 +59,20 @@ type usageError struct{ error }
 // suite is one invocation.
 type suite struct {
 	runner runner
-	only   string // part of the names of units to run
-	times  int    // how often flakes runs a smoke
+	only   *regexp.Regexp // names of units to run
+	times  int            // how often flakes runs a smoke
 	out    io.Writer
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	s := suite{runner: runner{dir: ".suite", out: stdout}, out: stdout}
+	s := suite{runner: runner{dir: ".suite", out: stdout}, out: stdout, only: regexp.MustCompile("")}
 	flags := flag.NewFlagSet("suite", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() { fmt.Fprint(stderr, usage); flags.PrintDefaults() }
-	flags.StringVar(&s.only, "only", "", "run the units whose `name` contains this")
+	flags.Func("only", "run the units whose names match this regular `expression`", func(text string) (err error) {
+		s.only, err = regexp.Compile(text)
+		return err
+	})
 	flags.IntVar(&s.times, "times", 20, "how often flakes runs each smoke; pure runs a quarter as often")
 	flags.StringVar(&s.runner.ldflags, "ldflags", "", "`flags` of the linker for tests")
 	flags.BoolVar(&s.runner.fresh, "fresh", false, "whole: run again what has passed")
@@ -103,7 +107,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // chosen returns the units whose names contain what was asked for.
 func (s *suite) chosen(units []unit) []unit {
-	return slices.DeleteFunc(units, func(u unit) bool { return !strings.Contains(u.name, s.only) })
+	return slices.DeleteFunc(units, func(u unit) bool { return !s.only.MatchString(u.name) })
 }
 
 // gate runs the deterministic class and the smokes.
