@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -16,10 +18,10 @@ import (
 func (s *suite) flakes(ctx context.Context) error {
 	file := s.runner.path("flakes-" + commit(ctx) + ".txt")
 	units := s.chosen(append([]unit{pure()}, smokes()...))
-	s.runner.fresh = true
-	if err := os.MkdirAll(s.runner.dir, 0o777); err != nil {
-		return err
+	if len(units) == 0 {
+		return usageError{errors.New("no unit has such a name")}
 	}
+	s.runner.fresh = true
 	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
@@ -30,13 +32,10 @@ func (s *suite) flakes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		next, missing := unit{}, 0
-		for _, u := range units { // the one with the most runs missing, so that an early end shows something of each
-			if n := s.runs(u) - ran[u.name]; n > missing {
-				next, missing = u, n
-			}
-		}
-		if missing == 0 {
+		next := slices.MinFunc(units, func(a, b unit) int { // so that an early end shows something of each
+			return cmp.Compare(ran[a.name]*s.runs(b), ran[b.name]*s.runs(a))
+		})
+		if ran[next.name] >= s.runs(next) {
 			return s.printRates(units, ran, good)
 		}
 		if next.pure {
