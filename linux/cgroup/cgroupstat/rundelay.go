@@ -14,16 +14,16 @@ import (
 	"pinfold.dev/pinfold/linux/feature"
 )
 
-// RunDelays returns how long up to most threads of a group, and of the groups below it, have waited
-// for CPUs since they were started, also while they were throttled (/proc/ID/schedstat,
-// Documentation/scheduler/sched-stats.rst). The error is a [feature.UnsupportedError] if the
-// kernel does not count that.
+// RunDelays returns how long up to most threads of a group, and of the groups below it that can be
+// listed, have waited for CPUs since they were started, also while they were throttled
+// (/proc/ID/schedstat, Documentation/scheduler/sched-stats.rst). The error is a
+// [feature.UnsupportedError] if the kernel does not count that.
 func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, error) {
 	if err := feature.RunDelays.Test(); err != nil {
 		return nil, err
 	}
 	dirs, err := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
-	if err != nil {
+	if err != nil && len(dirs) == 0 {
 		return nil, fmt.Errorf("list threads: %w", err)
 	}
 	delays := map[int]time.Duration{}
