@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/race"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // machine skips the test unless this machine's control groups can be used.
@@ -56,13 +57,12 @@ func runAll(t *testing.T, fs *cgroup.FS, tests map[string]func(*testing.T)) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			test(t)
-			deadline := time.Now().Add(time.Minute)
-			for left := abandoned(t, fs); len(left) > 0; left = abandoned(t, fs) {
-				if time.Now().After(deadline) {
-					t.Fatalf("left behind: %v", left)
+			wait.Until(t, "no group is left", func() error {
+				if left := abandoned(t, fs); len(left) > 0 {
+					return fmt.Errorf("left behind: %v", left)
 				}
-				time.Sleep(10 * time.Millisecond)
-			}
+				return nil
+			})
 		})
 	}
 }
