@@ -40,11 +40,14 @@ func hold(thread int) {
 // progress checks that threads run.
 func (b bench) progress(when string, groups ...string) {
 	b.Helper()
-	for i, used := range b.used(time.Second, groups...) {
-		if used < 0.1 {
-			b.Errorf("%s: group %d used %.3f CPUs", when, i, used)
+	b.settles(time.Second, func(used []float64) error {
+		for i, used := range used {
+			if used < 0.1 {
+				return fmt.Errorf("%s: group %d used %.3f CPUs", when, i, used)
+			}
 		}
-	}
+		return nil
+	}, groups...)
 }
 
 // TestKilled: when the process that runs the scheduler is killed, its threads run on in the fair

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,9 +17,23 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 func TestMain(m *testing.M) { cgrouptest.Main(m) }
+
+// TestGroupsOf asks for the groups of a process whose threads end.
+func TestGroupsOf(t *testing.T) {
+	fs, group := cgrouptest.OpenHost(t), fmt.Sprintf("/pinfold-test-groups-%d", os.Getpid())
+	controllers := []cgroup.Controller{cgroup.CPU, cgroup.CPUSet}
+	cgrouptest.Make(t, fs, group, controllers...)
+	pid := cgrouptest.Start(t, fs, group, "threads", controllers...)
+	for i := range 200 {
+		if groups, err := cgrouptree.GroupsOf(fs, pid); err != nil || groups[cgroup.CPU] != group || groups[cgroup.CPUSet] != group {
+			t.Fatalf("after %d times: %v, %v", i, groups, err)
+		}
+	}
+}
 
 // TestUnlisted: another user's group, which this one may not list, hides the groups below it and
 // nothing else.
@@ -61,21 +74,18 @@ func TestHost(t *testing.T) {
 	controllers := []cgroup.Controller{cgroup.CPU, cgroup.CPUSet}
 	cgrouptest.Make(t, fs, group, controllers...)
 	pid := cgrouptest.Start(t, fs, group, "asleep", controllers...)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	threads, err := cgrouptree.Threads(fs, group)
-	for err == nil && len(threads) < 2 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond) // the process has just started
-		threads, err = cgrouptree.Threads(fs, group)
-	}
-	if err != nil || !slices.Contains(threads, pid) || len(threads) < 2 {
-		t.Errorf("threads %v, %v; want %d and the others of its process", threads, err, pid)
-	}
+	wait.Until(t, "the process and its threads are listed", func() error {
+		threads, err := cgrouptree.Threads(fs, group)
+		if err == nil && (!slices.Contains(threads, pid) || len(threads) < 2) {
+			return fmt.Errorf("threads %v, want %d and the others of its process", threads, pid)
+		}
+		return err
+	})
 	processes, err := cgrouptree.ProcessesIn(fs.Dir(cgroup.CPUSet, group))
 	if diff := cmp.Diff([]int{pid}, processes); err != nil || diff != "" {
 		t.Errorf("processes: %v\n%s", err, diff)
 	}
-	if err := cgrouptree.Kill(ctx, fs, group, controllers...); err != nil {
+	if err := cgrouptree.Kill(t.Context(), fs, group, controllers...); err != nil {
 		t.Error(err)
 	}
 	if left, err := cgrouptree.ProcessesBelow(fs, group, controllers...); err != nil || len(left) > 0 {
