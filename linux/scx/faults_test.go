@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread
@@ -80,19 +81,7 @@ func TestKilled(t *testing.T) {
 // gone waits until the kernel runs no scheduler.
 func (b bench) gone() {
 	b.Helper()
-	if !eventually(30*time.Second, func() bool { return Running() == "" }) {
-		b.Fatalf("the kernel still runs %s", Running())
-	}
-}
-
-// eventually reports whether a condition becomes true in a time.
-func eventually(within time.Duration, is func() bool) bool {
-	for deadline := time.Now().Add(within); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
+	wait.True(b, "the kernel runs no scheduler", func() bool { return Running() == "" })
 }
 
 // TestTwo: a second scheduler is refused, and the first one goes on.
@@ -193,7 +182,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	start()
 	batch := b.batch("batch", 5, all)
-	noticed := eventually(30*time.Second, func() bool {
+	wait.True(b, "the kernel notices the stall", func() bool {
 		state, _ := os.ReadFile(directory + "/state")
 		return strings.TrimSpace(string(state)) != "enabled"
 	})
@@ -201,9 +190,6 @@ func TestWatchdog(t *testing.T) {
 	// has interrupted in a read-side critical section needs a CPU before.
 	for _, load := range loads {
 		load.end()
-	}
-	if !noticed {
-		t.Fatalf("the kernel has not noticed the stall: %+v", must.Get(s.Stats())(t))
 	}
 	b.gone()
 	if why, _ := s.Ended(); !strings.Contains(why, "stall") {
