@@ -244,7 +244,9 @@ func TestEnds(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			config, o := small(), options(t)
-			config.Rounds, config.Conditions = 1000, config.Conditions[:1]
+			config.Rounds, config.Services = 1000, config.Services[:1]
+			config.Conditions = []experiment.Condition{{Name: "free"}, {Name: "limit", Services: map[string]json.RawMessage{"online": json.RawMessage(`{"limit":1}`)}}}
+			config.Answers[0].Condition = "limit"
 			o.Progress = func(message string) {
 				if strings.Contains(message, "window 3 ") { // the fourth begins
 					time.AfterFunc(300*time.Millisecond, func() { test.end(t, groups, cancel) })

@@ -35,7 +35,7 @@ func machine(t *testing.T) *cgroup.FS {
 func TestHost(t *testing.T) {
 	fs := machine(t)
 	runAll(t, fs, map[string]func(*testing.T){
-		"limit": testLimit, "burst": testBurst, "cpus": testCPUs, "where": testWhere, "status": testStatus, "terminated": testTerminated, "left": testLeft,
+		"limit": testLimit, "cpus": testCPUs, "where": testWhere, "status": testStatus, "terminated": testTerminated, "left": testLeft,
 		"together": testTogether, "within": testWithin, "killed": testKilled, "killed-both": func(t *testing.T) { testKilledBoth(t, fs) },
 		"signals": testSignals, "refused": testRefused, "descriptors": testDescriptors,
 		"idle": testIdle, "not-root": func(t *testing.T) { testNotRoot(t, fs) }, "alone": func(t *testing.T) { testAlone(t, fs) },

@@ -46,26 +46,6 @@ func checkLimited(t *testing.T, r *Result, o order) {
 	}
 }
 
-// testBurst checks that usage beyond the quota counts as burst, and only with a burst. It does not
-// check the throttled time. A chunk exceeds the quota, unless other programs leave it less than a
-// twentieth of a CPU.
-func testBurst(t *testing.T) {
-	o := order{Do: []string{"chunks", "4 10ms"}, Quota: 5 * time.Millisecond, Period: 100 * time.Millisecond}
-	busy.Repeat(t, 4, func() (disturbed string) {
-		o.Burst = 0
-		without, _ := run(t, o)
-		o.Burst = o.Quota
-		with, _ := run(t, o)
-		if without.Stat.Bursts != 0 || without.Settings.Burst != 0 || with.Settings.Burst != o.Burst || (with.Stat.Bursts == 0) != (with.Stat.BurstTime == 0) {
-			t.Errorf("without burst: %+v, with burst: %+v", without, with)
-		}
-		if without.Stat.Throttled == 0 || with.Stat.Bursts == 0 && !with.Stat.NoBursts {
-			return "the command never got what it may use"
-		}
-		return ""
-	})
-}
-
 func testCPUs(t *testing.T) {
 	all := usable(t)
 	first := cpuset.Of(all.First())

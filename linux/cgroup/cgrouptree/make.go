@@ -213,7 +213,7 @@ func DirsBelow(dir string) ([]string, error) {
 			all = append(all, name)
 		case err != nil && !cgroup.IsGone(err):
 			unlisted.Dirs = append(unlisted.Dirs, name)
-			unlisted.Err = cmp.Or(unlisted.Err, causeOf(err))
+			unlisted.Err = cmp.Or(unlisted.Err, errors.Unwrap(err), err) // without the name
 		}
 		return nil
 	})
@@ -221,13 +221,4 @@ func DirsBelow(dir string) ([]string, error) {
 		return all, &unlisted
 	}
 	return all, nil
-}
-
-// causeOf returns an error without the name of the file.
-func causeOf(err error) error {
-	var of *os.PathError
-	if errors.As(err, &of) {
-		return of.Err
-	}
-	return err
 }
