@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,9 +26,7 @@ func TestIsGone(t *testing.T) {
 			t.Errorf("%v does not mean that it has gone", err)
 		}
 	}
-	for _, err := range []error{nil, unix.EACCES, errors.New("other")} {
-		if IsGone(err) {
-			t.Errorf("%v means that it has gone", err)
-		}
+	if IsGone(nil) || IsGone(unix.EACCES) {
+		t.Error("what is not readable has gone")
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
-	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -151,35 +150,6 @@ func TestCapabilities(t *testing.T) {
 	line := must(bufio.NewReader(out).ReadString('\n'))(t)
 	if _, err := strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		t.Error(line)
-	}
-}
-
-// TestLoss: events are not read for a while, and the ring buffer is too small for those that come
-// meanwhile.
-func TestLoss(t *testing.T) {
-	fs := cgrouptest.OpenHost(t)
-	group := newGroup(t, fs, "loss", 0)
-	load(t, fs, group, "sleep")
-	var o *Observation
-	busy.Repeat(t, 4, func() (disturbed string) {
-		calls := 0
-		if o = trace(t, fs, Options{Ring: 4096}, time.Second, func() {
-			if calls++; calls == 100 {
-				time.Sleep(300 * time.Millisecond)
-			}
-		}, group); o.Lost == 0 {
-			return "the load ran too seldom to fill the buffer"
-		}
-		return ""
-	})
-	whole, sum := o.To-o.From, o.sum(group)
-	if o.Lost > whole || sum.Runnable() == 0 {
-		t.Errorf("events were lost in %v of %v, unknown %v, wanted to run %v", o.Lost, whole, sum.Unknown, sum.Runnable())
-	}
-	for _, thread := range sum.Threads {
-		if observed := thread.Runnable() + thread.Sleeping + thread.Unknown; observed > whole {
-			t.Errorf("thread %d: the parts add up to %v, observed for %v", thread.ID, observed, whole)
-		}
 	}
 }
 
