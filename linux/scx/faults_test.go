@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 	"pinfold.dev/pinfold/test/must"
@@ -38,17 +39,19 @@ func hold(thread int) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// progress checks that threads run.
+// progress waits until threads of each group have run for a while.
 func (b bench) progress(when string, groups ...string) {
 	b.Helper()
-	b.settles(time.Second, func(used []float64) error {
-		for i, used := range used {
-			if used < 0.1 {
-				return fmt.Errorf("%s: group %d used %.3f CPUs", when, i, used)
+	for _, group := range groups {
+		usage := func() time.Duration { return must.Get(cgroupstat.Read(b.fs, group))(b).Usage }
+		before := usage()
+		wait.Until(b, when, func() error {
+			if used := usage() - before; used < 100*time.Millisecond {
+				return fmt.Errorf("%s used %v", group, used)
 			}
-		}
-		return nil
-	}, groups...)
+			return nil
+		})
+	}
 }
 
 // TestKilled: when the process that runs the scheduler is killed, its threads run on in the fair
