@@ -87,7 +87,8 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	for _, subject := range request.Groups {
 		id, ok := ids[path.Clean(subject)]
 		if !ok {
-			return nil, fmt.Errorf("%s: %w", subject, cmp.Or(errList, cgroup.ErrGone))
+			_, err := groups.Inode(cgroup.CPU, subject)
+			return nil, cmp.Or(err, fmt.Errorf("%s: %w", subject, cgroup.ErrGone))
 		}
 		o.Subjects[subject], subjects[path.Clean(subject)] = id, id
 	}

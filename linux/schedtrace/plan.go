@@ -25,6 +25,7 @@ func list(groups *cgroup.FS, from ...string) (map[string]blame.Group, error) {
 		}
 	}
 	for _, group := range slices.SortedFunc(slices.Values(from), outerFirst) {
+		group = path.Clean("/" + group)
 		if _, known := ids[group]; known {
 			continue // listed with a group above
 		}

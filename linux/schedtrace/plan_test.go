@@ -48,6 +48,7 @@ func TestList(t *testing.T) {
 	for _, test := range []struct{ from, want, unlisted string }{
 		{"/", "/ /a /closed /pods /pods/a /pods/a/inner /pods/b", closed},
 		{"/pods/a /pods/b /none", "/ /pods /pods/a /pods/a/inner /pods/b", ""},
+		{"pods/b", "/ /pods /pods/b", ""},
 		{"/pods/a/inner /pods", "/ /pods /pods/a /pods/a/inner /pods/b", ""},
 		{"/ /closed/in", "/ /a /closed /closed/in /pods /pods/a /pods/a/inner /pods/b", closed},
 	} {
