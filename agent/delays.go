@@ -38,8 +38,8 @@ type containerDelays struct {
 const traceRing = 2 << 20
 
 // newDelays returns the delays of no container. maxShare is what tracing may use of the machine's
-// CPU time.
-func newDelays(groups *cgroup.FS, maxShare float64) *delays {
+// CPU time; unlisted receives which groups in containers cannot be listed.
+func newDelays(groups *cgroup.FS, maxShare float64, unlisted func(error)) *delays {
 	vec := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pinfold_container_cpu_" + name, Help: help,
 			Buckets: []float64{1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1}}, containerLabels())
@@ -47,7 +47,7 @@ func newDelays(groups *cgroup.FS, maxShare float64) *delays {
 	d := &delays{byGroup: map[string]containerDelays{},
 		waited:    vec("run_delay_seconds", "How long a thread that was ready to run waited for a CPU, each time, without the time in which it was throttled."),
 		throttled: vec("throttle_delay_seconds", "How long a thread that was ready to run was throttled, each time.")}
-	d.monitor = schedtrace.NewMonitor(groups, schedtrace.Options{Ring: traceRing, MaxShare: maxShare}, d.add)
+	d.monitor = schedtrace.NewMonitor(groups, schedtrace.Options{Ring: traceRing, MaxShare: maxShare, Unlisted: unlisted}, d.add)
 	return d
 }
 

@@ -59,7 +59,9 @@ func newEngine(o Options, k *kernel) *engine {
 		Node: e.batchNode, Changed: e.requestRound})
 	e.claims = newClaims(e)
 	if o.TraceShare > 0 {
-		e.delays = newDelays(k.groups, o.TraceShare)
+		e.delays = newDelays(k.groups, o.TraceShare, func(err error) {
+			e.reports.dedup.Warn("unlisted", "the delays of some groups in containers are not traced", err)
+		})
 	}
 	return e
 }

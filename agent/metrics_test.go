@@ -38,7 +38,7 @@ func TestMetrics(t *testing.T) {
 		}
 		return cgroupstat.Pressure{}, cgroup.ErrGone
 	}
-	n.delays = newDelays(n.kernel.groups, 0.01)
+	n.delays = newDelays(n.kernel.groups, 0.01, nil)
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})

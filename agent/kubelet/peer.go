@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // checkPeer returns an error unless the other end of an accepted TCP connection is a socket of root
@@ -59,6 +61,9 @@ func (s peer) checkGroup(groups string) error {
 	found := errors.New("its socket was made in a pod")
 	err := filepath.WalkDir(groups, func(_ string, d fs.DirEntry, err error) error {
 		switch {
+		case err != nil && !cgroup.IsGone(err): // a private group of another user
+			found = fmt.Errorf("its socket was made in a pod, or in a group that cannot be listed: %w", err)
+			return nil
 		case err != nil || !d.IsDir():
 			return nil //nolint:nilerr // a group that has ended
 		case strings.HasPrefix(d.Name(), "kubepods"):

@@ -26,6 +26,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
 )
@@ -113,11 +114,28 @@ func expectNoGroups(t *testing.T, groups *cgroup.FS) {
 	}
 }
 
+// measure runs an experiment, again if other programs left one with the least priority no CPU time
+// to start, or if another run measures.
+func measure(t *testing.T, c experiment.Config, o Options) {
+	t.Helper()
+	busy.Repeat(t, 2, func() (disturbed string) {
+		must.Do(t, os.RemoveAll(o.Dir))
+		err := Run(t.Context(), c, o)
+		if err != nil && (strings.Contains(err.Error(), "it was not ready after") || strings.Contains(err.Error(), "another run")) {
+			return err.Error()
+		}
+		must.Do(t, err)
+		return ""
+	})
+}
+
 // TestRun measures one window of each condition on cgroups of this machine.
 func TestRun(t *testing.T) {
 	groups := cgrouptest.OpenHost(t)
 	config, o := small(), options(t)
-	must.Do(t, Run(t.Context(), config, o))
+	meter := busy.Start()
+	measure(t, config, o)
+	stolen := meter.Read().Stolen > 0.01 // such time counts as used
 	expectNoGroups(t, groups)
 	result, usage, err := Open(o.Dir)
 	if err != nil || !result.Complete || result.Environment.Pinfold != "test" {
@@ -150,7 +168,7 @@ func TestRun(t *testing.T) {
 		}
 		// Batch work has little or nothing beside much other work on this machine.
 		limit, limited := most[w.Condition]
-		if share := f[experiment.Others] / cpus; limited && share > limit || w.Condition != "alone" && share <= 0 && !starved(w) {
+		if share := f[experiment.Others] / cpus; limited && share > limit && !stolen || w.Condition != "alone" && share <= 0 && !starved(w) {
 			t.Errorf("%s: batch work used %.1f%% of the CPUs, want at most %.0f%%", w.Condition, 100*share, 100*limit)
 		}
 		h := must.Get(hdrhistogram.Decode(w.Latencies))(t)
@@ -159,7 +177,7 @@ func TestRun(t *testing.T) {
 		}
 		name := "/" + w.Condition + "/random/online"
 		i := slices.IndexFunc(usage.Series, func(s trace.Series) bool { return s.Group == name })
-		if i < 0 || len(usage.Series[i].Samples) < 10 || usage.Series[i].Samples[0].At < w.From || usage.Series[i].Samples[0].At > w.To {
+		if i < 0 || len(usage.Series[i].Samples) == 0 || usage.Series[i].Samples[0].At < w.From || usage.Series[i].Samples[0].At > w.To {
 			t.Errorf("%s: no recording from %v to %v", name, w.From, w.To)
 		}
 	}
@@ -179,7 +197,7 @@ func TestExplained(t *testing.T) {
 	config.Services[0] = experiment.Service{Name: "worker", Program: experiment.Cycles, Compute: experiment.Duration{Duration: 1}, Sleep: experiment.Duration{Duration: 1}}
 	config.Conditions = []experiment.Condition{{Name: "free"}, {Name: "limit", Services: map[string]json.RawMessage{"worker": json.RawMessage(`{"limit":0.2}`)}}}
 	config.Answers[0] = experiment.Answer{Figure: experiment.Goodput, Condition: "limit"}
-	must.Do(t, Run(t.Context(), config, o))
+	measure(t, config, o)
 	result, _, err := Open(o.Dir)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +244,9 @@ func TestEnds(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			config, o := small(), options(t)
-			config.Rounds = 1000
+			config.Rounds, config.Services = 1000, config.Services[:1]
+			config.Conditions = []experiment.Condition{{Name: "free"}, {Name: "limit", Services: map[string]json.RawMessage{"online": json.RawMessage(`{"limit":1}`)}}}
+			config.Answers[0].Condition = "limit"
 			o.Progress = func(message string) {
 				if strings.Contains(message, "window 3 ") { // the fourth begins
 					time.AfterFunc(300*time.Millisecond, func() { test.end(t, groups, cancel) })
@@ -273,7 +293,7 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// TestConfigs runs one short round of every experiment.
+// TestConfigs runs one short round of every experiment, with its first and its last condition.
 func TestConfigs(t *testing.T) {
 	race.SkipLong(t)
 	groups := cgrouptest.OpenHost(t)
@@ -284,13 +304,14 @@ func TestConfigs(t *testing.T) {
 				t.Errorf("the experiment is called %q", c.Name)
 			}
 			c.Repeated, c.Foreign = 0, 1
+			c.Conditions = slices.Concat(c.Conditions[:1], c.Conditions[len(c.Conditions)-1:])
 			for i := range c.Conditions {
 				c.Conditions[i].Settle.Duration = 0
 			}
 			c.Quick.Window.Duration, c.Settle.Duration = 200*time.Millisecond, min(c.Settle.Duration, 50*time.Millisecond)
 			o := options(t)
 			o.Quick, o.Rounds = true, 1
-			must.Do(t, Run(t.Context(), c, o))
+			measure(t, c, o)
 			expectNoGroups(t, groups)
 		})
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/scx"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // TestPutBehind puts a program behind others by the mechanisms that this machine has.
@@ -50,13 +50,7 @@ func TestPutBehind(t *testing.T) {
 			end := must.Get(controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}}))(t)
 			later := program()
 			for _, pid := range []int{first, later} {
-				is := false
-				for deadline := time.Now().Add(20 * time.Second); !is && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-					is = must.Get(has(pid))(t)
-				}
-				if !is {
-					t.Errorf("process %d was not put behind", pid)
-				}
+				wait.True(t, fmt.Sprintf("process %d is put behind", pid), func() bool { return must.Get(has(pid))(t) })
 			}
 			if err := end(); err != nil {
 				t.Error(err)

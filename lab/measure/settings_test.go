@@ -5,20 +5,18 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/must"
 )
 
 // TestSize checks each experiment on a machine with one CPU.
 func TestSize(t *testing.T) {
-	cgrouptest.OpenHost(t)
-	machine := must.Get(openMachine())(t)
 	for _, name := range Names() {
 		config, err := Named(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := lab{config: config, machine: machine, cpus: cpuset.Of(0)}
+		l := lab{config: config, machine: machine{groups: new(cgroup.FS)}, cpus: cpuset.Of(0)}
 		l.setups = must.Get(config.Setups(1))(t)
 		err = l.checkSize()
 		if small := err != nil && strings.Contains(err.Error(), "this machine is too small"); small != (name == "binding") || err != nil && !small {

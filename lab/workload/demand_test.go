@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestDemand checks that the program uses the CPU time that it wants, and has little left. Both
 // hold on a busy machine, too: what is left is done later, so a test that was disturbed waits for
 // longer.
 func TestDemand(t *testing.T) {
+	need.This(t, "CPU time in time")
 	const mean, period = 2 * time.Millisecond, 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -235,7 +235,7 @@ func (fs *FS) Exists(group string) bool {
 // group that does not exist has none.
 func (fs *FS) Children(c Controller, group string) ([]string, error) {
 	entries, err := os.ReadDir(fs.Dir(c, group))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil && !IsGone(err) {
 		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
 	}
 	var paths []string

@@ -18,10 +18,13 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // TestHost runs the tests below on this machine's kernel, of either version, in groups of its own.
 func TestHost(t *testing.T) {
+	need.This(t, "this machine's control groups")
 	if os.Geteuid() != 0 {
 		t.Skip("not root: run as root to test on this machine's control groups")
 	}
@@ -91,14 +94,13 @@ func dirsOf(fs *FS, group string) []string {
 // removeGroup removes a group. It retries, because a group is busy for a moment after the end of
 // its last process.
 func removeGroup(t *testing.T, dir string) {
-	var err error
-	for range 100 {
-		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
-			return
+	t.Helper()
+	wait.Until(t, "the group of the test is removed", func() error {
+		if err := os.Remove(dir); !IsGone(err) {
+			return err
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("remove the group of the test: %v", err)
+		return nil
+	})
 }
 
 func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,12 +43,6 @@ func do(what string, args []string) int {
 	case "spin": // for a duration of wall time
 		for d, began := duration(arg), time.Now(); time.Since(began) < d; {
 			continue
-		}
-	case "chunks": // N of CPU time, each after 200 ms of sleep
-		n, each, _ := strings.Cut(arg, " ")
-		for range number(n) {
-			time.Sleep(200 * time.Millisecond)
-			use(duration(each))
 		}
 	case "where": // prints its group in the cpu hierarchy and its CPUs
 		fs, err := cgroup.Open("/")
@@ -131,23 +124,6 @@ func countSignals() int {
 		}
 	}
 	return 0
-}
-
-// use uses the given CPU time of one thread.
-func use(d time.Duration) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for began := threadTime(); threadTime()-began < d; {
-		continue
-	}
-}
-
-func threadTime() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
-		panic(err)
-	}
-	return time.Duration(now.Nano())
 }
 
 // order is a Spec for another process.

@@ -107,14 +107,14 @@ func (g *group) run(ctx context.Context, s Spec, caught *signals) (*Result, erro
 // number.
 func (g *group) endAll(s Spec) (int, error) {
 	left, err := cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
-	if err != nil || len(left) == 0 {
+	if len(left) == 0 {
 		return 0, err
 	}
 	for now := left; s.Wait && err == nil && len(now) > 0; {
 		time.Sleep(leftBehindPoll)
 		now, err = cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
 	}
-	if err != nil || s.Wait {
+	if s.Wait {
 		return len(left), err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)

@@ -118,14 +118,10 @@ func EachThread(fs *cgroup.FS, groups []string, f func(thread int) error) error 
 	var errs []error
 	for _, group := range groups {
 		dirs, err := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 		for _, dir := range dirs {
 			threads, err := cgrouptree.ThreadsIn(fs, dir)
-			if err != nil {
-				errs = append(errs, err)
-			}
+			errs = append(errs, err)
 			for _, thread := range threads {
 				if thread == 0 {
 					errs = append(errs, fmt.Errorf("group %s: %s", group, hiddenProcesses))

@@ -209,7 +209,7 @@ func TestHost(t *testing.T) {
 	fs, groups := hostGroups(t, 1)
 	s := newSampler(t, fs, Options{Interval: 5 * time.Millisecond})
 	s.Set(groups)
-	var usage, until time.Duration
+	var usage time.Duration
 	var periods uint32
 	err := s.Run(t.Context(), func(tick *Tick) error {
 		if s.tick.At == 0 || len(tick.Samples) == 0 {
@@ -217,17 +217,21 @@ func TestHost(t *testing.T) {
 			return nil
 		}
 		x := tick.Samples[0]
-		usage, until, periods = usage+x.Usage, x.At, periods+x.Periods
+		usage, periods = usage+x.Usage, periods+x.Periods
 		if x.Limits.Quota != 5*time.Millisecond || x.Limits.Period != 50*time.Millisecond {
 			return fmt.Errorf("limits %+v", x.Limits)
 		}
-		if usage > 50*time.Millisecond || until > 20*time.Second {
+		// One period can use more than its quota: a virtual CPU that stands still goes on using it.
+		if usage >= 20*time.Millisecond && periods >= 4 {
 			return io.EOF
+		}
+		if stat := must.Get(cgroupstat.Read(fs, groups[0]))(t); stat.Usage > usage+time.Second || stat.Periods > uint64(periods)+200 {
+			return fmt.Errorf("the kernel has counted %+v, sampled were %v and %d periods", stat, usage, periods)
 		}
 		return nil
 	})
-	if !errors.Is(err, io.EOF) || periods < 4 || usage < 20*time.Millisecond {
-		t.Errorf("%v: usage %v, %d periods until %v", err, usage, periods, until)
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
 	}
 	// The kernel's counters are the sum of all samples, plus usage after the last one.
 	if stat, err := cgroupstat.Read(fs, groups[0]); err != nil || stat.Usage < usage || stat.Periods < uint64(periods) {

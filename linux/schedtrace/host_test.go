@@ -14,11 +14,15 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // open loads the programs, or skips the test if this machine cannot.
 func open(t testing.TB, o Options) *Tracer {
 	t.Helper()
+	need.This(t, "this machine's scheduler")
 	tracer, err := Open(o)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
@@ -58,11 +62,9 @@ func load(t testing.TB, fs *cgroup.FS, group, what string) {
 	}
 	must(fmt.Fscanln(ready, new(string)))(t)
 	begin := must(cgroupstat.Read(fs, group))(t).Usage
-	for deadline := time.Now().Add(time.Minute); what == "compute" && must(cgroupstat.Read(fs, group))(t).Usage < begin+20*time.Millisecond; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the load does not compute")
-		}
-	}
+	wait.True(t, "the load computes", func() bool {
+		return what != "compute" || must(cgroupstat.Read(fs, group))(t).Usage >= begin+2*time.Millisecond
+	})
 }
 
 func must[T any](value T, err error) func(testing.TB) T {
@@ -75,20 +77,17 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// observe traces groups for a time.
-func observe(t testing.TB, fs *cgroup.FS, d time.Duration, groups ...string) *Observation {
+// observe traces groups for a time, again if it was disturbed.
+func observe(t testing.TB, fs *cgroup.FS, d time.Duration, groups ...string) (o *Observation) {
 	t.Helper()
-	o, err := Observe(t.Context(), fs, Request{Groups: groups, Duration: d, Longest: 5}, Options{})
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o.Cost.Lost > 0 {
-		t.Errorf("%d events lost", o.Cost.Lost)
-	}
-	t.Logf("%d switches, %v each, %d missed", o.Cost.Switches, o.Cost.SwitchTime/time.Duration(max(1, o.Cost.Switches)), o.Missed)
+	open(t, Options{})
+	busy.Repeat(t, 4, func() (disturbed string) {
+		o = must(Observe(t.Context(), fs, Request{Groups: groups, Duration: d, Longest: 5}, Options{}))(t)
+		if o.Cost.Lost > 0 {
+			return fmt.Sprintf("%d events were lost, because they were read too late", o.Cost.Lost)
+		}
+		return ""
+	})
 	return o
 }
 
@@ -148,62 +147,45 @@ func checkWhole(t *testing.T, o *Observation, thread blame.ThreadSum) {
 	}
 }
 
-// TestThrottled: a thread that always wants to run and may run 10 ms in 100 ms.
+// TestThrottled: two threads that always want to run share 10 ms in 100 ms on a CPU. What they and
+// other programs get of it differs, but the times must be those that the kernel counts.
 func TestThrottled(t *testing.T) {
 	fs := cgrouptest.OpenHost(t)
 	group := newGroup(t, fs, "throttled", 10*time.Millisecond)
 	load(t, fs, group, "compute")
+	load(t, fs, group, "compute")
 	var stats []cgroupstat.Stat // before and after the start of tracing, and after its end
 	read := func() { stats = append(stats, must(cgroupstat.Read(fs, group))(t)) }
-	o := trace(t, fs, Options{}, 2*time.Second, func() {
+	o := trace(t, fs, Options{}, time.Second, func() {
 		if len(stats) < 2 {
 			read()
 		}
 	}, group)
 	read()
 	afterEnd := Now() - o.To
-	sum := o.sum(group)
-	whole, thread := o.To-o.From, busiest(sum)
-	checkWhole(t, o, thread)
-	t.Logf("in %v: running %v, throttled %v, stolen %v, waiting %v, unknown %v", whole, thread.Running, thread.Throttled, thread.Stolen, thread.Waiting(), thread.Unknown)
-	most, least := stats[2].Usage-stats[0].Usage, stats[2].Usage-stats[1].Usage-afterEnd
-	if allowed := whole/100 + sum.Unknown; sum.Running > most+allowed || sum.Running < least-allowed {
-		t.Errorf("running %v, usage %v to %v", sum.Running, least, most)
-	}
-	if thread.Runnable()+thread.Unknown < whole*99/100 {
-		t.Errorf("it wanted to run for %v of %v", thread.Runnable(), whole)
-	}
-	periods, throttled := sum.Last.Periods-sum.First.Periods, sum.Last.Throttled-sum.First.Throttled
-	if want := uint32(whole / (100 * time.Millisecond)); periods+3 < want || periods > want || throttled > periods {
-		t.Errorf("%d of %d periods throttled in %v", throttled, periods, whole)
-	}
-	if uint64(sum.Last.Periods) > stats[2].Periods || uint64(sum.First.Periods)+1 < stats[0].Periods {
-		t.Errorf("edges of periods %d to %d; cpu.stat says %d to %d", sum.First.Periods, sum.Last.Periods, stats[0].Periods, stats[2].Periods)
-	}
-	// The kernel has counted what ended at an edge, the analysis also what goes on.
-	most, least = stats[2].ThrottledTime-stats[0].ThrottledTime, stats[2].ThrottledTime-stats[1].ThrottledTime-afterEnd
-	if allowed := whole/20 + sum.Unknown + 100*time.Millisecond; thread.Throttled > most+allowed || thread.Throttled < least-allowed {
-		t.Errorf("throttled %v, the kernel counts %v to %v", thread.Throttled, least, most)
-	}
-	if throttled > 0 && (len(sum.Longest) == 0 || sum.Longest[0].Delayed() < 40*time.Millisecond) {
-		t.Errorf("longest delays: %+v", sum.Longest)
-	}
-}
-
-// TestThrottledTogether: two threads that always want to run share a quota of 10 ms in 100 ms on a
-// CPU. While one runs, the other waits; after that both are throttled.
-func TestThrottledTogether(t *testing.T) {
-	fs := cgrouptest.OpenHost(t)
-	group := newGroup(t, fs, "together", 10*time.Millisecond)
-	load(t, fs, group, "compute")
-	load(t, fs, group, "compute")
-	o := observe(t, fs, 2*time.Second, group)
 	sum, whole := o.sum(group), o.To-o.From
-	for _, thread := range byDemand(sum)[:2] {
-		t.Logf("in %v: running %v, throttled %v, waiting %v, unknown %v", whole, thread.Running, thread.Throttled, thread.Waiting(), thread.Unknown)
-		if thread.Throttled < whole/2-thread.Unknown || thread.Waiting() > whole*35/100 {
-			t.Errorf("throttled %v of %v, waiting %v", thread.Throttled, whole, thread.Waiting())
+	within := func(what string, got, more, least, most, allowed time.Duration) {
+		if got > most+allowed || got+more < least-allowed {
+			t.Errorf("%s %v of %v, the kernel counts %v to %v", what, got, whole, least, most)
 		}
+	}
+	within("running", sum.Running, 0, stats[2].Usage-stats[1].Usage-afterEnd, stats[2].Usage-stats[0].Usage, whole/100+sum.Unknown)
+	if first, last := uint64(sum.First.Periods), uint64(sum.Last.Periods); last > stats[2].Periods || first+1 < stats[0].Periods || sum.Last.Throttled-sum.First.Throttled > sum.Last.Periods-sum.First.Periods {
+		t.Errorf("edges of periods %+v to %+v; cpu.stat says %d to %d", sum.First, sum.Last, stats[0].Periods, stats[2].Periods)
+	}
+	for _, thread := range byDemand(sum)[:2] {
+		t.Logf("in %v: running %v, throttled %v, stolen %v, waiting %v, unknown %v", whole, thread.Running, thread.Throttled, thread.Stolen, thread.Waiting(), thread.Unknown)
+		checkWhole(t, o, thread)
+		// The kernel has counted what ended at an edge, the analysis also what goes on. A busy CPU hears
+		// late of a refill: until then the kernel counts the thread as throttled, the analysis as waiting.
+		within("throttled", thread.Throttled, thread.Waiting(), stats[2].ThrottledTime-stats[1].ThrottledTime-afterEnd,
+			stats[2].ThrottledTime-stats[0].ThrottledTime, whole/20+sum.Unknown+100*time.Millisecond)
+	}
+	if sum.Own == 0 {
+		t.Error("the threads never waited for each other")
+	}
+	if sum.Last.Throttled > sum.First.Throttled && len(sum.Longest) == 0 {
+		t.Error("it was throttled, and there is no longest delay")
 	}
 }
 
@@ -224,22 +206,5 @@ func TestTurns(t *testing.T) {
 		if on := other.Running + other.Stolen; (waited - on).Abs() > (o.To-o.From)/100+thread.Unknown+other.Unknown {
 			t.Errorf("it waited %v behind the other, which ran %v", waited, on)
 		}
-	}
-}
-
-// TestSiblings: two busy threads of one group take turns on a CPU.
-func TestSiblings(t *testing.T) {
-	fs := cgrouptest.OpenHost(t)
-	group := newGroup(t, fs, "siblings", 0)
-	load(t, fs, group, "compute")
-	load(t, fs, group, "compute")
-	o := observe(t, fs, time.Second, group)
-	sum := o.sum(group)
-	thread := busiest(sum)
-	checkWhole(t, o, thread)
-	waited := behind(thread.Parts, o.Subjects[group])
-	t.Logf("running %v, waiting %v, of that behind own threads %v", thread.Running, thread.Waiting(), waited)
-	if others := sum.Running + sum.Stolen - thread.Running - thread.Stolen; (waited - others).Abs() > (o.To-o.From)/100+sum.Unknown {
-		t.Errorf("it waited %v behind other threads of its group, which ran %v", waited, others)
 	}
 }

@@ -1,6 +1,7 @@
 package schedtrace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,12 +77,18 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 	}
 	defer t.Close()
 	o := &Observation{Subjects: map[string]blame.Group{}, groups: map[blame.Group]string{}, proc: machineProc(groups.Root()), processes: map[int]string{}, most: maxNames}
-	ids := o.learn(groups)
+	wanted := []string{"/"}
+	for _, subject := range request.Groups {
+		wanted = append(wanted, path.Clean(subject))
+	}
+	ids, errList := o.learn(groups, wanted)
+	options.tell(errList)
 	subjects := map[string]blame.Group{}
 	for _, subject := range request.Groups {
 		id, ok := ids[path.Clean(subject)]
 		if !ok {
-			return nil, fmt.Errorf("%s: %w", subject, cgroup.ErrGone)
+			_, err := groups.Inode(cgroup.CPU, subject)
+			return nil, cmp.Or(err, fmt.Errorf("%s: %w", subject, cgroup.ErrGone))
 		}
 		o.Subjects[subject], subjects[path.Clean(subject)] = id, id
 	}
@@ -127,7 +134,7 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 			return nil
 		}
 		planned = until
-		ids := o.learn(groups)
+		ids, _ := o.learn(groups, wanted) // told at the start
 		next := newPlan(ids, subjects, len(ids))
 		added, err := t.follow(p, next)
 		if err != nil || !added {
@@ -150,19 +157,19 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 		}
 	})
 	o.Report = analysis.Report(until)
-	o.learn(groups)
+	_, _ = o.learn(groups, wanted)
 	var errCost error
 	o.Cost, errCost = t.Cost()
 	return o, errors.Join(err, errCost)
 }
 
-// learn reads the names of all groups, and returns the groups by path.
-func (o *Observation) learn(groups *cgroup.FS) map[string]blame.Group {
-	ids := list(groups)
+// learn reads the names of groups, of those below and those above, and returns them by path.
+func (o *Observation) learn(groups *cgroup.FS, wanted []string) (map[string]blame.Group, error) {
+	ids, err := list(groups, wanted...)
 	for name, id := range ids {
 		o.groups[id] = name
 	}
-	return ids
+	return ids, err
 }
 
 // meet reads the name of a thread's process if it is not known yet, and needed: in groups that are

@@ -2,6 +2,7 @@ package schedtrace
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -12,18 +13,35 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
-// list returns all groups of the machine by path.
-func list(groups *cgroup.FS) map[string]blame.Group {
-	ids := map[string]blame.Group{}
-	root := groups.Dir(cgroup.CPU, "/")
-	dirs, _ := cgrouptree.DirsBelow(root)
-	for _, dir := range dirs {
-		group := path.Clean("/" + strings.TrimPrefix(dir, root))
-		if inode, err := groups.Inode(cgroup.CPU, group); err == nil { // else it has ended
+// list returns some groups of the machine, and all above and below them, by path. It leaves out
+// those that have ended. Beside an error are the groups that can be listed.
+func list(groups *cgroup.FS, from ...string) (map[string]blame.Group, error) {
+	ids, root, errs := map[string]blame.Group{}, groups.Dir(cgroup.CPU, "/"), []error{}
+	add := func(group string) {
+		if inode, err := groups.Inode(cgroup.CPU, group); err == nil {
 			ids[group] = blame.Group(inode)
+		} else if !cgroup.IsGone(err) {
+			errs = append(errs, err)
 		}
 	}
-	return ids
+	for _, group := range slices.SortedFunc(slices.Values(from), outerFirst) {
+		group = path.Clean("/" + group)
+		if _, known := ids[group]; known {
+			continue // listed with a group above
+		}
+		for above := group; above != "/"; {
+			above = path.Dir(above)
+			if _, known := ids[above]; !known {
+				add(above)
+			}
+		}
+		dirs, err := cgrouptree.DirsBelow(groups.Dir(cgroup.CPU, group))
+		errs = append(errs, err)
+		for _, dir := range dirs {
+			add(path.Clean("/" + strings.TrimPrefix(dir, root)))
+		}
+	}
+	return ids, errors.Join(errs...)
 }
 
 // plan is what to trace of which groups.

@@ -59,6 +59,15 @@ type Options struct {
 	// MaxShare is the largest share of the machine's CPU time that tracing may use in a second, the
 	// programs in the kernel and the handling of the events together. The default is no limit.
 	MaxShare float64
+	// Unlisted, if not nil, receives which groups this user may not list. Those below are not traced,
+	// and have no names.
+	Unlisted func(error)
+}
+
+func (o Options) tell(err error) {
+	if err != nil && o.Unlisted != nil {
+		o.Unlisted(err)
+	}
 }
 
 // Tracer sends the events of watched groups. Its methods must not be called concurrently.

@@ -11,11 +11,13 @@ import (
 
 	"pinfold.dev/pinfold/test/bpf"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestBudgetCharges: CPU time that one CPU spends while others spend and the timer refills the
 // bucket is spent.
 func TestBudgetCharges(t *testing.T) {
+	need.This(t, "this machine's BPF")
 	spec := must.Get(ebpf.LoadCollectionSpecFromReader(bytes.NewReader(bpf.Compile(t, "testdata/budget.bpf.c"))))(t)
 	var kernel struct {
 		Spend  *ebpf.Program  `ebpf:"spend_often"`

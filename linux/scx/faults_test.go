@@ -18,9 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread
@@ -37,13 +39,18 @@ func hold(thread int) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// progress checks that threads run.
+// progress waits until threads of each group have run for a while.
 func (b bench) progress(when string, groups ...string) {
 	b.Helper()
-	for i, used := range b.used(time.Second, groups...) {
-		if used < 0.1 {
-			b.Errorf("%s: group %d used %.3f CPUs", when, i, used)
-		}
+	for _, group := range groups {
+		usage := func() time.Duration { return must.Get(cgroupstat.Read(b.fs, group))(b).Usage }
+		before := usage()
+		wait.Until(b, when, func() error {
+			if used := usage() - before; used < 100*time.Millisecond {
+				return fmt.Errorf("%s used %v", group, used)
+			}
+			return nil
+		})
 	}
 }
 
@@ -77,19 +84,7 @@ func TestKilled(t *testing.T) {
 // gone waits until the kernel runs no scheduler.
 func (b bench) gone() {
 	b.Helper()
-	if !eventually(30*time.Second, func() bool { return Running() == "" }) {
-		b.Fatalf("the kernel still runs %s", Running())
-	}
-}
-
-// eventually reports whether a condition becomes true in a time.
-func eventually(within time.Duration, is func() bool) bool {
-	for deadline := time.Now().Add(within); !is(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
+	wait.True(b, "the kernel runs no scheduler", func() bool { return Running() == "" })
 }
 
 // TestTwo: a second scheduler is refused, and the first one goes on.
@@ -190,7 +185,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	start()
 	batch := b.batch("batch", 5, all)
-	noticed := eventually(30*time.Second, func() bool {
+	wait.True(b, "the kernel notices the stall", func() bool {
 		state, _ := os.ReadFile(directory + "/state")
 		return strings.TrimSpace(string(state)) != "enabled"
 	})
@@ -198,9 +193,6 @@ func TestWatchdog(t *testing.T) {
 	// has interrupted in a read-side critical section needs a CPU before.
 	for _, load := range loads {
 		load.end()
-	}
-	if !noticed {
-		t.Fatalf("the kernel has not noticed the stall: %+v", must.Get(s.Stats())(t))
 	}
 	b.gone()
 	if why, _ := s.Ended(); !strings.Contains(why, "stall") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // TestBoundedTimer: a run of the timer searches at most its bound of threads, and the next run goes
@@ -25,21 +26,21 @@ func TestBoundedTimer(t *testing.T) {
 		pods = append(pods, Pod{Group: 1<<40 + i, Weight: 1}) // these have no threads
 	}
 	b.setPods(s, pods...)
-	if !eventually(time.Minute, func() bool { return runnable(t, process) >= threads }) {
-		t.Fatalf("%d threads want to run, want %d", runnable(t, process), threads)
-	}
+	wait.True(t, "all threads want to run", func() bool { return runnable(t, process) >= threads })
 	must.Get(TurnOver(b.fs, []string{group}))(t)
 	must.Do(t, s.SetBudget(0))
 	before := timesRun(t, process)
-	ran := 0
-	eventually(time.Minute, func() bool {
-		ran = 0
+	wait.Until(t, "all threads run", func() error {
+		ran := 0
 		for thread, n := range timesRun(t, process) {
 			if n > before[thread] {
 				ran++
 			}
 		}
-		return ran >= threads
+		if ran < threads {
+			return fmt.Errorf("%d threads ran, want all %d, each after about %v", ran, threads, DefaultMaxWait)
+		}
+		return nil
 	})
 	var w worst
 	must.Do(t, s.kernel.Worst.Get(&w))
@@ -47,9 +48,6 @@ func TestBoundedTimer(t *testing.T) {
 		time.Duration(w.NS), w.Searched, w.Passed, must.Get(s.Stats())(t).Pods[pods[0].Group])
 	if w.Searched != bound || w.Passed == 0 {
 		t.Errorf("a run searched %d threads after %d others, want %d after some", w.Searched, w.Passed, bound)
-	}
-	if ran < threads {
-		t.Errorf("%d threads ran within a minute, want all %d, each after about %v", ran, threads, DefaultMaxWait)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // Affinity returns the CPUs that this process may run on (taskset), all of which are online.
@@ -31,7 +32,10 @@ func AffinityOf(pid int) (all cpuset.Set, err error) {
 
 // AffinityOfThreads is AffinityOf for each thread.
 func AffinityOfThreads(pid int) (each []cpuset.Set, err error) {
-	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)) // none without the process
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil && !cgroup.IsGone(err) {
+		return nil, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
+	}
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
 		if err != nil {

@@ -1,12 +1,20 @@
 package sysfs_test
 
 import (
+	"archive/tar"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -125,6 +133,15 @@ func levelsOf(m *topology.Machine) levels {
 	return found
 }
 
+func lists[ID ~int](groups []topology.Group[ID]) []string {
+	var lists []string
+	for _, g := range groups {
+		lists = append(lists, g.CPUs.String())
+	}
+	slices.Sort(lists)
+	return lists
+}
+
 // groups collects the CPUs of each key.
 type groups map[string]cpuset.Set
 
@@ -236,6 +253,53 @@ func parseLstopo(text string) levels {
 		want[level] = g.lists()
 	}
 	return want
+}
+
+// untar reads the sys directory of a compressed archive, including symbolic links. It is at the top
+// or in the only directory there.
+func untar(t *testing.T, name string) fs.FS {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var z io.Reader
+	if path.Ext(name) == ".bz2" {
+		z = bzip2.NewReader(f)
+	} else if z, err = gzip.NewReader(f); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	tree := fstest.MapFS{}
+	for archive := tar.NewReader(z); ; {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		file := path.Clean(h.Name)
+		switch h.Typeflag {
+		case tar.TypeDir:
+			tree[file] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+		case tar.TypeSymlink:
+			tree[file] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte(strings.TrimSuffix(h.Linkname, "/"))}
+		case tar.TypeReg:
+			content, err := io.ReadAll(archive)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", name, file, err)
+			}
+			tree[file] = &fstest.MapFile{Data: content}
+		}
+	}
+	for _, pattern := range []string{"sys", "*/sys"} {
+		if found, err := fs.Glob(tree, pattern); err == nil && len(found) == 1 {
+			return must.Get(fs.Sub(tree, found[0]))(t)
+		}
+	}
+	t.Fatalf("%s: no directory sys", name)
+	return nil
 }
 
 // Reasons of several dumps.

@@ -6,9 +6,11 @@ import (
 
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 func TestHost(t *testing.T) {
+	need.This(t, "this machine's topology")
 	const online = "/sys/devices/system/cpu/online"
 	if _, err := os.Stat(online); err != nil {
 		t.Skipf("this host has no sysfs mounted that shows its CPUs: %v", err)

@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // group is a cgroup with a load generator in it.
@@ -85,14 +86,13 @@ func (g *group) rewrite(t *testing.T, l bandwidth.Limits) {
 
 // removeGroup removes a cgroup, which is busy for a moment after its last process has ended.
 func removeGroup(t *testing.T, dir string) {
-	var err error
-	for range 500 {
-		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
-			return
+	t.Helper()
+	wait.Until(t, "the test's cgroup is removed", func() error {
+		if err := os.Remove(dir); !cgroup.IsGone(err) {
+			return err
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("remove the test's cgroup: %v", err)
+		return nil
+	})
 }
 
 // start starts the load generator and moves its threads into the cgroup.

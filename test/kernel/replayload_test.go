@@ -44,20 +44,20 @@ func periodic(*rand.Rand, *client) (after, work time.Duration) { return 170 * ms
 // exponential is batches of 15 ms on average at exponentially distributed intervals, 60 ms on
 // average.
 func exponential(random *rand.Rand, _ *client) (after, work time.Duration) {
-	return wait(random, 60*ms), ms + wait(random, 14*ms)
+	return randomTime(random, 60*ms), ms + randomTime(random, 14*ms)
 }
 
 // onOff works 6 ms in each 20 ms while it is on: 300 ms on, 400 ms off on average.
 func onOff(random *rand.Rand, c *client) (after, work time.Duration) {
 	after = 20 * ms
 	if c.at+after > c.until {
-		after += wait(random, 400*ms)
-		c.until = c.at + after + wait(random, 300*ms)
+		after += randomTime(random, 400*ms)
+		c.until = c.at + after + randomTime(random, 300*ms)
 	}
 	return after, 6 * ms
 }
 
-func wait(random *rand.Rand, mean time.Duration) time.Duration {
+func randomTime(random *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(random.ExpFloat64() * float64(mean))
 }
 

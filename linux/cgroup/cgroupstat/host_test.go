@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 func TestMain(m *testing.M) { cgrouptest.Main(m) }
@@ -58,20 +59,14 @@ func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 	}
 	cgrouptest.Start(t, fs, container, "busy", controllers()...)
 	var after Stat
-	for range 100 { // wait for throttling, at most ten seconds
-		time.Sleep(100 * time.Millisecond)
-		if after, err = Read(fs, container); err != nil {
-			t.Fatal(err)
+	wait.Until(t, "a busy process with a tenth of a CPU is throttled", func() error {
+		if after, err = Read(fs, container); err == nil && after.Throttled <= before.Throttled+3 {
+			return fmt.Errorf("%+v", after)
 		}
-		if after.Throttled > before.Throttled+3 {
-			break
-		}
-	}
-	if after.Throttled <= before.Throttled || after.Periods < after.Throttled || after.ThrottledTime <= 0 {
-		t.Errorf("a busy process with a tenth of a cgroup.CPU was not throttled: %+v", after)
-	}
-	if after.Usage < time.Millisecond || after.Usage > time.Minute {
-		t.Errorf("usage %v is not that of a throttled process: %+v", after.Usage, after)
+		return err
+	})
+	if after.Periods < after.Throttled || after.ThrottledTime <= 0 || after.Usage < time.Millisecond {
+		t.Errorf("a throttled process: %+v", after)
 	}
 	if !after.NoBursts && after.Bursts > 0 && after.BurstTime <= 0 {
 		t.Errorf("bursts without time: %+v", after)
@@ -84,15 +79,11 @@ func testHostStat(t *testing.T, fs *cgroup.FS, container string) {
 	case errors.Is(err, errors.ErrUnsupported): // version 1, or a kernel that does not measure it
 		r, s := openStat(t, fs, container), Stat{}
 		r.ReadWaits(1, 1)
-		for deadline := time.Now().Add(10 * time.Second); s.Waited == 0 && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-			if err := r.Read(&s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if s.Waited < time.Millisecond || s.Waited > 10*time.Second {
-			t.Errorf("a throttled process waited for %v", s.Waited)
-		}
-	case err != nil || pressure.Total <= 0 || pressure.Total > time.Minute:
+		wait.True(t, "a throttled process waits", func() bool {
+			must.Do(t, r.Read(&s))
+			return s.Waited > 0
+		})
+	case err != nil || pressure.Total <= 0:
 		t.Errorf("pressure of a throttled process: %+v, %v", pressure, err)
 	default:
 		r, s := openStat(t, fs, container), Stat{}

@@ -1,7 +1,6 @@
 package cgroupstat
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,24 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 	"pinfold.dev/pinfold/linux/feature"
 )
 
-// RunDelays returns how long up to most threads of a group, and of the groups below it, have waited
-// for CPUs since they were started, also while they were throttled (/proc/ID/schedstat,
-// Documentation/scheduler/sched-stats.rst). The error is a [feature.UnsupportedError] if the
-// kernel does not count that.
+// RunDelays returns how long up to most threads of a group, and of the groups below it that can be
+// listed, have waited for CPUs since they were started, also while they were throttled
+// (/proc/ID/schedstat, Documentation/scheduler/sched-stats.rst). The error is a
+// [feature.UnsupportedError] if the kernel does not count that.
 func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, error) {
 	if err := feature.RunDelays.Test(); err != nil {
 		return nil, err
 	}
 	dirs, err := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
-	if err != nil {
+	if err != nil && len(dirs) == 0 {
 		return nil, fmt.Errorf("list threads: %w", err)
 	}
 	delays := map[int]time.Duration{}
@@ -62,7 +59,7 @@ func LongestDelay(from, to map[int]time.Duration, apart time.Duration) (longest 
 // ended.
 func runDelay(name string) (time.Duration, error) {
 	text, err := os.ReadFile(name)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	if cgroup.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {

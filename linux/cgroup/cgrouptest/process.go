@@ -5,8 +5,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/must"
@@ -29,12 +31,24 @@ func Main(m *testing.M) {
 				spins.Add(1)
 			}
 		}()
+	case "threads":
+		for range 20 {
+			go thread()
+		}
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
-// Start runs a process in a group, "busy" or "asleep", until the test ends, and returns its id.
+// thread runs on a thread of its own, which ends with it, and starts the next one.
+func thread() {
+	runtime.LockOSThread()
+	time.Sleep(time.Millisecond)
+	go thread()
+}
+
+// Start runs a process in a group, "busy", "asleep" or one whose "threads" end again and again, until
+// the test ends, and returns its id.
 func Start(t testing.TB, fs *cgroup.FS, group, what string, controllers ...cgroup.Controller) (pid int) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")

@@ -1,6 +1,7 @@
 package cgrouptree
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,10 @@ func GroupsOf(fs *cgroup.FS, pid int) (map[cgroup.Controller]string, error) {
 	}
 	var all map[cgroup.Controller]string
 	for _, thread := range threads {
-		groups, err := groupsOf(fs, filepath.Join(dir, thread.Name()), pid)
+		dir := filepath.Join(dir, thread.Name())
+		groups, err := groupsOf(fs, dir, pid)
 		switch {
-		case isGone(err) || errors.Is(err, unix.ESRCH): // the thread has ended
+		case cgroup.IsGone(err) || isExiting(fs, dir): // the thread has ended
 		case err != nil:
 			return nil, err
 		case all == nil:
@@ -43,6 +45,25 @@ func GroupsOf(fs *cgroup.FS, pid int) (map[cgroup.Controller]string, error) {
 		return nil, fmt.Errorf("find the control group of process %d: %w", pid, unix.ESRCH)
 	}
 	return all, nil
+}
+
+// pfExiting is PF_EXITING of include/linux/sched.h.
+const pfExiting = 0x00000004
+
+// isExiting reports whether a thread, a directory below /proc, has ended or is about to. Version 1
+// says of such threads that they are in the root group (proc_cgroup_show in
+// kernel/cgroup/cgroup.c).
+func isExiting(fs *cgroup.FS, thread string) bool {
+	text, err := os.ReadFile(filepath.Join(fs.Root(), "proc", thread, "stat"))
+	if err != nil {
+		return true
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state on
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 32)
+	return err == nil && flags&pfExiting != 0
 }
 
 // CheckBelow reports why groups for the processes of the root "/" (see [cgroup.FS.Within]) cannot
@@ -135,7 +156,7 @@ func StopThreaded(fs *cgroup.FS, parent string, controllers ...cgroup.Controller
 			continue
 		}
 		for _, c := range h.controllers {
-			if err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "-"+string(c)); err != nil && !isGone(err) {
+			if err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "-"+string(c)); err != nil && !cgroup.IsGone(err) {
 				return fmt.Errorf("stop delegating %s from %s: %w", c, dir, err)
 			}
 		}

@@ -1,6 +1,7 @@
 package cgrouptree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
@@ -168,29 +170,55 @@ func RemoveDir(ctx context.Context, dir string) error {
 
 func removeTree(dir string) error {
 	below, err := DirsBelow(dir)
-	if err != nil {
+	if len(below) == 0 {
 		return err
 	}
 	for _, d := range slices.Backward(below) {
-		if err := os.Remove(d); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+		if errRemove := os.Remove(d); errRemove != nil && !cgroup.IsGone(errRemove) {
+			return errors.Join(errRemove, err)
 		}
 	}
 	return nil
 }
 
+// UnlistedError names groups that cannot be listed, mostly because another user keeps them private.
+type UnlistedError struct {
+	Dirs []string
+	Err  error // of the first
+}
+
+func (e *UnlistedError) Error() string {
+	text := e.Dirs[0]
+	if n := len(e.Dirs) - 1; n > 0 {
+		text += " and " + quantity.Count(n, "other group")
+	}
+	text = fmt.Sprintf("the groups below %s cannot be listed: %v", text, e.Err)
+	if errors.Is(e.Err, os.ErrPermission) {
+		text += ": run as their user, or as root with CAP_DAC_READ_SEARCH"
+	}
+	return text
+}
+
+func (e *UnlistedError) Unwrap() error { return e.Err }
+
 // DirsBelow lists the directories of a group and its descendants, parents before children. A group
-// that does not exist has none.
+// that does not exist has none, and those that are removed meanwhile are left out. An error is an
+// [UnlistedError]: the list then lacks what is below the groups that it names, and nothing else.
 func DirsBelow(dir string) ([]string, error) {
 	var all []string
-	err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() {
+	var unlisted UnlistedError
+	_ = filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+		switch {
+		case err == nil && d.IsDir():
 			all = append(all, name)
+		case err != nil && !cgroup.IsGone(err):
+			unlisted.Dirs = append(unlisted.Dirs, name)
+			unlisted.Err = cmp.Or(unlisted.Err, errors.Unwrap(err), err) // without the name
 		}
-		if isGone(err) {
-			return nil
-		}
-		return err
+		return nil
 	})
-	return all, err
+	if unlisted.Err != nil {
+		return all, &unlisted
+	}
+	return all, nil
 }

@@ -148,12 +148,15 @@ func parseOwn(r io.Reader, v cgroup.Version, c cgroup.Controller) (string, error
 // find returns the group of version 2 that lists a process.
 func find(h cgroup.Hierarchy, pid int) (group string, ok bool, err error) {
 	dirs, err := DirsBelow(h.Mount)
+	errs := []error{err}
 	for _, dir := range dirs {
-		if pids, err := ProcessesIn(dir); err == nil && slices.Contains(pids, pid) {
+		pids, err := ProcessesIn(dir)
+		if slices.Contains(pids, pid) {
 			return path.Join("/", strings.TrimPrefix(dir, h.Mount)), true, nil
 		}
+		errs = append(errs, err)
 	}
-	return "", false, err
+	return "", false, errors.Join(errs...)
 }
 
 // checkWritableDir checks that this process may create groups in a directory and move from there to

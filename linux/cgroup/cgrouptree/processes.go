@@ -41,26 +41,26 @@ func parseIDs(text string) ([]int, error) {
 
 // ProcessesBelow lists the processes of a group and its descendants in the hierarchies of the
 // controllers, in ascending order. A group that does not exist has none. Processes outside this
-// process's PID namespace are omitted.
+// process's PID namespace are omitted. Beside an error are the processes of the groups that can be
+// read.
 func ProcessesBelow(fs *cgroup.FS, group string, controllers ...cgroup.Controller) ([]int, error) {
 	all := map[int]bool{}
+	var errs []error
 	for _, h := range hierarchiesOf(fs, controllers) {
 		dirs, err := DirsBelow(filepath.Join(h.Mount, group))
 		if err != nil {
-			return nil, fmt.Errorf("list processes: %w", err)
+			errs = append(errs, fmt.Errorf("list processes: %w", err))
 		}
 		for _, dir := range dirs {
 			ids, err := ProcessesIn(dir)
-			if err != nil {
-				return nil, err
-			}
+			errs = append(errs, err)
 			for _, id := range ids {
 				all[id] = true
 			}
 		}
 	}
 	delete(all, 0)
-	return slices.Sorted(maps.Keys(all)), nil
+	return slices.Sorted(maps.Keys(all)), errors.Join(errs...)
 }
 
 // ProcessesIn lists the processes of the group with the given directory, without those of its
@@ -80,7 +80,7 @@ func ThreadsIn(fs *cgroup.FS, dir string) ([]int, error) {
 func idsIn(dir string, file cgroup.File) ([]int, error) {
 	name := filepath.Join(dir, string(file))
 	text, err := os.ReadFile(name)
-	if isGone(err) || file == cgroup.Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
+	if cgroup.IsGone(err) || file == cgroup.Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
 		return nil, nil
 	}
 	if err != nil {
@@ -93,10 +93,6 @@ func idsIn(dir string, file cgroup.File) ([]int, error) {
 	return ids, nil
 }
 
-func isGone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
-}
-
 // Kill ends all processes of a group and its descendants with SIGKILL, including those started
 // meanwhile, and returns when none is left. It gives up when ctx ends, because a process in an
 // uninterruptible system call continues to exist.
@@ -107,7 +103,7 @@ func Kill(ctx context.Context, fs *cgroup.FS, group string, controllers ...cgrou
 			_ = kernfile.Write(filepath.Join(h.Mount, group, "cgroup.kill"), "1")
 		}
 		pids, err := ProcessesBelow(fs, group, controllers...)
-		if err != nil || len(pids) == 0 {
+		if len(pids) == 0 {
 			return err
 		}
 		var refused error

@@ -30,8 +30,8 @@ func Choice(fs *cgroup.FS, missing string) string {
 	below, _ := fs.Children(cgroup.CPU, above)
 	var found []string
 	for _, group := range append(all, below...) {
-		processes, err := cgrouptree.ProcessesBelow(fs, group, cgroup.CPU)
-		if err == nil && len(processes) > 0 && len(found) < maxChoice && !slices.Contains(found, group) {
+		processes, _ := cgrouptree.ProcessesBelow(fs, group, cgroup.CPU) // those that this user may list
+		if len(processes) > 0 && len(found) < maxChoice && !slices.Contains(found, group) {
 			found = append(found, group)
 		}
 	}

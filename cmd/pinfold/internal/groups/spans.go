@@ -4,6 +4,7 @@ package groups
 
 import (
 	"fmt"
+	"io"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/blame"
@@ -23,6 +24,14 @@ func CheckCost(percent float64) error {
 		return frame.Usagef("--max-cost %v: give a percentage above 0, up to 100", percent)
 	}
 	return nil
+}
+
+// Tracing returns the options of a tracer that may use a percentage of the machine's CPU time, and
+// notes which groups it cannot list.
+func Tracing(maxCost float64, stderr io.Writer) schedtrace.Options {
+	return schedtrace.Options{MaxShare: maxCost / 100, Unlisted: func(err error) {
+		frame.Notef(stderr, "some groups are not traced: %v", err)
+	}}
 }
 
 // Occupant names what a thread waited behind: a container, another control group, or a process that

@@ -34,7 +34,7 @@ type exact struct {
 }
 
 // trace begins to trace groups, before the sampler begins.
-func (o *sampleOptions) trace(fs *cgroup.FS, paths []string, names *groups.Names) (*exact, error) {
+func (o *sampleOptions) trace(fs *cgroup.FS, paths []string, names *groups.Names, options schedtrace.Options) (*exact, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	x := &exact{stop: cancel, ended: make(chan error, 1), series: trace.Exacts{}}
 	for _, group := range paths {
@@ -45,7 +45,7 @@ func (o *sampleOptions) trace(fs *cgroup.FS, paths []string, names *groups.Names
 	groups.Observe(&request, names, x.add)
 	go func() {
 		var err error
-		x.seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: o.maxCost / 100})
+		x.seen, err = schedtrace.Observe(ctx, fs, request, options)
 		x.ended <- err
 	}()
 	select {

@@ -77,7 +77,7 @@ func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []grou
 	}
 	s.Set(paths)
 	if o.exact {
-		if r.exact, err = o.trace(fs, paths, names); err != nil {
+		if r.exact, err = o.trace(fs, paths, names, groups.Tracing(o.maxCost, cmd.ErrOrStderr())); err != nil {
 			return nil, err
 		}
 	}

@@ -134,7 +134,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	var seen *schedtrace.Observation
 	var expensive *schedtrace.CostError
 	fileErr := o.observed(stdout, &request, names, func() error {
-		if seen, err = schedtrace.Observe(ctx, fs, request, schedtrace.Options{MaxShare: o.maxCost / 100}); errors.As(err, &expensive) {
+		if seen, err = schedtrace.Observe(ctx, fs, request, groups.Tracing(o.maxCost, cmd.ErrOrStderr())); errors.As(err, &expensive) {
 			err = nil
 		}
 		return err
