@@ -1,12 +1,9 @@
 package demo
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -73,7 +70,7 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 		return seen{}, nil
 	}
 	settings, err := k.groups.Read(group)
-	if errors.Is(err, cgroup.ErrGone) {
+	if cgroup.IsGone(err) {
 		return seen{}, nil
 	}
 	if err != nil {
@@ -81,11 +78,11 @@ func (k *kernel) look(pod *corev1.Pod) (seen, error) {
 	}
 	s := seen{limits: settings.Limits}
 	threads, err := cgrouptree.Threads(k.groups, group)
-	if err != nil && !errors.Is(err, cgroup.ErrGone) {
+	if err != nil && !cgroup.IsGone(err) {
 		return seen{}, fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	for _, tid := range threads {
-		if err := s.look(k.proc, tid); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // it has ended
+		if err := s.look(k.proc, tid); err != nil && !cgroup.IsGone(err) {
 			return seen{}, fmt.Errorf("pod %s: thread %d: %w", pod.Name, tid, err)
 		}
 	}

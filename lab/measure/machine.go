@@ -3,7 +3,6 @@ package measure
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime"
 	"time"
@@ -118,7 +117,7 @@ func (m machine) waited(groups []string) (sum time.Duration, err error) {
 		if err == nil {
 			stat, err = thread.Schedstat()
 		}
-		if err != nil && !hasEnded(err) {
+		if err != nil && !cgroup.IsGone(err) {
 			return fmt.Errorf("read the run-queue delay of thread %d: %w", id, err)
 		}
 		sum += time.Duration(stat.WaitingNanoseconds)
@@ -126,9 +125,6 @@ func (m machine) waited(groups []string) (sum time.Duration, err error) {
 	})
 	return sum, err
 }
-
-// hasEnded reports whether reading a thread's files failed because it has ended.
-func hasEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // schedule sets the policy of the threads of this process, and their CPUs. With a real-time policy
 // the load generator does not wait for CPUs, like clients on other machines. Threads and processes

@@ -3,7 +3,10 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
@@ -25,6 +28,12 @@ var (
 	// group above.
 	ErrInvalid = errors.New("settings are not valid")
 )
+
+// IsGone reports whether an error means that a group, process or thread has ended. The files of a
+// group that ends between open and read return ENODEV, those of a process ESRCH.
+func IsGone(err error) bool {
+	return errors.Is(err, ErrGone) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
+}
 
 // HierarchyError is a problem with the hierarchy of a controller. It wraps ErrNoHierarchy,
 // ErrReadOnly or ErrBothVersions.

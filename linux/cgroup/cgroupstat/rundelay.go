@@ -1,15 +1,12 @@
 package cgroupstat
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -62,7 +59,7 @@ func LongestDelay(from, to map[int]time.Duration, apart time.Duration) (longest 
 // ended.
 func runDelay(name string) (time.Duration, error) {
 	text, err := os.ReadFile(name)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	if cgroup.IsGone(err) {
 		return 0, nil
 	}
 	if err != nil {

@@ -30,7 +30,7 @@ func GroupsOf(fs *cgroup.FS, pid int) (map[cgroup.Controller]string, error) {
 	for _, thread := range threads {
 		groups, err := groupsOf(fs, filepath.Join(dir, thread.Name()), pid)
 		switch {
-		case isGone(err) || errors.Is(err, unix.ESRCH): // the thread has ended
+		case cgroup.IsGone(err): // the thread has ended
 		case err != nil:
 			return nil, err
 		case all == nil:
@@ -135,7 +135,7 @@ func StopThreaded(fs *cgroup.FS, parent string, controllers ...cgroup.Controller
 			continue
 		}
 		for _, c := range h.controllers {
-			if err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "-"+string(c)); err != nil && !isGone(err) {
+			if err := kernfile.Write(filepath.Join(dir, cgroup.SubtreeControl), "-"+string(c)); err != nil && !cgroup.IsGone(err) {
 				return fmt.Errorf("stop delegating %s from %s: %w", c, dir, err)
 			}
 		}

@@ -187,7 +187,7 @@ func DirsBelow(dir string) ([]string, error) {
 		if err == nil && d.IsDir() {
 			all = append(all, name)
 		}
-		if isGone(err) {
+		if cgroup.IsGone(err) {
 			return nil
 		}
 		return err

@@ -80,7 +80,7 @@ func ThreadsIn(fs *cgroup.FS, dir string) ([]int, error) {
 func idsIn(dir string, file cgroup.File) ([]int, error) {
 	name := filepath.Join(dir, string(file))
 	text, err := os.ReadFile(name)
-	if isGone(err) || file == cgroup.Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
+	if cgroup.IsGone(err) || file == cgroup.Procs && errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: its processes are above
 		return nil, nil
 	}
 	if err != nil {
@@ -91,10 +91,6 @@ func idsIn(dir string, file cgroup.File) ([]int, error) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	return ids, nil
-}
-
-func isGone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
 }
 
 // Kill ends all processes of a group and its descendants with SIGKILL, including those started
