@@ -18,9 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // hold makes the test binary a process that runs a scheduler until it is killed, and turns a thread
@@ -37,13 +39,18 @@ func hold(thread int) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// progress checks that threads run.
+// progress waits until threads of each group have run for a while.
 func (b bench) progress(when string, groups ...string) {
 	b.Helper()
-	for i, used := range b.used(time.Second, groups...) {
-		if used < 0.1 {
-			b.Errorf("%s: group %d used %.3f CPUs", when, i, used)
-		}
+	for _, group := range groups {
+		usage := func() time.Duration { return must.Get(cgroupstat.Read(b.fs, group))(b).Usage }
+		before := usage()
+		wait.Until(b, when, func() error {
+			if used := usage() - before; used < 100*time.Millisecond {
+				return fmt.Errorf("%s used %v", group, used)
+			}
+			return nil
+		})
 	}
 }
 
@@ -90,6 +97,20 @@ func eventually(within time.Duration, is func() bool) bool {
 		}
 	}
 	return true
+}
+
+// TestAttach attaches a scheduler, refuses a second one and then replaces it, without any load.
+func TestAttach(t *testing.T) {
+	b := newBench(t)
+	first, next := b.load(Options{Name: "first"}), b.load(Options{Name: "next"})
+	must.Do(t, first.Attach())
+	if err := next.Attach(); !errors.Is(err, ErrBusy) || Running() != "first" {
+		t.Errorf("beside %q: error %v", Running(), err)
+	}
+	if err := errors.Join(first.Detach(), next.Attach()); err != nil || Running() != "next" {
+		t.Errorf("the kernel runs %q: %v", Running(), err)
+	}
+	must.Do(t, next.Detach())
 }
 
 // TestTwo: a second scheduler is refused, and the first one goes on.
