@@ -30,7 +30,7 @@ func TestInside(t *testing.T) {
 		t.Fatalf("the machine does not have 2 packages, 4 NUMA nodes and SMT: %+v", m)
 	}
 	for name, test := range map[string]func(*testing.T, machine){
-		"files": testFiles, "bandwidth-order": testBandwidthOrder, "cpuset-order": testCPUSetOrder,
+		"files": testFiles, "cpuset-order": testCPUSetOrder,
 		"threads": testThreads, "placement": testPlacement, "burst": testBurst, "shares": testShares,
 		"go-parallelism": testGoParallelism, "separation": testSeparation,
 	} {
