@@ -61,14 +61,19 @@ func checkMachine(options Options) error {
 	if options.driver() == kubepods.Systemd && !systemd.Running("/") {
 		return errors.New("systemd does not run on this machine: use --cgroup-driver=cgroupfs")
 	}
+	if err := Occupied(); err != nil {
+		return err
+	}
+	return checkOutside(host())
+}
+
+// Occupied returns an error if a kubelet runs on this machine, or has left its cgroups.
+func Occupied() error {
 	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
-	if err := checkHierarchies(roots); err != nil {
-		return err
-	}
-	return checkOutside(host())
+	return checkHierarchies(roots)
 }
 
 // checkHierarchies returns an error if there are no cgroup hierarchies or if one has a kubelet's

@@ -18,14 +18,14 @@ import (
 	"github.com/prometheus/procfs"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/wait"
 )
-
-// startTimeout is the time that a server has to answer, also on a busy machine.
-const startTimeout = time.Minute
 
 // find finds a program, or skips the test if it is not installed.
 func find(t *testing.T, name string) Program {
 	t.Helper()
+	need.This(t, "the real "+name)
 	p, err := Find(name)
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skipf("%v: install it to run this test (Debian: apt-get install nginx apache2-bin wrk ffmpeg)", err)
@@ -76,8 +76,8 @@ func serve(t *testing.T, p Program, site Site, end os.Signal, configure func(Sit
 		must.Do(t, server.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- server.Wait() }()
-		if err := answers("http://"+site.Address+"/", ended); err != nil {
-			t.Logf("%v: %s", err, messages)
+		if !answers(t, "http://"+site.Address+"/", server.Process.Pid, ended) {
+			t.Logf("the server ended: %s", messages)
 			continue
 		}
 		t.Cleanup(func() {
@@ -90,7 +90,7 @@ func serve(t *testing.T, p Program, site Site, end os.Signal, configure func(Sit
 		})
 		return server.Process.Pid, "http://" + site.Address
 	}
-	t.Fatal("the server does not start")
+	t.Fatal("machine: the server has found no free port")
 	return 0, ""
 }
 
@@ -101,20 +101,22 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// answers waits until a server answers or ends.
-func answers(url string, ended <-chan error) error {
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); {
+// answers waits until a server answers or ends, and reports which.
+func answers(t *testing.T, url string, pid int, ended <-chan error) (answered bool) {
+	t.Helper()
+	wait.Until(t, "the server answers", func() error {
 		response, err := http.Get(url)
-		if err == nil {
+		if answered = err == nil; answered {
 			return response.Body.Close()
 		}
 		select {
-		case err := <-ended:
-			return fmt.Errorf("the server ended: %w", err)
-		case <-time.After(20 * time.Millisecond):
+		case <-ended:
+			return nil
+		default:
+			return err
 		}
-	}
-	return fmt.Errorf("%s does not answer in %v", url, startTimeout)
+	}, wait.CPUTime(pid))
+	return answered
 }
 
 // get returns the body of a response with status 200.
@@ -143,11 +145,7 @@ func cpuTime(t *testing.T, pids []int) (sum time.Duration) {
 // awaitChildren waits until a process has a number of children.
 func awaitChildren(t *testing.T, pid, number int) {
 	t.Helper()
-	for deadline := time.Now().Add(startTimeout); len(children(t, pid)) != number; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d has the children %v, want %d", pid, children(t, pid), number)
-		}
-	}
+	wait.True(t, fmt.Sprintf("process %d has %d children", pid, number), func() bool { return len(children(t, pid)) == number })
 }
 
 // children returns the children of a process.

@@ -87,6 +87,20 @@ func (b bench) gone() {
 	wait.True(b, "the kernel runs no scheduler", func() bool { return Running() == "" })
 }
 
+// TestAttach attaches a scheduler, refuses a second one and then replaces it, without any load.
+func TestAttach(t *testing.T) {
+	b := newBench(t)
+	first, next := b.load(Options{Name: "first"}), b.load(Options{Name: "next"})
+	must.Do(t, first.Attach())
+	if err := next.Attach(); !errors.Is(err, ErrBusy) || Running() != "first" {
+		t.Errorf("beside %q: error %v", Running(), err)
+	}
+	if err := errors.Join(first.Detach(), next.Attach()); err != nil || Running() != "next" {
+		t.Errorf("the kernel runs %q: %v", Running(), err)
+	}
+	must.Do(t, next.Detach())
+}
+
 // TestTwo: a second scheduler is refused, and the first one goes on.
 func TestTwo(t *testing.T) {
 	b := newBench(t)

@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -46,7 +47,7 @@ func (c *cluster) runAgent(t *testing.T, runDir string, flags ...string) *agentP
 	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address := free.Addr().String()
 	must.Do(t, free.Close())
-	a := &agentProcess{exec.Command(filepath.Join(programs, "pinfold-agent"), "run", "--node-name="+localnode.Name,
+	a := &agentProcess{exec.Command(program(t, "pinfold-agent"), "run", "--node-name="+localnode.Name,
 		"--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--kubelet-ca="+filepath.Join(c.dir, "pki", "ca.crt"), "--run-dir="+runDir,
 		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json"), address}
 	a.Args = append(a.Args, flags...)
@@ -81,7 +82,7 @@ func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
 func TestAllocator(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
-	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
+	must.Do(t, simnode.InstallCRD(t.Context(), connection(t, filepath.Join(c.dir, "kubeconfig"))))
 	runDir := t.TempDir()
 	agent := c.startAgent(t, runDir, "--allocator=node")
 	k := openKernel(t)

@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/must"
@@ -66,7 +67,7 @@ func claiming(name, port, request string) *corev1.Pod {
 func TestClaims(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
-	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
+	must.Do(t, simnode.InstallCRD(t.Context(), connection(t, filepath.Join(c.dir, "kubeconfig"))))
 	runDir := t.TempDir()
 	agent := c.startAgent(t, runDir, c.claimsFlags()...)
 	c.createClass(t)

@@ -2,7 +2,6 @@ package node
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,17 +21,14 @@ import (
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/vm/guest"
+	"pinfold.dev/pinfold/test/wait"
 )
 
-// buildTimeout allows for a first build, which compiles Kubernetes.
-const buildTimeout = 25 * time.Minute
-
-// Timeouts, longer in a virtual machine.
-var (
-	startTimeout = inGuest(9*time.Minute, 3*time.Minute)
-	waitTimeout  = inGuest(5*time.Minute, time.Minute) // kube-apiserver is restarted, maybe twice, as it gives itself a minute
-)
+// requestTimeout ends requests that hang. kube-apiserver is restarted, maybe twice, as it gives itself
+// a minute, and is slow in a virtual machine.
+const requestTimeout = 5 * time.Minute
 
 // inGuest returns one value in a virtual machine of test/vm, and the other one elsewhere.
 func inGuest[T any](there, elsewhere T) T {
@@ -47,58 +44,70 @@ const binaries = "../../bin/node"
 // requireNode skips the test if this machine cannot be a node.
 func requireNode(t testing.TB) {
 	t.Helper()
+	need.This(t, "a real node")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a kubelet creates cgroups, mounts and network namespaces")
 	}
 	if err := localnode.Missing(binaries); err != nil {
 		t.Skipf("needs the programs of a node: %v", err)
 	}
+	if err := occupied(); err != nil {
+		if told.Swap(true) {
+			t.Skip("this machine is a node already")
+		}
+		t.Fatalf("machine: %v", err)
+	}
 }
 
-// The environment variable of a directory with the commands, which are built otherwise, and that of
-// the node's cgroup driver.
+// occupied returns an error if this machine was a node when the first test began. It is told once.
+var (
+	occupied = sync.OnceValue(localnode.Occupied)
+	told     atomic.Bool
+)
+
+// The environment variable of a directory with the commands, and that of the node's cgroup driver.
 const (
 	programsEnv = "PINFOLD_TEST_PROGRAMS"
 	driverEnv   = "PINFOLD_TEST_CGROUP_DRIVER"
 )
 
-// temporary is a directory for the tests of this program, and programs that of the commands after
-// the build.
-var temporary, programs string
+// temporary is a directory for the tests of this program.
+var temporary = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "pinfold-node-test-") })
 
-// build builds the commands once for all tests of this program.
-var build = sync.OnceValue(func() (err error) {
-	if temporary, err = os.MkdirTemp("", "pinfold-node-test-"); err != nil {
-		return err
+func temporaryDir(t testing.TB) string {
+	t.Helper()
+	return must.Get(temporary())(t)
+}
+
+// program returns the path of a command, which it builds, once, unless PINFOLD_TEST_PROGRAMS has it.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	given := os.Getenv(programsEnv)
+	for _, dir := range []string{given, temporaryDir(t)} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err == nil && dir != "" {
+			return must.Get(filepath.Abs(path))(t)
+		}
 	}
-	if programs = os.Getenv(programsEnv); programs != "" {
-		return nil
-	}
-	programs = temporary
-	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-	defer cancel()
-	version, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
+	// Without its version, the API server reports none, and no chart can be installed.
+	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
 	if err != nil {
-		return fmt.Errorf("find the version of Kubernetes: %w", err)
+		t.Fatalf("find the version of Kubernetes: %v", err)
 	}
-	// Without it, the API server reports no version, and no chart can be installed.
-	stamp := "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(version))
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", stamp, "-o", programs, "../../cmd/pinfold-local", "../../cmd/pinfold-agent",
-		"../../cmd/pinfold", "../../cmd/pinfold-lab", "k8s.io/kubernetes/cmd/kubectl")
+	packages := []string{"../../cmd/" + name}
+	switch name {
+	case "kubectl":
+		packages = []string{"k8s.io/kubernetes/cmd/kubectl"}
+	case "pinfold-local": // expects the agent beside it
+		packages = append(packages, "../../cmd/pinfold-agent")
+	}
+	command := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(version)),
+		"-o", temporaryDir(t)}, packages...)...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, text)
+		t.Fatalf("build %s: %v\n%s", name, err, text)
 	}
-	return nil
-})
-
-// prepare builds the commands and returns the directory of the node's programs.
-func prepare(t testing.TB) string {
-	t.Helper()
-	if err := build(); err != nil {
-		t.Fatalf("build the commands: %v", err)
-	}
-	return must.Get(filepath.Abs(binaries))(t)
+	return filepath.Join(temporaryDir(t), name)
 }
 
 func TestMain(m *testing.M) {
@@ -107,8 +116,10 @@ func TestMain(m *testing.M) {
 	runtime.LockOSThread()
 	status := m.Run()
 	// A node that could not be restored needs its directory for another attempt.
-	if _, err := os.Stat(filepath.Join(temporary, "data", "node")); temporary != "" && err != nil {
-		_ = os.RemoveAll(temporary) // of a temporary directory
+	if dir, err := temporary(); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "data", "node")); err != nil {
+			_ = os.RemoveAll(dir) // of temporary files
+		}
 	}
 	os.Exit(status)
 }
@@ -135,9 +146,8 @@ func start(t testing.TB, agentFlags ...string) *cluster {
 // startWith starts a cluster with more arguments of "pinfold-local up --node".
 func startWith(t testing.TB, args ...string) *cluster {
 	t.Helper()
-	nodePrograms := prepare(t)
-	c := &cluster{program: filepath.Join(programs, "pinfold-local"), dir: filepath.Join(temporary, "data")}
-	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", nodePrograms, "--data-dir", c.dir,
+	c := &cluster{program: program(t, "pinfold-local"), dir: filepath.Join(temporaryDir(t), "data")}
+	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", must.Get(filepath.Abs(binaries))(t), "--data-dir", c.dir,
 		"--cgroup-driver", naming().Driver.String())
 	c.command.Args = append(c.command.Args, args...)
 	var out bytes.Buffer
@@ -146,23 +156,34 @@ func startWith(t testing.TB, args ...string) *cluster {
 	c.ended = make(chan struct{})
 	go func() { _ = c.command.Wait(); close(c.ended) }() // its output is in out
 	t.Cleanup(func() { c.down(t) })                      // no effect after a complete test
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(inGuest(500*time.Millisecond, 100*time.Millisecond)) {
-		state, err := localcluster.ReadState(c.dir)
-		if err == nil && state.Ready {
-			c.client = must.Get(kubernetes.NewForConfig(connection(t, state.Kubeconfig)))(t)
-			return c
-		}
+	eventually(t, "the cluster starts", func() error {
 		select {
 		case <-c.ended:
-			t.Fatalf("the cluster ended: %v\n%s", err, out.String())
+			if strings.Contains(out.String(), "address already in use") {
+				t.Fatalf("machine: the cluster ended: %s", out.String())
+			}
+			t.Fatalf("the cluster ended: %s", out.String())
 		default:
 		}
-		if time.Now().After(deadline) {
-			_ = c.command.Process.Kill() // ends the output; the cleanup restores the machine
-			<-c.ended
-			t.Fatalf("the cluster is not ready after %v: %v\n%s", startTimeout, err, out.String())
+		state, err := localcluster.ReadState(c.dir)
+		if err == nil && !state.Ready {
+			err = fmt.Errorf("%+v", state)
 		}
+		if err == nil {
+			c.client = must.Get(kubernetes.NewForConfig(connection(t, state.Kubeconfig)))(t)
+		}
+		return err
+	}, c.cpuTime)
+	return c
+}
+
+// cpuTime is the progress of a cluster that starts: the CPU time of its components.
+func (c *cluster) cpuTime() (all string) {
+	state, _ := localcluster.ReadState(c.dir)
+	for _, component := range state.Components {
+		all += wait.CPUTime(component.PID)() + " "
 	}
+	return all
 }
 
 // naming returns the names of the node's cgroups.
@@ -193,18 +214,17 @@ func (c *cluster) down(t testing.TB) {
 	<-c.ended
 }
 
-// eventually repeats a check until it succeeds.
-func eventually(t testing.TB, what string, ask func() error) {
+// eventually waits until a check succeeds. In a virtual machine, checks are requests to servers that
+// share a CPU with what is waited for.
+func eventually(t testing.TB, what string, check func() error, progress ...wait.Progress) {
 	t.Helper()
-	for deadline := time.Now().Add(waitTimeout); ; time.Sleep(inGuest(300*time.Millisecond, 50*time.Millisecond)) {
-		err := ask()
-		if err == nil {
-			return
+	wait.Until(t, what, func() error {
+		err := check()
+		if err != nil {
+			time.Sleep(inGuest(300*time.Millisecond, 0))
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+		return err
+	}, progress...)
 }
 
 // as returns a client with the credentials of a component.
@@ -218,6 +238,6 @@ func connection(t testing.TB, kubeconfig string) *rest.Config {
 	t.Helper()
 	config := must.Get(clientcmd.BuildConfigFromFlags("", kubeconfig))(t)
 	config.QPS = -1
-	config.Timeout = waitTimeout
+	config.Timeout = requestTimeout
 	return config
 }

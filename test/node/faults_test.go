@@ -39,7 +39,7 @@ func (s *settled) testFaults(t *testing.T) {
 func (s *settled) agentCommand(command string, more ...string) (output string, err error) {
 	args := append([]string{command, "--node-name=" + localnode.Name,
 		"--kubeconfig=" + filepath.Join(s.dir, "config", localnode.Agent+".kubeconfig")}, more...)
-	text, err := exec.Command(filepath.Join(programs, "pinfold-agent"), args...).CombinedOutput()
+	text, err := exec.Command(filepath.Join(filepath.Dir(s.program), "pinfold-agent"), args...).CombinedOutput()
 	return string(text), err
 }
 
@@ -96,7 +96,7 @@ func (s *settled) logOf(t *testing.T, component string) string {
 }
 
 // restart kills a component and waits until its successor is ready.
-func (s *settled) restart(t *testing.T, component string) {
+func (s *cluster) restart(t *testing.T, component string) {
 	t.Helper()
 	before := s.pid(t, component)
 	must.Do(t, syscall.Kill(before, syscall.SIGKILL))
@@ -261,8 +261,12 @@ func (s *settled) testStaticPolicy(t *testing.T) {
 		return fmt.Errorf("%+v", pod.Status.Conditions)
 	})
 	for _, name := range []string{"before", "static", "burst"} {
-		if _, err := net.DialTimeout("tcp", s.pods[name].Status.PodIP+":8001", time.Second); err != nil {
-			t.Errorf("pod %s no longer serves: %v", name, err)
-		}
+		eventually(t, "pod "+name+" still serves", func() error {
+			connection, err := net.DialTimeout("tcp", s.pods[name].Status.PodIP+":8001", time.Second)
+			if err == nil {
+				err = connection.Close()
+			}
+			return err
+		})
 	}
 }

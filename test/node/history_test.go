@@ -24,6 +24,7 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/history"
 	"pinfold.dev/pinfold/test/must"
@@ -69,7 +70,7 @@ func TestHistory(t *testing.T) {
 		t.Skip("needs two CPUs: an exclusive and a shared one")
 	}
 	c := startWith(t, "--stock")
-	newOperator(t, c).do("kubectl apply -f deploy/chart/crds")
+	must.Do(t, simnode.InstallCRD(t.Context(), connection(t, filepath.Join(c.dir, "kubeconfig"))))
 	must.Do(t, admission.Install(t.Context(), c.client))
 	runDir, flags := t.TempDir(), []string{"--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub"), "--lease-namespace=default"}
 	var agent atomic.Pointer[agentProcess]

@@ -3,22 +3,15 @@ package node
 import (
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/must"
 )
 
 // TestIdle checks that a kubelet's and a runtime's control groups are as without an agent until a
-// pod asks for CPUs, and after it has gone. An agent that observes keeps them so, and says what it
-// would write; no pod that asks starts on its node.
+// pod asks for CPUs, and after it has gone.
 func TestIdle(t *testing.T) {
 	requireNode(t)
 	c := start(t)
@@ -37,43 +30,6 @@ func TestIdle(t *testing.T) {
 	}
 	c.remove(t, "static")
 	eventually(t, "groups without cpusets", k.expectUnbound)
-	c.down(t)
-
-	c = start(t, "--mode=observe")
-	k = openKernel(t)
-	bursting := podOf("bursting", "", container("main", "8001", "500m"))
-	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst"}`}
-	c.run(t, bursting)
-	if err := c.create(t, podOf("static", "static", container("main", "8002", "1"))); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the reason why a pod that asks waits", func() error {
-		static, err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Get(t.Context(), "static", metav1.GetOptions{})
-		if err != nil || !strings.Contains(fmt.Sprint(static.Status.Conditions), "has a Pinfold agent that only observes") {
-			return errors.Join(err, fmt.Errorf("conditions %+v", static.Status.Conditions))
-		}
-		return nil
-	})
-	eventually(t, "the condition", func() error {
-		is, err := c.condition(t.Context())
-		if is.Reason != nodetopology.Observing {
-			err = errors.Join(err, fmt.Errorf("reason %s", is.Reason))
-		}
-		return err
-	})
-	eventually(t, "what would be written", func() error {
-		out, err := exec.Command(filepath.Join(programs, "pinfold-agent"), "status", "--run-dir="+c.agentFlag(t, "run-dir")).CombinedOutput()
-		if text := string(out); err != nil || !strings.Contains(text, "mode observe") || !strings.Contains(text, "container main of pod default/bursting") {
-			return errors.Join(err, errors.New(text))
-		}
-		return nil
-	})
-	if text := c.metrics(t); strings.Contains(text, "\npinfold_cgroup_writes_total") || !strings.Contains(text, "\npinfold_pending_groups") {
-		t.Errorf("the metrics of an agent that observes:\n%s", text)
-	}
-	if err := k.expectUnbound(); err != nil {
-		t.Error("an agent that observes: ", err)
-	}
 }
 
 // expectUnbound returns an error if a group of a pod or of anything in it has CPUs of its own.

@@ -43,8 +43,8 @@ func newOperator(t *testing.T, c *cluster, variables ...string) *operator {
 	bin := filepath.Join(dir, "bin")
 	must.Do(t, os.Mkdir(bin, 0o755))
 	for name, program := range map[string]string{
-		"helm": filepath.Join(repositoryDir, "bin", "helm4"), "kubectl": filepath.Join(programs, "kubectl"),
-		"pinfold": filepath.Join(programs, "pinfold"),
+		"helm": filepath.Join(repositoryDir, "bin", "helm4"), "kubectl": program(t, "kubectl"),
+		"pinfold": program(t, "pinfold"),
 	} {
 		path, err := filepath.Abs(program)
 		if err == nil {

@@ -1,9 +1,7 @@
 package node
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/test/must"
@@ -89,8 +88,8 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 	}
 	for _, thread := range threads {
 		allowed, err := allowedCPUs(thread)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended
+		if cgroup.IsGone(err) {
+			continue
 		}
 		if err == nil && !want.cpus.IsEmpty() && allowed != want.cpus {
 			err = fmt.Errorf("thread %d of %s may run on %s, want %s", thread, container, allowed, want.cpus)
@@ -119,6 +118,28 @@ func (k kernel) spin(t *testing.T, group string) (end func()) {
 		must.Do(t, os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0))
 	}
 	return end
+}
+
+// usesAtMost checks that a group, since it had used this much, has used at most what most returns for
+// the time. What a late tick lets it use too much, the kernel takes from its next periods, so the
+// check is repeated for ten of them; what an attack gains remains.
+func (k kernel) usesAtMost(t *testing.T, group string, before time.Duration, begun time.Time, most func(elapsed time.Duration) time.Duration) {
+	t.Helper()
+	var used, bound time.Duration
+	for range 10 {
+		if used, bound = k.usage(t, group)-before, most(time.Since(begun)); used <= bound {
+			t.Logf("%s used %v in %v, at most %v are right", group, used, time.Since(begun), bound)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Errorf("%s used %v in %v, want at most %v", group, used, time.Since(begun), bound)
+}
+
+// usage returns the CPU time that a group has used.
+func (k kernel) usage(t *testing.T, group string) time.Duration {
+	t.Helper()
+	return must.Get(cgroupstat.Read(k.groups, group))(t).Usage
 }
 
 // expectSingle compares the cgroup of a pod that has one container, and thereby the same quota, and

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/supervisor"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -50,7 +52,7 @@ func (s *settled) killProcess(t *testing.T, pid int) {
 }
 
 // awaitSuccessor waits until a component is ready in another process.
-func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
+func (s *cluster) awaitSuccessor(t *testing.T, component string, before int) {
 	t.Helper()
 	defer s.logFailure(t, component)
 	eventually(t, component+" is back", func() error {
@@ -60,11 +62,11 @@ func (s *settled) awaitSuccessor(t *testing.T, component string, before int) {
 			err = fmt.Errorf("%+v", now)
 		}
 		return err
-	})
+	}, s.cpuTime)
 }
 
 // logFailure logs the last lines of a component's log if the test has failed.
-func (s *settled) logFailure(t *testing.T, component string) {
+func (s *cluster) logFailure(t *testing.T, component string) {
 	if !t.Failed() {
 		return
 	}
@@ -83,13 +85,19 @@ func (s *settled) processes(t *testing.T) (all []int) {
 			if container == "" {
 				continue
 			}
-			of, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.containerGroup(s.pods[name], container)))
-			if err != nil || len(of) == 0 {
-				t.Fatalf("%s/%s has processes %v: %v", name, container, of, err)
-			}
-			all = append(all, of...)
+			all = append(all, s.kernel.processesOf(t, s.pods[name], container)...)
 		}
 	}
 	slices.Sort(all)
+	return all
+}
+
+// processesOf returns the processes of a container.
+func (k kernel) processesOf(t *testing.T, pod *corev1.Pod, container string) []int {
+	t.Helper()
+	all, err := cgrouptree.ProcessesIn(k.groups.Dir(cgroup.CPUSet, k.containerGroup(pod, container)))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s/%s has processes %v: %v", pod.Name, container, all, err)
+	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,38 +30,35 @@ func TestKubectl(t *testing.T) {
 	if _, err := os.Stat(helm); err != nil {
 		t.Skipf("%v: make bin/helm4", err)
 	}
-	prepare(t)
-	images := filepath.Join(os.Getenv(imagesEnv), "first")
-	if os.Getenv(imagesEnv) == "" {
-		images = t.TempDir()
-		(&operator{T: t, dir: repositoryDir, env: os.Environ()}).do("make images PLATFORMS=linux/" + runtime.GOARCH + " IMAGES=" + images)
-	}
-	c := startWith(t, "--stock", "--images", images)
+	registry, images := readPage(t, operationsPage).images(t)
+	c := startWith(t, "--stock", "--images", images+"/first")
 	o := newOperator(t, c, "NODE="+localnode.Name)
 	o.do(`mkdir -p ~/.local/bin; ln -s "$(command -v pinfold)" ~/.local/bin/kubectl-pinfold`)
 	site := o.siteValues()
 	maps.Copy(site["scheduler"].(map[string]any), map[string]any{"enabled": false})
-	o.write("values.yaml", merged(t, "image: {registry: pinfold.dev}", site))
+	o.write("values.yaml", merged(t, "image: {registry: "+registry+"}", site))
 	limited := c.run(t, podOf("limited", "", container("main", "8001", "500m")))
 	k := openKernel(t)
 	defer k.spin(t, k.containerGroup(limited, "main"))()
 
-	o.do("helm install pinfold deploy/chart --namespace pinfold-system --create-namespace --values values.yaml")
-	var states []string
-	eventually(t, "the agent reports", func() error {
-		out, err := o.try("kubectl pinfold status $NODE -o json")
-		if strings.Contains(out, `"`+string(status.AgentIsGone)+`"`) {
-			t.Errorf("the agent has just been installed, and is gone: %s", out)
-		}
-		if err == nil && !strings.Contains(out, `"state":"`+string(status.AgentReports)+`"`) {
-			err = fmt.Errorf("%s", out)
-		}
-		states = append(states, out)
-		return err
-	})
-	if !strings.Contains(strings.Join(states, ""), `"state":"`+string(status.AgentStarts)+`"`) {
-		t.Errorf("the agent was never starting: %s", states)
+	awaitState := func(want status.AgentState) {
+		eventually(t, "the agent's state", func() error {
+			out, err := o.try("kubectl pinfold status $NODE -o json")
+			if strings.Contains(out, `"`+string(status.AgentIsGone)+`"`) {
+				t.Errorf("the agent has just been installed, and is gone: %s", out)
+			}
+			if err == nil && !strings.Contains(out, `"state":"`+string(want)+`"`) {
+				err = fmt.Errorf("want %s: %s", want, out)
+			}
+			return err
+		})
 	}
+	kubelet := c.pid(t, localnode.Kubelet)
+	must.Do(t, syscall.Kill(kubelet, syscall.SIGSTOP)) // until then the agent does not start
+	o.do("helm install pinfold deploy/chart --namespace pinfold-system --create-namespace --values values.yaml")
+	awaitState(status.AgentStarts)
+	must.Do(t, syscall.Kill(kubelet, syscall.SIGCONT))
+	awaitState(status.AgentReports)
 	o.do("kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m")
 
 	out := o.do(`AGENT=$(kubectl --namespace pinfold-system get pod --selector app.kubernetes.io/name=pinfold-agent --output name)
@@ -72,7 +68,7 @@ func TestKubectl(t *testing.T) {
 	}
 	t.Run("sample", o.testSample)
 	t.Run("interrupted", o.testInterrupted)
-	t.Run("errors", o.testKubectlErrors)
+	t.Run("errors", func(t *testing.T) { o.testKubectlErrors(t, registry) })
 	t.Run("top", o.testKubectlTop)
 	t.Run("why", o.testKubectlWhy)
 }
@@ -111,7 +107,7 @@ func (o *operator) testSample(t *testing.T) {
 func (o *operator) testInterrupted(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		name := fmt.Sprintf("signal%d.parquet", signal)
-		command := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "sample", "limited", "-o", name)
+		command := exec.CommandContext(t.Context(), program(t, "pinfold"), "sample", "limited", "-o", name)
 		command.Args[0] = "kubectl-pinfold"
 		command.Dir, command.Env = o.dir, o.env
 		var out bytes.Buffer
@@ -144,7 +140,7 @@ func (o *operator) testInterrupted(t *testing.T) {
 }
 
 // testKubectlErrors checks that errors say what to do.
-func (o *operator) testKubectlErrors(t *testing.T) {
+func (o *operator) testKubectlErrors(t *testing.T, registry string) {
 	o.do(`kubectl create serviceaccount reader
 		kubectl create role reader --verb get --resource pods && kubectl create rolebinding reader --role reader --serviceaccount default:reader
 		kubectl --namespace pinfold-system create role reader --verb list --resource pods
@@ -159,7 +155,7 @@ func (o *operator) testKubectlErrors(t *testing.T) {
 		"sample limited --agent-namespace default":      "no agent runs on node " + localnode.Name + " in namespace default",
 		"sample limited --kubeconfig reader.kubeconfig": "it takes the verbs get and create of pods/exec in namespace pinfold-system",
 		"sample limited --exact -o exact.parquet":       "the agent of node " + localnode.Name + " may not trace (agent.tracePercent is 0): set it to more, or leave out --exact",
-		"why limited": "kubectl debug node/" + localnode.Name + " --profile=sysadmin --image=pinfold.dev/pinfold-agent:",
+		"why limited": "kubectl debug node/" + localnode.Name + " --profile=sysadmin --image=" + registry + "/pinfold-agent:",
 	} {
 		if out, err := o.try("kubectl pinfold " + command); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v, want %q", command, err, want)
@@ -238,7 +234,7 @@ func (o *operator) testKubectlTop(t *testing.T) {
 		"killed": func(_ *os.File, plugin *os.Process) error { return plugin.Kill() },
 	} {
 		person, terminal := terminaltest.Pair(t, 100)
-		command := exec.CommandContext(t.Context(), filepath.Join(programs, "pinfold"), "top", "limited")
+		command := exec.CommandContext(t.Context(), program(t, "pinfold"), "top", "limited")
 		command.Args[0] = "kubectl-pinfold"
 		command.Dir, command.Env = o.dir, o.env
 		command.Stdin, command.Stdout, command.Stderr = terminal, terminal, terminal

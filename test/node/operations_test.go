@@ -76,12 +76,6 @@ func TestOperations(t *testing.T) {
 			t.Run("rows", s.testRows)
 			t.Run("node", s.testNode)
 			t.Run("privileges", s.testPrivileges)
-			t.Run("kill agent", s.testKillAgent)
-			if !inGuest(true, false) { // there TestSettings runs these, and each takes half a minute
-				t.Run("exec", s.testExec)
-				t.Run("foreign writer", s.testForeignWriter)
-				t.Run("static pod", s.testStaticPod)
-			}
 		},
 		"delays": func(do func(...string)) {
 			s.undisturbed(t, "delays", do)
@@ -126,13 +120,12 @@ func (p page) images(t *testing.T) (registryName, dir string) {
 	if dir := os.Getenv(imagesEnv); dir != "" {
 		return "pinfold.dev", dir
 	}
-	prepare(t)
 	if builtFor != "" {
-		return builtFor, filepath.Join(temporary, "images")
+		return builtFor, filepath.Join(temporaryDir(t), "images")
 	}
 	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer store.Close()
-	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", filepath.Join(temporary, "images")
+	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", filepath.Join(temporaryDir(t), "images")
 	builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), "REGISTRY="+registryName, "PLATFORMS=linux/"+runtime.GOARCH)}
 	for version, variables := range map[string]string{"first": "", "next": " TAG=next"} {
 		builder.do(strings.TrimSpace(p.text("build")) + variables + " IMAGES=" + filepath.Join(dir, version))
@@ -238,32 +231,6 @@ func (s *settled) testPrivileges(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// testKillAgent kills the agent's process. The settings stay, and the kubelet starts the container
-// again.
-func (s *settled) testKillAgent(t *testing.T) {
-	before := must.Get(s.agentProcess(t.Context()))(t)
-	processes := s.processes(t)
-	s.killProcess(t, before)
-	eventually(t, "the agent is back", func() error {
-		now, err := s.agentProcess(t.Context())
-		if err == nil && now == before {
-			err = fmt.Errorf("process %d", now)
-		}
-		return err
-	})
-	pod := s.run(t, podOf("after-agent", "", container("main", "8001", "250m")))
-	defer s.remove(t, pod.Name)
-	eventually(t, "settings of a pod that came later", func() error {
-		return s.kernel.expectSingle(pod, settings{cpus: s.shared, quota: 25 * time.Millisecond})
-	})
-	if err := s.check(); err != nil {
-		t.Error(err)
-	}
-	if after := s.processes(t); !slices.Equal(processes, after) {
-		t.Errorf("processes of containers changed from %v to %v: some were restarted", processes, after)
-	}
 }
 
 // undisturbed runs something and checks all the time that no container is moved, restarted or gets

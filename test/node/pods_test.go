@@ -57,7 +57,7 @@ func (c *cluster) create(t testing.TB, pod *corev1.Pod) error {
 	if c.chart != nil {
 		pod.Spec.SchedulerName = c.chart.scheduler
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
 	_, err := localnode.Create(ctx, c.client.CoreV1().Pods(pod.Namespace), pod)
 	return err
@@ -67,7 +67,7 @@ func (c *cluster) create(t testing.TB, pod *corev1.Pod) error {
 // long in a virtual machine, or start again.
 func answered(t testing.TB, request func(ctx context.Context) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), requestTimeout)
 	defer cancel()
 	return localnode.Answered(ctx, func() error { return request(ctx) })
 }

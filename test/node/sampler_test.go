@@ -2,9 +2,7 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -76,6 +74,15 @@ type owner struct {
 	group string
 	cpus  cpuset.Set
 	given bool // by the agent
+}
+
+// stillOwns reports whether a pod has its CPUs after the agent has had time to publish what it has
+// given: a second, but it may wait for a CPU, or just have been killed.
+func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
+	for looks := 5; o.given && looks > 0 && s.owns(ctx, o); looks-- {
+		time.Sleep(2 * time.Second)
+	}
+	return s.owns(ctx, o)
 }
 
 // owners returns the owners according to the API server, none while that does not answer.
@@ -182,12 +189,8 @@ func (s *sampler) compare(ctx context.Context, o owner, group string, allowed cp
 	}
 }
 
-// stillOwns asks the API server whether a pod has its CPUs now. An agent publishes within a second
-// what it has given.
-func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
-	if o.given {
-		time.Sleep(2 * time.Second)
-	}
+// owns asks the API server whether a pod has its CPUs now.
+func (s *sampler) owns(ctx context.Context, o owner) bool {
 	given, err := s.given(ctx)
 	if err != nil {
 		return false
@@ -221,11 +224,9 @@ func (s *sampler) allowed(group string) (cpus cpuset.Set) {
 		return cpus
 	}
 	for _, thread := range threads {
-		of, err := allowedCPUs(thread)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended
+		if of, err := allowedCPUs(thread); err == nil { // else it has ended
+			cpus = cpus.Union(of)
 		}
-		cpus = cpus.Union(of)
 	}
 	return cpus
 }

@@ -54,8 +54,6 @@ func TestSettings(t *testing.T) {
 	t.Run("rows", s.testRows)
 	t.Run("node", s.testNode)
 	t.Run("metrics", s.testMetrics)
-	t.Run("why", s.testWhy)
-	t.Run("exact", s.testExact)
 	t.Run("exec", s.testExec)
 	t.Run("foreign writer", s.testForeignWriter)
 	t.Run("resize", s.testResize)

@@ -32,30 +32,28 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// TestUpAndDown runs an example pod and checks, for each way in which a cluster can end, that the
-// machine is as before.
+// TestUpAndDown runs an example pod. After down the machine is as before.
 func TestUpAndDown(t *testing.T) {
 	requireNode(t)
 	before := lookAt(t)
-	for name, end := range map[string]func(*testing.T, *cluster){
-		"down":                  func(t *testing.T, c *cluster) { c.down(t) },
-		"kill -9 and then down": func(t *testing.T, c *cluster) { c.kill(t); c.down(t) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := start(t)
-			pod := c.runExample(t)
-			if err := openKernel(t).expectSingle(pod, settings{quota: 400 * time.Millisecond}); err != nil {
-				t.Error(err)
-			}
-			expectPage(t, pod)
-			c.expectLog(t, pod)
-			end(t, c)
-			if left := processesOf(t, c.dir); len(left) > 0 {
-				t.Errorf("processes remain: %q", left)
-			}
-			before.expectUnchanged(t)
-		})
+	c := start(t)
+	pod := c.runExample(t)
+	if err := openKernel(t).expectSingle(pod, settings{quota: 400 * time.Millisecond}); err != nil {
+		t.Error(err)
 	}
+	expectPage(t, pod)
+	c.expectLog(t, pod)
+	c.downTo(t, before)
+}
+
+// downTo runs the command down, after which the machine is as before.
+func (c *cluster) downTo(t *testing.T, before machine) {
+	t.Helper()
+	c.down(t)
+	if left := processesOf(t, c.dir); len(left) > 0 {
+		t.Errorf("processes remain: %q", left)
+	}
+	before.expectUnchanged(t)
 }
 
 // TestAnotherKubeletAfterACrash creates another kubelet's files and container after the supervisor

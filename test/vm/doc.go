@@ -13,7 +13,10 @@
 //
 // The emulated hardware threads are threads of the emulator. Topology and kernel decisions are
 // real; speed and contention are not. So tests check the kernel's reports, and ratios with
-// tolerance, but never absolute times.
+// tolerance, but never absolute times. TestSmoke and TestNodeSmoke wait for states only.
+//
+// A machine that does not start is booted once more. If it is silent then, too, the failure begins
+// with "machine: ", because it says nothing about what is tested.
 //
 // # Requirements
 //
@@ -31,7 +34,7 @@
 // TestBatchSchedulerKernels runs with the kernels in PINFOLD_TEST_EXT_KERNELS: those of Debian's
 // suite trixie-backports, say, from 6.18 on, or one built from the package linux-source-6.12.
 //
-// TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs
+// TestNode runs some tests of test/node with systemd, or those that PINFOLD_TEST_NODE names. It needs
 // mmdebstrap, root, the programs of "make build-node", and a kernel of the architecture um, whose
 // file PINFOLD_TEST_UML names. It must have SMP, cgroup version 2 with the cpu (CFS_BANDWIDTH),
 // cpuset, io, memory and pids controllers, namespaces, overlayfs, hostfs, veth, and what else
@@ -39,6 +42,9 @@
 // which the kubelet does not start, and the parameter umltopo=CORES,THREADS, the topology of each
 // package in /sys.
 //
-// TestShapes compares what linux/sysfs reads in machines of many shapes with QEMU's configuration,
-// and with the captures in linux/sysfs/testdata, which "make fixtures" regenerates.
+// TestFixtures compares the captures of machines of many shapes in linux/sysfs/testdata with QEMU's
+// configuration, TestVM what linux/sysfs reads in two of them. "make fixtures" boots all and
+// regenerates the captures.
+//
+// PINFOLD_TEST_PROGRAMS is a directory with commands that are built already, such as bin.
 package vm

@@ -45,9 +45,6 @@ type Machine struct {
 // consoleTail is how much of the kernel's console an error shows, in bytes.
 const consoleTail = 4000
 
-// maxRestarts is how often an emulated machine that does not start is booted again.
-const maxRestarts = 2
-
 // Run boots the machine, waits until it has powered off, and returns the results of its programs.
 // When the context ends, the machine is killed. Its files are written to dir. Errors contain the
 // end of the kernel's console.
@@ -57,10 +54,8 @@ func (m Machine) Run(ctx context.Context, dir string) (map[string]guest.Ran, err
 		return nil, fmt.Errorf("write the guest's root file system: %w", err)
 	}
 	ran, err := m.boot(ctx, dir)
-	for range maxRestarts {
-		if errors.Is(err, errNotStarted) && m.System == nil {
-			ran, err = m.boot(ctx, dir)
-		}
+	if errors.Is(err, errNotStarted) { // nothing of the test has run
+		ran, err = m.boot(ctx, dir)
 	}
 	if err != nil {
 		text, _ := os.ReadFile(filepath.Join(dir, consoleName))
@@ -109,9 +104,13 @@ const (
 	startTimeout = 2 * time.Minute // of an emulated machine, until its first event; a boot takes 3 to 30 s
 )
 
-// errNotStarted means that the guest's first process did not start in time. Nothing of the test has
-// run then: the emulator or the kernel is stuck, which happened in one of some thousand boots.
-var errNotStarted = errors.New("the machine did not start")
+// errSilent means that the machine makes no progress, which is no result of a test. errNotStarted
+// means besides that not even the guest's first process started: the emulator or the kernel is stuck,
+// which happened in one of some thousand boots.
+var (
+	errSilent     = errors.New("the guest says nothing")
+	errNotStarted = fmt.Errorf("the machine did not start: %w", errSilent)
+)
 
 // eventReader reads from a pipe, and fails when nothing arrives for some time.
 type eventReader struct {
@@ -135,10 +134,11 @@ func (r *eventReader) Read(p []byte) (int, error) {
 	}
 	n, err := r.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("the machine makes no progress: no event for %v", limit)
+		why := errSilent
 		if !r.started {
-			err = fmt.Errorf("%w: %w", errNotStarted, err)
+			why = errNotStarted
 		}
+		err = fmt.Errorf("%w: no event for %v", why, limit)
 	}
 	r.started = r.started || n > 0
 	return n, err

@@ -23,6 +23,10 @@ var mainShape = named{
 		Distances: [][]int{{10, 12, 21, 23}, {12, 10, 23, 21}, {21, 23, 10, 12}, {23, 21, 12, 10}}},
 }
 
+// oddShape is the name of the other shape that is booted in each run: it has CPUs that are offline and
+// isolated, which only a guest shows.
+const oddShape = "offline-isolated"
+
 // shapes are the other machines.
 var shapes = []named{
 	{

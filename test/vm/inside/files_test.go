@@ -61,51 +61,6 @@ func testFiles(t *testing.T, m machine) {
 	})
 }
 
-// bandwidths are states of a pod and its container: quota, period and burst in milliseconds, -1 for
-// no quota.
-var bandwidths = [][2][3]int{
-	{{-1, 100, 0}, {-1, 100, 0}},
-	{{50, 100, 0}, {30, 100, 0}},
-	{{50, 100, 50}, {50, 100, 50}},
-	{{200, 100, 100}, {200, 100, 200}},
-	{{20, 100, 10}, {10, 100, 10}},
-	{{250, 200, 250}, {100, 100, 0}},
-	{{100, 50, 30}, {30, 20, 30}},
-	{{-1, 100, 0}, {5, 10, 1}},
-}
-
-// testBandwidthOrder changes each state to each other. First it shows that the order of writes
-// matters to this kernel.
-func testBandwidthOrder(t *testing.T, m machine) {
-	m.apply(t, map[string]cgroup.Wanted{m.container(): {Quota: ms(50), Period: ms(100), Burst: ms(50)}})
-	for file, value := range map[cgroup.File]string{cgroup.CPUMax: "20000 100000", cgroup.CPUMaxBurst: "80000"} {
-		if err := tryWrite(m.File(m.container(), file), value); !errors.Is(err, syscall.EINVAL) {
-			t.Errorf("%s to %s while the other is 50 ms: %v, want EINVAL", value, file, err)
-		}
-	}
-	wanted := func(state [2][3]int) map[string]cgroup.Wanted {
-		w := map[string]cgroup.Wanted{}
-		for i, group := range []string{m.pod(), m.container()} {
-			w[group] = cgroup.Wanted{Quota: ms(state[i][0]), Period: ms(state[i][1]), Burst: ms(state[i][2])}
-		}
-		return w
-	}
-	for _, from := range bandwidths {
-		for _, to := range bandwidths {
-			m.apply(t, wanted(from))
-			written := m.apply(t, wanted(to))
-			if from == to && len(written) > 0 {
-				t.Errorf("from %v to the same: wrote %v", from, written)
-			}
-		}
-	}
-	for file, n := range m.Writes() {
-		if n.Refused > 0 {
-			t.Errorf("%d writes of %s rejected", n.Refused, file)
-		}
-	}
-}
-
 // testCPUSetOrder changes each state of pod and container to each other. After every single write,
 // a process in the container must be within the union of its old and new CPUs.
 func testCPUSetOrder(t *testing.T, m machine) {

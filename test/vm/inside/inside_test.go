@@ -30,7 +30,7 @@ func TestInside(t *testing.T) {
 		t.Fatalf("the machine does not have 2 packages, 4 NUMA nodes and SMT: %+v", m)
 	}
 	for name, test := range map[string]func(*testing.T, machine){
-		"files": testFiles, "bandwidth-order": testBandwidthOrder, "cpuset-order": testCPUSetOrder,
+		"files": testFiles, "cpuset-order": testCPUSetOrder,
 		"threads": testThreads, "placement": testPlacement, "burst": testBurst, "shares": testShares,
 		"go-parallelism": testGoParallelism, "separation": testSeparation,
 	} {
@@ -110,6 +110,21 @@ func raw(t *testing.T, group string, file cgroup.File) string {
 	t.Helper()
 	text := must.Get(os.ReadFile(hierarchy + group + "/" + string(file)))(t)
 	return strings.TrimSpace(string(text))
+}
+
+// once measures until one of several windows is right. The host may not run an emulated CPU for a
+// while, whose time the guest counts as CPU time of a task, or in a later window.
+func once(t *testing.T, measure func() error) {
+	t.Helper()
+	const chances = 4
+	var err error
+	for range chances {
+		if err = measure(); err == nil {
+			return
+		}
+		t.Log(err)
+	}
+	t.Errorf("in each of %d windows: %v", chances, err)
 }
 
 // apply applies settings and checks the result.

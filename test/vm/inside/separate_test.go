@@ -1,6 +1,7 @@
 package inside
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -41,12 +42,15 @@ func testSeparation(t *testing.T, m machine) {
 	const window = 2 * time.Second
 	check := func(when string, leastOnline, leastBatch, mostBatch float64) {
 		t.Helper()
-		used := m.during(t, window, online, batch)
-		share := func(i int) float64 { return float64(used[i].Usage) / float64(window) }
-		t.Logf("%s: online %.2f of a CPU, batch %.2f", when, share(0), share(1))
-		if share(0) < leastOnline || share(1) < leastBatch || share(1) > mostBatch {
-			t.Errorf("%s: want online %g and more, batch %g to %g", when, leastOnline, leastBatch, mostBatch)
-		}
+		once(t, func() error {
+			used := m.during(t, window, online, batch)
+			share := func(i int) float64 { return float64(used[i].Usage) / float64(window) }
+			t.Logf("%s: online %.2f of a CPU, batch %.2f", when, share(0), share(1))
+			if share(0) < leastOnline || share(1) < leastBatch || share(1) > mostBatch {
+				return fmt.Errorf("%s: want online %g and more, batch %g to %g", when, leastOnline, leastBatch, mostBatch)
+			}
+			return nil
+		})
 	}
 	check("without a cookie", 0.7, 0.7, 1.1)
 	must(open().Give([]string{batch}))

@@ -1,6 +1,8 @@
 package inside
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // testThreads moves a busy process with many threads between CPUs.
@@ -45,14 +48,12 @@ func (p *task) within(t *testing.T, cpus cpuset.Set, atLeast int) {
 	if len(allowed) < atLeast {
 		t.Errorf("%d threads, want %d and more", len(allowed), atLeast)
 	}
-	var on cpuset.Set
-	for range 100 {
-		if on = p.runningOn(t); on.IsSubsetOf(cpus) && !on.IsEmpty() {
-			return
+	wait.Until(t, "the busy threads run on a subset of "+cpus.String(), func() error {
+		if on := p.runningOn(t); on.IsEmpty() || !on.IsSubsetOf(cpus) {
+			return fmt.Errorf("they run on %q", on)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("the busy threads run on %q, want a subset of %s", on, cpus)
+		return nil
+	})
 }
 
 // testPlacement binds a process to the CPUs that the scheduler would choose, according to the
@@ -72,34 +73,28 @@ func testPlacement(t *testing.T, m machine) {
 
 // testBurst runs a task that occasionally needs 150 ms of CPU time, with a quota of 100 ms per 200
 // ms. It is throttled, and with a burst of the same size it is not.
-//
-// On a busy host the emulator pauses for tens of milliseconds, which the guest counts as CPU time
-// of the task, and which exceeds the burst. So the comparison is repeated a few times. Without
-// burst, repetitions would not help.
 func testBurst(t *testing.T, m machine) {
-	const chances = 4
 	quota, period, window := ms(100), ms(200), 8*burstPause
 	m.apply(t, map[string]cgroup.Wanted{m.container(): {Quota: quota, Period: period, CPUs: set("2")}})
 	p := start(t, 1, "bursty", m.container())
 	p.begin(t)
-	for range chances {
+	once(t, func() error {
 		m.apply(t, map[string]cgroup.Wanted{m.container(): {Burst: ms(0)}})
 		without := m.during(t, window)[0]
 		m.apply(t, map[string]cgroup.Wanted{m.container(): {Burst: quota}})
 		with := m.during(t, window)[0]
 		t.Logf("without burst: %+v", without)
 		t.Logf("with burst: %+v", with)
-		if without.Throttled < 3 || without.ThrottledTime <= 0 || without.Bursts != 0 {
-			t.Fatal("without burst, want throttled periods and no bursts")
+		switch {
+		case without.Throttled < 3 || without.ThrottledTime <= 0 || without.Bursts != 0:
+			return errors.New("without burst, want throttled periods and no bursts")
+		case with.Bursts < 3 || with.BurstTime <= 0 || with.NoBursts:
+			return errors.New("with burst, want bursts")
+		case with.Throttled > without.Throttled/2:
+			return errors.New("want the task to be throttled at most half as often with burst")
 		}
-		if with.Bursts < 3 || with.BurstTime <= 0 || with.NoBursts {
-			t.Fatal("with burst, want bursts")
-		}
-		if with.Throttled <= without.Throttled/2 {
-			return
-		}
-	}
-	t.Errorf("in none of %d comparisons the task was throttled at most half as often with burst", chances)
+		return nil
+	})
 }
 
 // testShares lets two pods compete for one CPU: by weight, and with one of them idle.
@@ -121,12 +116,15 @@ func testShares(t *testing.T, m machine) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m.apply(t, map[string]cgroup.Wanted{m.pod(): c.pod})
-			used := m.during(t, 3*time.Second, both...)
-			ratio := float64(used[0].Usage) / float64(used[1].Usage)
-			t.Logf("used %v and %v", used[0].Usage, used[1].Usage)
-			if !(ratio >= c.least && ratio <= c.most) {
-				t.Errorf("%v and %v: ratio %.2f, want %v to %v", used[0].Usage, used[1].Usage, ratio, c.least, c.most)
-			}
+			once(t, func() error {
+				used := m.during(t, 3*time.Second, both...)
+				ratio := float64(used[0].Usage) / float64(used[1].Usage)
+				t.Logf("used %v and %v", used[0].Usage, used[1].Usage)
+				if !(ratio >= c.least && ratio <= c.most) {
+					return fmt.Errorf("ratio %.2f, want %v to %v", ratio, c.least, c.most)
+				}
+				return nil
+			})
 		})
 	}
 }
