@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -46,6 +47,7 @@ func TestSameRandomNumbersSameAdvice(t *testing.T) {
 // TestNodeOfExponentialDemand has 20 groups at 70% of their limit, the published example of where
 // burst is safe: one deadline in 170 is missed.
 func TestNodeOfExponentialDemand(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	n, err := ForNode(context.Background(), exponentialSeries(1, 20_000, .7, bandwidth.Limits{Quota: period, Period: period}), period, 20, 1, DefaultGoal(), seeded(1))
 	if err != nil {

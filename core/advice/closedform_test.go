@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -38,6 +39,7 @@ func rightLimit(mean, burst, ratio float64) float64 {
 // right on average, and the confidence intervals contain the right limit, and what the advised
 // limit throttles in another recording, about as often as they claim.
 func TestLimitOfExponentialDemand(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	const (
 		recordings = 60
@@ -85,6 +87,7 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 // TestLimitOfCorrelatedDemand has clients that switch on and off, like the published web server.
 // The right limit is that of a recording two hundred times as long.
 func TestLimitOfCorrelatedDemand(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	const (
 		recordings = 25
