@@ -25,11 +25,12 @@ func TestSameRandomNumbersSameAdvice(t *testing.T) {
 		Node      Node
 	}
 	ask := func(seed uint64, workers int) (b both) {
-		options := seeded(seed)
+		options, goal := seeded(seed), DefaultGoal()
 		options.Workers = workers
+		goal.ProbabilityWCET1 = .9 // needs a hundredth of the periods
 		var err, nodeErr error
-		b.Container, err = ForContainer(context.Background(), s, period, DefaultGoal(), options)
-		b.Node, nodeErr = ForNode(context.Background(), s, period, 6, 1, DefaultGoal(), options)
+		b.Container, err = ForContainer(context.Background(), s, period, goal, options)
+		b.Node, nodeErr = ForNode(context.Background(), s, period, 6, 1, goal, options)
 		if err := errors.Join(err, nodeErr); err != nil {
 			t.Fatal(err)
 		}
