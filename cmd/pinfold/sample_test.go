@@ -19,9 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/tracefile"
