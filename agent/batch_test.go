@@ -233,14 +233,14 @@ func TestStarved(t *testing.T) {
 		passes time.Duration
 		want   corev1.ConditionStatus
 	}{
-		{"no batch pod", "", "", 7, 0.1, 2 * time.Minute, "False"},
-		{"a pending one", corev1.PodPending, "", 7, 0.1, 2 * time.Minute, "False"},
-		{"one without a bound, because of another pod of its tier", corev1.PodRunning, corev1.PodQOSBestEffort, 7, 0.8, 2 * time.Minute, "False"},
-		{"one that sleeps", corev1.PodRunning, "", 7, 0, 2 * time.Minute, "False"},
+		{"no batch pod", "", "", 7, 0.1, 61 * time.Second, "False"},
+		{"a pending one", corev1.PodPending, "", 7, 0.1, 61 * time.Second, "False"},
+		{"one without a bound, because of another pod of its tier", corev1.PodRunning, corev1.PodQOSBestEffort, 7, 0.8, 61 * time.Second, "False"},
+		{"one that sleeps", corev1.PodRunning, "", 7, 0, 61 * time.Second, "False"},
 		{"not long enough", corev1.PodRunning, "", 7, 0.1, 30 * time.Second, "False"},
 		{"a minute", corev1.PodRunning, "", 7, 0.1, 31 * time.Second, "True"},
 		{"longer", corev1.PodRunning, "", 7, 0.1, 10 * time.Second, "True"},
-		{"it is gone", "", "", 7, 0, time.Minute, "True"}, // so that it is not placed here again
+		{"it is gone", "", "", 7, 0, 20 * time.Second, "True"}, // so that it is not placed here again
 		{"there is CPU time", "", "", 1, 0, 11 * time.Second, "False"},
 	} {
 		n.pods.list = func() []*corev1.Pod { return online }

@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // hostTree makes cgroups on this machine as a kubelet and a runtime do, below a cgroup of the test.
@@ -31,6 +32,7 @@ type hostTree struct {
 
 func newHostTree(t testing.TB) *hostTree {
 	t.Helper()
+	need.This(t, "control groups of this machine")
 	fs := cgrouptest.OpenHost(t)
 	if fs.Layout().CPU != cgroup.V1 {
 		t.Skip("this test makes control groups of version 1; test/vm tests version 2")

@@ -25,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestCoresOnThisMachine runs rounds of the agent with core scheduling on cgroups of version 2 of
@@ -123,6 +124,7 @@ type groupTree struct {
 
 func newGroupTree(t *testing.T) *groupTree {
 	t.Helper()
+	need.This(t, "control groups of this machine")
 	fs := cgrouptest.OpenHost(t)
 	if fs.Layout() != (cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}) {
 		t.Skip("this test makes control groups of version 2")

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -31,18 +30,18 @@ func TestAverageOnThisMachine(t *testing.T) {
 	w.eventually(w.ready)
 	late := watchLateness(t)
 	process := tree.spin(group)
-	begun, raises := time.Now(), 0
+	begun, raises, random := time.Now(), 0, variables.Random(t)
 	for time.Since(begun) < duration {
 		stopped := process.Signal(syscall.SIGSTOP)
-		time.Sleep(time.Duration(1+rand.IntN(3000)) * time.Millisecond)
+		time.Sleep(time.Duration(1+random.IntN(3000)) * time.Millisecond)
 		if err := errors.Join(stopped, process.Signal(syscall.SIGCONT)); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Duration(1+rand.IntN(1500)) * time.Millisecond)
+		time.Sleep(time.Duration(1+random.IntN(1500)) * time.Millisecond)
 		if s, err := tree.fs.Read(group); err == nil && s.Quota > 10*time.Millisecond {
 			raises++
 		}
-		if rand.IntN(8) == 0 {
+		if random.IntN(8) == 0 {
 			stop()
 			stop = w.start()
 		}

@@ -71,6 +71,9 @@ type Options struct {
 	// lease. LeaseEvery is the interval at which the lease is renewed.
 	LeaseNamespace string
 	LeaseEvery     time.Duration
+	// CallLimit is how long a decision about a group waits for a call about its unit to end, from the
+	// begin of the call; systemd answers nothing while it reloads.
+	CallLimit time.Duration
 	// Version is the version of the program, which the lease and the topology carry.
 	Version string
 	Log     *slog.Logger
@@ -99,6 +102,7 @@ func (o Options) withDefaults() Options {
 	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
 	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
 	o.LeaseEvery = cmp.Or(o.LeaseEvery, 10*time.Second)
+	o.CallLimit = cmp.Or(o.CallLimit, callLimit)
 	if o.Runtime == nil {
 		o.Runtime = nri.Run
 	}

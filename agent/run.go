@@ -27,6 +27,7 @@ type agent struct {
 }
 
 func newAgent(o Options, k *kernel) *agent {
+	k.units.limit = o.CallLimit
 	e := newEngine(o, k)
 	return &agent{e, newRounds(e), newTicks(e)}
 }

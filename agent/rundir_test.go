@@ -21,11 +21,13 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // Other users cannot prevent the agent from starting, neither by locking its file nor by making the
 // directory first.
 func TestOtherUsersCannotLock(t *testing.T) {
+	need.This(t, "root and flock(1)")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: acts as two users")
 	}

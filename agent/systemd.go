@@ -17,8 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/systemd"
 )
 
-// callLimit is how long a decision about a group waits for a call about its unit to end, from the
-// begin of the call. After as long the call is reported; systemd answers nothing while it reloads.
+// callLimit is the default of [Options.CallLimit]. After as long a call is reported.
 const callLimit = 500 * time.Millisecond
 
 // Calls that have failed are repeated after minPause, then after twice as long, up to maxPause.
@@ -54,8 +53,8 @@ func (k *kernel) Effective(group string) (cpuset.Set, error) { return k.groups.E
 //
 //   - at most one call is unanswered at any time, and it is never abandoned while the connection
 //     lives: systemd would still carry it out, perhaps after a later call by another connection;
-//   - a decision waits for the call about a group before it changes this group, at most callLimit,
-//     and no call about the group begins until its files are written;
+//   - a decision waits for the call about a group before it changes this group, at most the
+//     limit, and no call about the group begins until its files are written;
 //   - if the call lasts longer, the next one has the same unit's new settings, and a round checks
 //     the files.
 //
@@ -67,6 +66,7 @@ type units struct {
 	root   string
 	groups *cgroup.FS
 	wake   chan struct{}
+	limit  time.Duration // see Options.CallLimit
 	// connection is the task's connection to systemd, or nil.
 	connection *systemd.Units
 	connecting attempts
@@ -107,7 +107,7 @@ func (a *attempts) fail(err error) {
 }
 
 func newUnits(root string, groups *cgroup.FS) *units {
-	return &units{root: root, groups: groups, wake: make(chan struct{}, 1), untold: map[string]*untold{}}
+	return &units{root: root, groups: groups, wake: make(chan struct{}, 1), limit: callLimit, untold: map[string]*untold{}}
 }
 
 // hold waits for a call about one of the groups, whose files are about to be written, and lets none
@@ -275,7 +275,7 @@ func (u *units) begin(group string) (*call, cgroup.Wanted) {
 	}
 	u.dropOutdated(group, unit)
 	unit.changed, u.last = false, group
-	u.call = &call{group: group, until: time.Now().Add(callLimit), ended: make(chan struct{})}
+	u.call = &call{group: group, until: time.Now().Add(u.limit), ended: make(chan struct{})}
 	return u.call, unit.Wanted
 }
 

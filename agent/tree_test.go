@@ -59,7 +59,13 @@ func (k *tree) file(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		k.t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(text+"\n"), 0o644); err != nil {
+	// Not by os.WriteFile: ext4 writes a file to the disk that was empty for a moment (auto_da_alloc).
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	_, err = file.WriteString(text + "\n")
+	if err := errors.Join(err, file.Truncate(int64(len(text)+1)), file.Close()); err != nil {
 		k.t.Fatal(err)
 	}
 }

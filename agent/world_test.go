@@ -28,6 +28,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/test/logtext"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // world is the environment of an agent under test: an API server in memory, a kubelet, and the
@@ -146,18 +147,7 @@ func (w *world) start() (stop func()) {
 // eventually waits until check returns nil.
 func (w *world) eventually(check func() error) {
 	w.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Error(err)
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	wait.Until(w.t, "the agent", check)
 }
 
 // ready returns an error unless the node's condition is True.

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // journalOf writes rows to a new journal.
@@ -187,6 +188,7 @@ func TestFullDisk(t *testing.T) {
 
 // smallDisk mounts a file system of the given size in bytes and returns its directory.
 func smallDisk(t *testing.T, size int) string {
+	need.This(t, "a file system of its own")
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root: run the test as root")
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestPython reads a Parquet file with pandas and DuckDB and an .npy file with numpy, and compares
@@ -106,6 +107,7 @@ func lines(t *testing.T, text []byte) []map[string]any {
 // pythonWith returns the path of a Python that has the modules: in bin/python, which .ci/run
 // creates, or the system's.
 func pythonWith(t *testing.T, modules ...string) string {
+	need.This(t, "Python with pandas, pyarrow and duckdb")
 	script := ""
 	for _, m := range modules {
 		script += "import " + m + "\n"

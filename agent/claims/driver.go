@@ -116,9 +116,9 @@ func (d *Driver) serve(ctx context.Context) error {
 		return fmt.Errorf("make the driver's directory: %w", err)
 	}
 	d.registered.Store(false)
-	notice := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		if info.FullMethod == registrationapi.Registration_NotifyRegistrationStatus_FullMethodName {
-			d.registered.Store(true)
+	notice := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if status, ok := request.(*registrationapi.RegistrationStatus); ok {
+			d.registered.Store(status.GetPluginRegistered())
 		}
 		return handler(ctx, request)
 	}

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // largePod returns a pod whose n init containers have ended and whose n main ones run, with its
@@ -64,6 +65,7 @@ func largeNode(pods, n int) *Control {
 
 // What the agent does about a node takes time in proportion to its containers and its pods.
 func TestLargePods(t *testing.T) {
+	need.This(t, "the speed of this machine")
 	t.Run("alike", func(t *testing.T) {
 		busy.Linear(t, 250, func(n int) func() {
 			pod, _ := largePod("p", n)

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestNodes examines each node in testdata. An archive contains the files below the root directory
@@ -110,6 +111,7 @@ func answersOf(t *testing.T, text string) answers {
 
 // TestThisMachine compares the report about this machine with some of the files that it is about.
 func TestThisMachine(t *testing.T) {
+	need.This(t, "this machine")
 	report := Examine(context.Background(), Defaults())
 	found := map[string]Result{}
 	for _, one := range report {

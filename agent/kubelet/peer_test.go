@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/test/need"
 )
 
 // authority is a CA.
@@ -246,6 +248,7 @@ func TestKubeletWithoutProxy(t *testing.T) {
 // ownAddress returns an address of this machine for which the environment's proxies count.
 func ownAddress(t *testing.T) string {
 	t.Helper()
+	need.This(t, "a network")
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		t.Fatal(err)
@@ -323,6 +326,7 @@ func TestPeerInPod(t *testing.T) {
 // this process's group in it.
 func unifiedGroups(t *testing.T) (mount, own string) {
 	t.Helper()
+	need.This(t, "control groups of this machine")
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // smallHost returns a host with 15 and 16 CPUs for pods.
@@ -37,6 +38,7 @@ func TestOutput(t *testing.T) {
 // TestDocument compares Pinfold's rows of the last table of results.md with current results. The
 // other rows take minutes: run the command.
 func TestDocument(t *testing.T) {
+	need.This(t, "a long time")
 	text := string(must.Get(os.ReadFile("results.md"))(t))
 	m := machines()[2]
 	h := must.Get(newHost(m.shape))(t)

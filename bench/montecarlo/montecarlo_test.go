@@ -48,6 +48,7 @@ import (
 
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // loads returns the mean demands to measure.
@@ -125,6 +126,7 @@ func (a answer) figures() map[string]interference.Estimate {
 
 // TestPeers runs a short simulation with each peer that this machine has, and compares the answers.
 func TestPeers(t *testing.T) {
+	need.This(t, "gcc, and Python with numpy")
 	found, leftOut := findContenders(t.Context(), t.TempDir())
 	for _, why := range leftOut {
 		t.Run("left out", func(t *testing.T) { t.Skip(why) })

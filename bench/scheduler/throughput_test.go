@@ -81,7 +81,7 @@ func TestUsage(t *testing.T) {
 	if err != nil || before.now < 1<<20 || before.peak < before.now {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
+	for {
 		if now, err := usageOf(os.Getpid()); err != nil || now.cpu > before.cpu {
 			if err != nil || now.cpu-before.cpu > time.Second {
 				t.Errorf("%+v after %+v, %v", now, before, err)
@@ -92,7 +92,6 @@ func TestUsage(t *testing.T) {
 			return
 		}
 	}
-	t.Error("a busy process uses no CPU time")
 }
 
 func TestOptions(t *testing.T) {

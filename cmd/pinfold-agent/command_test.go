@@ -42,7 +42,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	reports := t.TempDir()
 	report := fmt.Sprintf(`{"time":%q,"node":"n1","mode":"observe","pending":[{"group":"/kubepods/x/y","pod":"a/web","container":"app",`+
-		`"files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},{"group":"/kubepods","files":[]}]}`, time.Now().Format(time.RFC3339))
+		`"files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},{"group":"/kubepods","files":[]}]}`, time.Now().Add(-5*time.Minute-30*time.Second).Format(time.RFC3339))
 	if err := os.WriteFile(filepath.Join(reports, "report.json"), []byte(report), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + broken, 1, `unknown field "percent"`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --mode watch", 2, `"--mode" flag: must be enforce or observe`},
 		{"status --run-dir /no/such", 1, "no agent runs on this machine, or it has just started: /no/such/report.json does not exist"},
-		{"status --run-dir " + reports, 0, "node n1, mode observe, last round 0s ago: it would change 2 control groups\ncontainer app of pod a/web /kubepods/x/y\n  cpuset.cpus: (empty) -> 0,4\n/kubepods\n"},
+		{"status --run-dir " + reports, 0, "node n1, mode observe, last round 5m ago: it would change 2 control groups\ncontainer app of pod a/web /kubepods/x/y\n  cpuset.cpus: (empty) -> 0,4\n/kubepods\n"},
 		{"status -o json --run-dir " + reports, 0, `"pending":[{"group":"/kubepods/x/y","pod":"a/web","container":"app","files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},`},
 		{"cleanup", 2, "give --node-name"},
 		{"uninstall", 2, "give --daemonset NAMESPACE/NAME"},

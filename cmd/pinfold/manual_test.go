@@ -52,7 +52,7 @@ func scriptOf(blocks []golden.Code) (*txtar.Archive, int) {
 		switch block.Info {
 		case "console":
 		case "console jq":
-			guard = "[exec:jq] "
+			guard = "[!short] [exec:jq] "
 		default:
 			continue
 		}

@@ -8,11 +8,13 @@ import (
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/report/chart/charttest"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
 // TestPagesFit writes every HTML page that the program can write, and shows it in a browser.
 func TestPagesFit(t *testing.T) {
+	need.This(t, "Chromium")
 	race.SkipLong(t)
 	dir := t.TempDir()
 	shop, fine, long := "testdata/recordings/shop.csv", "testdata/recordings/fine.csv", "testdata/manual/cg1.csv"

@@ -19,10 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -30,6 +29,7 @@ import (
 // after the test.
 func group(t *testing.T) (*cgroup.FS, string) {
 	t.Helper()
+	need.This(t, "control groups of this machine")
 	quota, period := 10*time.Millisecond, 50*time.Millisecond
 	if os.Getuid() != 0 {
 		t.Skip("making a control group needs root: run the test as root")
@@ -76,48 +76,10 @@ func spin(t *testing.T, fs *cgroup.FS, name string) {
 	must.Get(io.WriteString(in, "go\n"))(t)
 }
 
-// TestSampleThrottled records a group that wants a CPU and gets a fifth of one: the file contains
-// what the kernel counted meanwhile.
-func TestSampleThrottled(t *testing.T) {
-	fs, name := group(t)
-	spin(t, fs, name)
-	before := must.Get(cgroupstat.Read(fs, name))(t)
-	file := filepath.Join(t.TempDir(), "a.parquet")
-	var stdout, stderr bytes.Buffer
-	args := []string{"sample", fs.Dir(cgroup.CPU, name), "--duration", "2s", "-o", file}
-	if err := frame.Run(t.Context(), newRoot("pinfold"), args, nil, &stdout, &stderr); err != nil {
-		t.Fatalf("%v\n%s", err, &stderr)
-	}
-	after := must.Get(cgroupstat.Read(fs, name))(t)
-	rec, _, err := tracefile.Read(file, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rec.Interval != 10*time.Millisecond || len(rec.Series) != 1 || rec.Series[0].Group != name {
-		t.Fatalf("interval %v, %d series, want the group at a fifth of its period", rec.Interval, len(rec.Series))
-	}
-	sum := trace.Summarise(&rec.Series[0], rec.Interval)
-	t.Logf("%+v", sum)
-	if sum.Usage > after.Usage-before.Usage || sum.Throttled > after.Throttled-before.Throttled || sum.Periods > after.Periods-before.Periods {
-		t.Errorf("more was recorded than the kernel counted: %+v to %+v", before, after)
-	}
-	// Even on a busy machine it wanted more than it got, and a late sample loses nothing.
-	if sum.Throttled == 0 || sum.Usage == 0 || sum.ThrottledShare == 0 || sum.Time < 1500*time.Millisecond {
-		t.Errorf("nothing was throttled: %+v", sum)
-	}
-	if limit, _ := sum.Limits.CPUs(); limit != 0.2 {
-		t.Errorf("the limit is %v CPUs, want 0.2", limit)
-	}
-	for _, want := range []string{"limit      0.20 CPUs: 10ms in each 50ms", "they show usage, demand was higher", "of the limit)"} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("the summary has no %q:\n%s", want, &stdout)
-		}
-	}
-}
-
 // TestSampleFullDisk records until a small disk is full: the recording ends with an error that
 // names the journal, which can be recovered on another disk.
 func TestSampleFullDisk(t *testing.T) {
+	need.This(t, "a file system of its own")
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root: run the test as root")
 	}

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
 // and the conditions [cgroups], whether control groups can be made, and [race], whether the race
-// detector is on. The variable RECORDINGS is the folder testdata/recordings.
+// detector is on. With -short nothing is asked of this machine. The variable RECORDINGS is the folder testdata/recordings.
 //
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
 func TestScripts(t *testing.T) {
@@ -71,9 +71,9 @@ func scriptWords() map[string]func(*testscript.TestScript, bool, []string) {
 func condition(name string) (bool, error) {
 	switch name {
 	case "cgroups":
-		return canMakeGroups() == nil, nil
+		return !testing.Short() && canMakeGroups() == nil, nil
 	case "unshare": // CPU 1, and a mount namespace
-		return exec.Command("unshare", "--mount", "taskset", "--cpu-list", "1", "true").Run() == nil, nil
+		return !testing.Short() && exec.Command("unshare", "--mount", "taskset", "--cpu-list", "1", "true").Run() == nil, nil
 	case "race":
 		return race.Enabled, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -38,6 +39,7 @@ func rightLimit(mean, burst, ratio float64) float64 {
 // right on average, and the confidence intervals contain the right limit, and what the advised
 // limit throttles in another recording, about as often as they claim.
 func TestLimitOfExponentialDemand(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	const (
 		recordings = 60
@@ -85,6 +87,7 @@ func TestLimitOfExponentialDemand(t *testing.T) {
 // TestLimitOfCorrelatedDemand has clients that switch on and off, like the published web server.
 // The right limit is that of a recording two hundred times as long.
 func TestLimitOfCorrelatedDemand(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	const (
 		recordings = 25
@@ -160,9 +163,8 @@ func TestBurstOfExponentialDemand(t *testing.T) {
 
 // TestHeldOut: in long stationary recordings, both halves are throttled about equally often.
 func TestHeldOut(t *testing.T) {
-	race.SkipLong(t)
 	unlimited := bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}
-	for seed := range uint64(10) {
+	for seed := range uint64(3) {
 		sub := newSubject(exponentialSeries(seed, 40_000, .5, unlimited), period, DefaultGoal())
 		for _, burst := range []float64{0, .5, 1} {
 			h := sub.limitFor(burst).HeldOut

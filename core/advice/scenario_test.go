@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -31,7 +32,18 @@ import (
 // The section "goal" has "throttled R", "met P" and "node CPUS limit CPUS".
 func TestScenarios(t *testing.T) {
 	race.SkipLong(t)
-	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+	scenarios(t, "testdata/*.txtar")
+}
+
+// TestLongScenarios has those that simulate hundreds of containers, or repeat another one.
+func TestLongScenarios(t *testing.T) {
+	need.This(t, "a long time")
+	race.SkipLong(t)
+	scenarios(t, "testdata/long/*.txtar")
+}
+
+func scenarios(t *testing.T, files string) {
+	golden.Archives(t, files, "want", func(t *testing.T, given *txtar.Archive) string {
 		if len(given.Files) != 2 {
 			t.Fatal("want the sections recording, goal and want")
 		}

@@ -40,7 +40,7 @@ func TestScenarios(t *testing.T) {
 }
 
 const (
-	draws = 400_000
+	draws = 200_000
 	// ksBound is the Kolmogorov-Smirnov statistic, times the square root of the number of draws,
 	// that one in a thousand seeds exceeds. The seeds are fixed.
 	ksBound = 1.95

@@ -64,6 +64,9 @@ func TestPredict(t *testing.T) {
 		if err != nil || !(got >= test.low && got <= test.high) {
 			t.Errorf("%s, %s: %g, error %v, want %g to %g", test.figure, test.condition, got, err, test.low, test.high)
 		}
+		if test.figure != Full {
+			continue
+		}
 		if again, err := result.Predict(t.Context(), p, recording); err != nil || again != got {
 			t.Errorf("%s, %s: %g, and then %g, error %v", test.figure, test.condition, got, again, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -15,7 +16,7 @@ import (
 // and with the mean, also for a tiny mean, where ticks are coarse.
 func TestDrawers(t *testing.T) {
 	race.SkipLong(t)
-	const n = 1 << 20
+	const n = 1 << 18
 	for name, d := range map[string]demand.Distribution{
 		"exponential": exponential(t, 0.7), "small exponential": exponential(t, 1e-5),
 		"pareto 4": pareto(t, 4, 0.7), "pareto 2.5": pareto(t, 2.5, 0.3), "pareto 40": pareto(t, 40, 0.3),
@@ -46,6 +47,7 @@ func TestDrawers(t *testing.T) {
 // TestTail checks the end of the lowest layer and beyond, where the Kolmogorov-Smirnov test is
 // weak.
 func TestTail(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	const n = 1 << 24
 	for name, d := range map[string]density{"exponential": falling{}, "pareto": power{4}} {

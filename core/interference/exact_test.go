@@ -8,12 +8,14 @@ import (
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
 // TestAgainstExact compares the throttle ratio of 100 groups in both engines with the numerical
 // solution for one group, which is independent of the others.
 func TestAgainstExact(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	gamma, err1 := demand.NewGamma(0.5, 0.6)
 	lognormal, err2 := demand.NewLognormal(0.8, 0.7)

@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -110,6 +111,7 @@ func TestPrecision(t *testing.T) {
 // TestStandardErrors compares the standard errors with the spread over seeds, for periods with long
 // correlation.
 func TestStandardErrors(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	const seeds = 80
 	c := Config{Groups: oneKind(5, 2, independent(exponential(t, 0.8))), Periods: 40_000, Workers: 2}

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -24,6 +25,7 @@ const (
 // are Monte Carlo estimates; the standard errors of the published ones are assumed to be ours for
 // as many periods. With m = 20 and u <= 0.7, the strict rule must agree as well.
 func TestPublished(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	worst := 0.0
 	for _, row := range publishedRows(t) {

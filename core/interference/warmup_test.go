@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -20,6 +21,7 @@ import (
 // ratio is a half, except for the periods in which a client switches. Without the backlog of the
 // warm-up it would be less.
 func TestWarmUpOfMemory(t *testing.T) {
+	need.This(t, "a long time")
 	race.SkipLong(t)
 	for _, c := range []struct {
 		on     float64

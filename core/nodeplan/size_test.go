@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // largePod returns a pod with one container that has a CPU of its own, and n others, of which the
@@ -27,6 +28,7 @@ func largePod(n int, role ledger.Role, phase Phase) Pod {
 
 // A plan takes time in proportion to the containers of a pod.
 func TestLargePods(t *testing.T) {
+	need.This(t, "the speed of this machine")
 	index := placement.NewIndex(topology.Intel104().MustBuild())
 	check := func(name string, edit func(*State), pod func(n int) Pod) {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +68,7 @@ func TestLargePods(t *testing.T) {
 
 // Steps take time in proportion to the containers, also where all of them move.
 func TestManyMoves(t *testing.T) {
+	need.This(t, "the speed of this machine")
 	busy.Linear(t, 500, func(n int) func() {
 		var from, to []Assignment
 		for i := range n {

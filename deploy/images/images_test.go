@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // small is a program that is built within a second, and links modules.
@@ -34,6 +35,7 @@ func small() []program {
 // TestImages builds images of both platforms, pushes them, pulls them again and looks into them. A
 // second build has the same digest.
 func TestImages(t *testing.T) {
+	need.This(t, "the go command")
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/team"
@@ -120,17 +122,32 @@ func inspect(t *testing.T, image v1.Image, architecture string) {
 
 // TestWrongUsage says what the errors contain.
 func TestWrongUsage(t *testing.T) {
+	checkErrors(t, map[string]string{
+		"-platforms linux/riscv64": `platform "linux/riscv64": there are linux/amd64 and linux/arm64`,
+		"-push Registry/Team":      `-push "Registry/Team": give a registry and a path`,
+		"-tag v1 all":              `what is "all"?`,
+		"-fly":                     "flag provided but not defined: -fly",
+	})
+}
+
+// TestUnusable has errors about what was built.
+func TestUnusable(t *testing.T) {
+	need.This(t, "the go command")
 	full := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(full, "precious"), nil, 0o600))
-	for args, says := range map[string]string{
-		"-platforms linux/riscv64":        `platform "linux/riscv64": there are linux/amd64 and linux/arm64`,
-		"-push Registry/Team":             `-push "Registry/Team": give a registry and a path`,
-		"-tag v1 all":                     `what is "all"?`,
-		"-fly":                            "flag provided but not defined: -fly",
-		"-platforms linux/amd64 -tag a+b": `-tag "a+b"`,
+	checkErrors(t, map[string]string{
+		"-platforms linux/amd64 -tag a+b":               `-tag "a+b"`,
 		"-platforms linux/amd64 -tag v1 -o " + full:     "is not empty and no OCI image layout",
 		"-platforms linux/amd64 -push 127.0.0.1:1/team": "push 127.0.0.1:1/team/version",
-	} {
+	})
+	if _, err := os.Stat(filepath.Join(full, "precious")); err != nil {
+		t.Error(err)
+	}
+}
+
+func checkErrors(t *testing.T, all map[string]string) {
+	t.Helper()
+	for args, says := range all {
 		var out bytes.Buffer
 		if !strings.Contains(args, "-o ") {
 			args = "-o " + filepath.Join(t.TempDir(), "images") + " " + args
@@ -139,9 +156,6 @@ func TestWrongUsage(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", args, err, says)
 		}
-	}
-	if _, err := os.Stat(filepath.Join(full, "precious")); err != nil {
-		t.Error(err)
 	}
 }
 

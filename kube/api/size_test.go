@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // largePod returns a bound pod with n init containers and n main ones, each of which the kubelet
@@ -44,6 +45,7 @@ func largePod(n int) *corev1.Pod {
 
 // What is done about a pod takes time in proportion to its containers, and to its annotations.
 func TestLargePods(t *testing.T) {
+	need.This(t, "the speed of this machine")
 	for name, work := range map[string]func(*corev1.Pod){
 		"request":     func(pod *corev1.Pod) { EffectiveRequest(pod) },
 		"parse":       func(pod *corev1.Pod) { _, _ = Parse(pod) },
@@ -76,6 +78,7 @@ func TestLargePods(t *testing.T) {
 
 // The books of a pod's node take time in proportion to its containers.
 func TestLargeClaims(t *testing.T) {
+	need.This(t, "the speed of this machine")
 	index := placement.NewIndex(topology.Intel104().MustBuild())
 	busy.Linear(t, 250, func(n int) func() {
 		claim := must.Get(Claim(largePod(n), nil))(t)

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestScenarios runs testdata/*.txt between Run and the runtime's side of NRI. A scenario is a
@@ -35,8 +37,21 @@ import (
 //	create POD NAME ID PATH cpus=0 quota=50ms period=100ms
 //	update ID cpus=0 quota=50ms period=100ms
 //	start ID, stop ID, remove ID
-func TestScenarios(t *testing.T) {
-	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
+func TestScenarios(t *testing.T) { scenarios(t, "testdata/*.txt") }
+
+// TestSlowHandlers plays those in which a handler does not answer in time. The others must, so the
+// runtime waits for a second only here.
+func TestSlowHandlers(t *testing.T) {
+	need.This(t, "answers within a second")
+	t.Run("scenarios", func(t *testing.T) { // which are parallel
+		adaptation.SetPluginRequestTimeout(slowTimeout)
+		scenarios(t, "testdata/slow/*.txt")
+	})
+	adaptation.SetPluginRequestTimeout(testTimeout)
+}
+
+func scenarios(t *testing.T, files string) {
+	golden.Scenarios(t, files, func(t *testing.T, text string) string {
 		t.Parallel()
 		s := &scenario{t: t, runtime: newTestRuntime(t), handler: newScript(), states: make(chan State, 1000)}
 		defer s.agentDown()
@@ -111,17 +126,12 @@ func (s *scenario) runtimeCommand(what string) string {
 // until prints states up to the first one that is wanted.
 func (s *scenario) until(ok func(State) bool) string {
 	for {
-		select {
-		case state := <-s.states:
-			switch {
-			case !ok(state):
-			case state.Connected:
-				return fmt.Sprintf("connected to %s\n", state.Runtime)
-			default:
-				return fmt.Sprintf("not connected: %v\n", state.Err)
-			}
-		case <-time.After(20 * time.Second):
-			s.t.Fatal("the connection has not changed within 20 s")
+		switch state := <-s.states; {
+		case !ok(state):
+		case state.Connected:
+			return fmt.Sprintf("connected to %s\n", state.Runtime)
+		default:
+			return fmt.Sprintf("not connected: %v\n", state.Err)
 		}
 	}
 }

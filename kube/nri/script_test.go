@@ -69,7 +69,7 @@ func misbehave(ctx context.Context, manner string) error {
 		<-ctx.Done()
 		return ctx.Err()
 	case "ignores": // its context
-		time.Sleep(4 * testTimeout)
+		time.Sleep(4 * slowTimeout)
 	case "fails":
 		return errors.New("no CPUs for it")
 	}

@@ -38,6 +38,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 	"pinfold.dev/pinfold/test/logtext"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // fakeCluster is a complete kube-scheduler with the plugin and client-go's fake API servers.
@@ -173,19 +174,16 @@ func setBound(pod *corev1.Pod, node, version string) {
 // awaitIdle waits until the scheduler has nothing left to do.
 func (c *fakeCluster) awaitIdle() {
 	c.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for quiet := 0; quiet < 4; {
-		if time.Now().After(deadline) {
-			_, queue := c.scheduler.SchedulingQueue.PendingPods()
-			c.t.Fatalf("the scheduler does not become idle: %s", queue)
+	wait.Until(c.t, "the scheduler has nothing to do", func() error {
+		for range 4 {
+			if !c.quiet() {
+				_, queue := c.scheduler.SchedulingQueue.PendingPods()
+				return errors.New(queue)
+			}
+			time.Sleep(5 * time.Millisecond)
 		}
-		time.Sleep(5 * time.Millisecond)
-		if c.quiet() {
-			quiet++
-		} else {
-			quiet = 0
-		}
-	}
+		return nil
+	})
 }
 
 func (c *fakeCluster) quiet() bool {
@@ -227,12 +225,7 @@ func condition(pod corev1.Pod) string {
 // eventually waits until the condition holds. Meanwhile `otherwise` is true.
 func (c *fakeCluster) eventually(otherwise string, holds func() bool) {
 	c.t.Helper()
-	const patience = 2 * time.Minute // a list that has failed is repeated after up to 30 s, and as much jitter
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatal(otherwise)
-		}
-	}
+	wait.True(c.t, otherwise, holds)
 }
 
 // publish creates or replaces a node's topology object, and waits until the plugin has seen it.

@@ -196,12 +196,17 @@ func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.Watch
 	return registration.HasSynced, nil
 }
 
-// stopWaiting lets the scheduler start when the topologies are read, at the latest after a time.
+// stopWaiting lets the scheduler start when the topologies are read, at the latest after a time. The
+// pods that were refused until then because they were not read return to the queue afterwards: the
+// handler of the first topologies releases them while the list does not count as read.
 func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration, legacy cache.InformerSynced) {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
+	first, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	cache.WaitForCacheSync(ctx.Done(), func() bool { return s.synced() || s.missing.Load() }, legacy)
+	cache.WaitForCacheSync(first.Done(), func() bool { return s.synced() || s.missing.Load() }, legacy)
 	close(s.waited)
+	if cache.WaitForCacheSync(ctx.Done(), s.synced) {
+		s.waiting.Release()
+	}
 }
 
 // followLegacy reads the objects of agents of the first version. It returns whether they have been

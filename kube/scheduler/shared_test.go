@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,7 +76,7 @@ func TestNewPluginRejectsBadArguments(t *testing.T) {
 
 // TestNoDefinition: a scheduler that starts in a cluster without the definition of NodeTopology, or
 // with an API server that does not answer about it, schedules the pods that do not ask. The others
-// wait until there are topologies.
+// wait until there are topologies, and say so as soon as the list has been read.
 func TestNoDefinition(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err     error
@@ -103,6 +104,13 @@ func TestNoDefinition(t *testing.T) {
 			c.eventually("the pod that does not ask is not bound", func() bool { return state("plain") == "n1" })
 			c.eventually("the pod that asks does not say why it waits", func() bool { return strings.Contains(state("asks"), tt.message) })
 			works.Store(true)
+			c.eventually("the pod that asks does not learn that the list has been read", func() bool { return strings.Contains(state("asks"), "has not reported its CPU topology") })
+			c.eventually("the topologies are not watched", func() bool {
+				return slices.ContainsFunc(topologies.Actions(), func(a clienttesting.Action) bool {
+					w, watches := a.(clienttesting.WatchActionImpl)
+					return watches && w.ListOptions.SendInitialEvents == nil
+				})
+			})
 			s.report("n1", strings.Fields("packages=1 cores=4"))
 			c.eventually("the pod that asks still waits", func() bool { return state("asks") == "n1" })
 		})

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pinfold.dev/pinfold/report/chart/charttest"
 	"pinfold.dev/pinfold/test/must"
@@ -73,23 +72,10 @@ func ten(t testing.TB) []Run {
 	return all
 }
 
-// TestWeight: a page of ten runs is small, and is there soon.
+// TestWeight: a page of ten runs is small.
 func TestWeight(t *testing.T) {
 	race.SkipLong(t)
-	all := ten(t)
-	const tries = 5 // other processes may take the CPU for a while
-	for try := 1; ; try++ {
-		start := time.Now()
-		size := len(pageOf(t, all))
-		took := time.Since(start)
-		if size > 3_000_000 {
-			t.Fatalf("the page has %d bytes", size)
-		}
-		if took < 2*time.Second {
-			return
-		}
-		if try == tries {
-			t.Fatalf("the page took %v", took)
-		}
+	if size := len(pageOf(t, ten(t))); size > 3_000_000 {
+		t.Errorf("the page has %d bytes", size)
 	}
 }

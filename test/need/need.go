@@ -1,8 +1,8 @@
 // Package need separates the tests whose verdict depends on the commit alone from all others.
 //
 // The former are the class pure: "make test" runs them with -short, and a failure is a defect.
-// Every other test names what it needs besides with [This], which skips it under -short. test/suite
-// runs those one at a time, and tells a defect from a failure of the machine.
+// Every other test, and one that takes long, names what it needs with [This], which skips it under
+// -short. test/suite runs those one at a time, and tells a defect from a failure of the machine.
 package need
 
 import (

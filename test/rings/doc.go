@@ -6,8 +6,8 @@
 //     import each other, nor do commands; commands share cmd/internal. report is on the same level
 //     as lab and imports core only; deploy imports internal only. internal is shared by rooms that do I/O
 //     and imports nothing. The tests of all rooms share test/bpf, test/busy, test/golden,
-//     test/logtext, test/must, test/need, test/race, test/variables and test/wait, which import no
-//     room but each other.
+//     test/logtext, test/must, test/need, test/race, test/variables and test/wait. Of these, only
+//     test/wait imports another room, test/busy.
 //   - Controllers of the agent (agent/control) do not import each other.
 //   - core has no I/O: of the standard library it uses neither files, sockets, clocks, standard
 //     output nor random numbers without a source that was passed in. Of other modules it uses only

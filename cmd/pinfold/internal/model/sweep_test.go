@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/race"
 )
 
 // TestSweepFiles replaces a sweep of all distributions: isSweepFile knows all its files.
 func TestSweepFiles(t *testing.T) {
+	race.SkipLong(t)
 	dir := t.TempDir()
 	var names []string
 	for _, f := range families() {

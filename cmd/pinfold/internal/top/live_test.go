@@ -4,6 +4,7 @@ package top
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // person presses keys of a terminal and waits for what it shows.
@@ -48,15 +49,15 @@ func newPerson(t *testing.T, side *os.File) *person {
 // waitFor waits until what was shown since the last call satisfies a condition.
 func (p *person) waitFor(what string, seen func(string) bool) {
 	p.t.Helper()
-	limit := time.After(time.Minute)
-	for !seen(p.seen) {
-		select {
-		case text := <-p.shown:
-			p.seen += text
-		case <-limit:
-			p.t.Fatalf("waited for %s; the end of what the terminal showed: %q", what, p.seen[max(0, len(p.seen)-2000):])
+	wait.Until(p.t, what, func() error {
+		for len(p.shown) > 0 {
+			p.seen += <-p.shown
 		}
-	}
+		if seen(p.seen) {
+			return nil
+		}
+		return fmt.Errorf("the terminal shows %q", p.seen[max(0, len(p.seen)-2000):])
+	})
 	p.seen = ""
 }
 
