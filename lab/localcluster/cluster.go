@@ -23,7 +23,7 @@ type Cluster struct {
 	config     Config
 	layout     layout
 	lock       *directoryLock
-	ports      map[string]*reservedPort // by component
+	ports      map[string]*ReservedPort // by component
 	admin      *rest.Config
 	node       *localnode.Node // nil without a real node
 	supervisor *supervisor.Supervisor
@@ -49,7 +49,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	c := &Cluster{
 		config:  config,
 		layout:  layout{config.Dir},
-		ports:   map[string]*reservedPort{},
+		ports:   map[string]*ReservedPort{},
 		failed:  make(chan error, 1),
 		running: map[string]*supervisor.Child{},
 	}
@@ -201,7 +201,7 @@ func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 // URL returns the URL of a component of Kubernetes: of the API, or of its metrics, health and
 // profiles.
 func (c *Cluster) URL(component string) string {
-	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].number)
+	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].Number)
 }
 
 // Failed delivers the reason when a component cannot be kept running. The other components run
@@ -213,7 +213,7 @@ func (c *Cluster) Failed() <-chan error { return c.failed }
 func (c *Cluster) Stop() error {
 	c.supervisor.Close()
 	for _, port := range c.ports {
-		port.release()
+		port.Release()
 	}
 	if c.lock == nil { // the directory does not belong to this cluster
 		return nil

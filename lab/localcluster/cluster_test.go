@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // The test binary is also a multi-call executable whose components all fail, or hang if the name of
@@ -84,15 +85,10 @@ func killSupervisor(t *testing.T, dir, kubeconfig string) {
 	supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir, kubeconfig)
 	supervisor.Stderr = os.Stderr
 	must.Do(t, supervisor.Start())
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(kubeconfig); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Error("no kubeconfig within 20 s")
-			break
-		}
-	}
+	wait.Until(t, "the kubeconfig is exported", func() error {
+		_, err := os.Stat(kubeconfig)
+		return err
+	}, wait.CPUTime(supervisor.Process.Pid))
 	if err := supervisor.Process.Kill(); err != nil {
 		t.Error(err)
 	}

@@ -178,8 +178,8 @@ func (c *Cluster) servingFlags(component string) []string {
 	certificate, key := c.layout.certificate(component)
 	return []string{
 		"--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", c.ports[component].number),
-		"--permit-port-sharing", // see reservedPort
+		fmt.Sprintf("--secure-port=%d", c.ports[component].Number),
+		"--permit-port-sharing", // see ReservedPort
 		"--tls-cert-file=" + certificate,
 		"--tls-private-key-file=" + key,
 	}

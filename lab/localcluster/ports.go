@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservedPort is a free TCP port on 127.0.0.1 that stays reserved while the component that listens
+// ReservedPort is a free TCP port on 127.0.0.1 that stays reserved while the component that listens
 // on it is restarted.
 //
 // The usual method, to bind port 0, note the number and close the socket, loses the port if another
@@ -18,19 +18,20 @@ import (
 // neither to a program that asks for port 0 nor to an outgoing connection
 // (net/ipv4/inet_connection_sock.c, inet_csk_find_open_port; inet_hashtables.c,
 // __inet_hash_connect).
-type reservedPort struct {
-	number int
+type ReservedPort struct {
+	Number int
 	socket *os.File
 }
 
-func reservePort() (*reservedPort, error) {
+// ReservePort reserves a port until it is released.
+func ReservePort() (*ReservedPort, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("reserve a port: %w", os.NewSyscallError("socket", err))
 	}
-	port := &reservedPort{socket: os.NewFile(uintptr(fd), "reserved port")}
-	if port.number, err = bindShared(fd); err != nil {
-		port.release()
+	port := &ReservedPort{socket: os.NewFile(uintptr(fd), "reserved port")}
+	if port.Number, err = bindShared(fd); err != nil {
+		port.Release()
 		return nil, fmt.Errorf("reserve a port: %w", err)
 	}
 	return port, nil
@@ -55,4 +56,5 @@ func bindShared(fd int) (int, error) {
 	return inet.Port, nil
 }
 
-func (p *reservedPort) release() { _ = p.socket.Close() } // nothing was written
+// Release gives the port back.
+func (p *ReservedPort) Release() { _ = p.socket.Close() } // nothing was written

@@ -42,7 +42,7 @@ func (c *Cluster) reservePorts() error {
 		names = append(names, localnode.Registry)
 	}
 	for _, name := range names {
-		port, err := reservePort()
+		port, err := ReservePort()
 		if err != nil {
 			return err
 		}

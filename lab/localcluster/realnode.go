@@ -18,7 +18,7 @@ func (c *Cluster) planNode() error {
 	options := *c.config.RealNode
 	options.FeatureGates = c.config.FeatureGates
 	options.Dir, options.Executable = c.layout.path(nodeDirName), c.config.Executable
-	options.Registry = fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].number)
+	options.Registry = fmt.Sprintf("127.0.0.1:%d", c.ports[localnode.Registry].Number)
 	node, err := localnode.New(options)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 func idleCluster(t *testing.T) *Cluster {
 	dir := filepath.Join(t.TempDir(), "hang")
 	config := must.Get(testConfig(t, dir).withDefaults())(t)
-	c := &Cluster{config: config, layout: layout{dir}, ports: map[string]*reservedPort{}, running: map[string]*supervisor.Child{}}
+	c := &Cluster{config: config, layout: layout{dir}, ports: map[string]*ReservedPort{}, running: map[string]*supervisor.Child{}}
 	must.Do(t, Claim(dir))
 	must.Do(t, c.layout.create(quiet()))
 	c.supervisor = supervisor.New(supervisor.Options{Changed: c.stateChanged})

@@ -3,7 +3,6 @@ package localcluster
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,16 +23,11 @@ const (
 	schedulerBurst = 10000
 )
 
-// election returns the default durations of the leader election between this cluster's scheduler
-// and others that a user starts. After a kill -9, the next scheduler waits until the lease expires.
-// The lease is shorter than kube-scheduler's default of 15 s, but long enough for a very busy
-// machine.
-func election() map[string]any {
-	return map[string]any{"leaseDuration": "4s", "renewDeadline": "3s", "retryPeriod": "500ms"}
-}
-
 // schedulerConfig completes a KubeSchedulerConfiguration with the connection to this cluster's API
-// server, the key that signs allocations, and the leader election.
+// server and the key that signs allocations. The leader election is left as it is, with
+// kube-scheduler's default lease of 15 s, renewed within 10 s: with a shorter one a scheduler ends on
+// a busy machine. Its price is that the next scheduler waits that long after a kill -9. One that is
+// stopped releases its lease.
 func schedulerConfig(given []byte, kubeconfig, signingKey string) ([]byte, error) {
 	if len(given) == 0 {
 		given = []byte(plainSchedulerConfig)
@@ -60,7 +54,7 @@ func schedulerConfig(given []byte, kubeconfig, signingKey string) ([]byte, error
 	setDefault(connection, "qps", schedulerQPS)
 	setDefault(connection, "burst", schedulerBurst)
 	config["clientConnection"] = connection
-	if err := errors.Join(setSigningKey(config, signingKey), setElection(config)); err != nil {
+	if err := setSigningKey(config, signingKey); err != nil {
 		return nil, fmt.Errorf("read the scheduler's configuration: %w", err)
 	}
 	return yaml.Marshal(config)
@@ -106,26 +100,6 @@ func setSigningKey(config map[string]any, path string) error {
 		}
 	}
 	config["profiles"] = profiles
-	return nil
-}
-
-// setElection sets the three durations of the leader election, which depend on each other, unless
-// one of them is set.
-func setElection(config map[string]any) error {
-	given, found, err := unstructured.NestedMap(config, "leaderElection")
-	if err != nil {
-		return err
-	}
-	if !found {
-		given = map[string]any{}
-	}
-	for name := range election() {
-		if _, ok := given[name]; ok {
-			return nil
-		}
-	}
-	maps.Copy(given, election())
-	config["leaderElection"] = given
 	return nil
 }
 

@@ -8,33 +8,25 @@ import (
 )
 
 func TestSchedulerConfig(t *testing.T) {
-	const (
-		head     = "apiVersion: kubescheduler.config.k8s.io/v1\n"
-		election = "leaderElection:\n  leaseDuration: 4s\n  renewDeadline: 3s\n  retryPeriod: 500ms\n"
-	)
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\n"
 	for _, test := range []struct {
 		name, given, want, err string
 	}{
 		{
 			name: "nothing given",
-			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election,
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n",
 		},
 		{
 			name:  "given values are kept",
 			given: head + "kind: KubeSchedulerConfiguration\nclientConnection: {qps: 7}\nparallelism: 3\n",
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 7\n" +
-				"kind: KubeSchedulerConfiguration\n" + election + "parallelism: 3\n",
+				"kind: KubeSchedulerConfiguration\nparallelism: 3\n",
 		},
 		{
 			name:  "another election",
 			given: head + "kind: KubeSchedulerConfiguration\nleaderElection: {renewDeadline: 10s, leaderElect: false}\n",
 			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
 				"leaderElection:\n  leaderElect: false\n  renewDeadline: 10s\n",
-		},
-		{
-			name:  "an odd election",
-			given: head + "kind: KubeSchedulerConfiguration\nleaderElection: 3\n",
-			err:   "leaderElection",
 		},
 		{
 			name:  "another cluster",
@@ -45,14 +37,14 @@ func TestSchedulerConfig(t *testing.T) {
 			name: "the plugin gets a key unless it has one",
 			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig:\n  - {name: Pinfold}\n  - {name: Other}\n" +
 				"- pluginConfig:\n  - {name: Pinfold, args: {minSharedCPUs: 2, signingKey: /mine}}\n",
-			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election +
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
 				"profiles:\n- pluginConfig:\n  - args:\n      signingKey: /s\n    name: Pinfold\n  - name: Other\n" +
 				"- pluginConfig:\n  - args:\n      minSharedCPUs: 2\n      signingKey: /mine\n    name: Pinfold\n",
 		},
 		{
 			name:  "the plugin has no arguments",
 			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Pinfold}]}}\n",
-			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" + election +
+			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
 				"profiles:\n- pluginConfig:\n  - args:\n      signingKey: /s\n    name: Pinfold\n  plugins:\n    multiPoint:\n      enabled:\n      - name: Pinfold\n",
 		},
 		{name: "other kind", given: "kind: Pod\n", err: "kind is Pod"},

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +28,9 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // controlPlane is a local cluster with a stock scheduler and without nodes.
@@ -52,7 +54,11 @@ var started = sync.OnceValues(func() (c controlPlane, err error) {
 
 // start starts a control plane that emulates a version of Kubernetes; "" is the newest.
 func start(dir, kubernetes string) (c controlPlane, err error) {
-	config := localcluster.Config{Executable: filepath.Join(bin, "pinfold-local"), Dir: dir, Kubernetes: kubernetes}
+	program, err := programs.Find("pinfold-local")
+	if err != nil {
+		return c, err
+	}
+	config := localcluster.Config{Executable: program, Dir: dir, Kubernetes: kubernetes}
 	if c.Cluster, err = localcluster.Start(context.Background(), config); err != nil {
 		return c, err
 	}
@@ -81,6 +87,7 @@ func finish() error {
 
 func begin(t *testing.T) controlPlane {
 	t.Helper()
+	need.This(t, "a local cluster")
 	return must.Get(started())(t)
 }
 
@@ -150,30 +157,28 @@ func (c controlPlane) acceptsObjects(t *testing.T) {
 func TestHelmAsksTheServer(t *testing.T) {
 	c := begin(t)
 	for name, values := range allValues(t) {
-		for _, version := range helms {
-			t.Run(name+"/"+version, func(t *testing.T) {
-				_, err := helm(t, version, c.install(t, values, "--dry-run=server")...)
-				want := map[string][]string{
-					"monitoring": {`no matches for kind "ServiceMonitor"`, "ensure CRDs are installed first"},
-					"platform":   {`Namespace "pinfold-system"`, "exists and cannot be imported into the current release"},
-				}[name]
-				if want == nil && err != nil {
-					t.Error(err)
+		t.Run(name, func(t *testing.T) {
+			_, err := helm(t, helm4, c.install(t, values, "--dry-run=server")...)
+			want := map[string][]string{
+				"monitoring": {`no matches for kind "ServiceMonitor"`, "ensure CRDs are installed first"},
+				"platform":   {`Namespace "pinfold-system"`, "exists and cannot be imported into the current release"},
+			}[name]
+			if want == nil && err != nil {
+				t.Error(err)
+			}
+			for _, text := range want {
+				if err == nil || !strings.Contains(err.Error(), text) {
+					t.Errorf("got %v, want %s", err, text)
 				}
-				for _, text := range want {
-					if err == nil || !strings.Contains(err.Error(), text) {
-						t.Errorf("got %v, want %s", err, text)
-					}
-				}
-			})
-		}
+			}
+		})
 	}
 }
 
-// TestLifeOfARelease installs, upgrades, rolls back and removes the chart.
+// TestLifeOfARelease installs, upgrades, rolls back and removes the chart with each version of Helm.
 func TestLifeOfARelease(t *testing.T) {
 	c := begin(t)
-	for _, version := range helms {
+	for _, version := range []string{helm3, helm4} {
 		t.Run(version, func(t *testing.T) {
 			run := func(args ...string) string {
 				t.Helper()
@@ -209,15 +214,13 @@ func (c controlPlane) raises(t *testing.T, scheduler string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "asks", Annotations: map[string]string{api.CPUSetSchedulerAnnotation: "true"}},
 		Spec: corev1.PodSpec{SchedulerName: scheduler, Containers: []corev1.Container{{Name: "app", Image: "app", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}, Limits: corev1.ResourceList{"cpu": resource.MustParse("4")}}}}}}
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	wait.Until(t, "the request of a pod of scheduler "+scheduler+" is raised", func() error {
 		stored, err := c.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil && stored.Spec.Containers[0].Resources.Requests.Cpu().Value() == 4 {
-			return
+		if err == nil && stored.Spec.Containers[0].Resources.Requests.Cpu().Value() != 4 {
+			err = fmt.Errorf("it is stored as %+v", stored.Spec.Containers)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("a pod of scheduler %s is stored as %+v, %v", scheduler, stored.Spec.Containers, err)
-		}
-	}
+		return err
+	})
 }
 
 // notes returns the notes of a release as both versions of Helm print them.
@@ -250,15 +253,12 @@ func (c controlPlane) uninstall(t *testing.T, version, release, namespace string
 			}
 			continue
 		}
-		remains := fmt.Errorf("%s %s remains", object.GetKind(), object.GetName())
-		for deadline := time.Now().Add(time.Minute); remains != nil && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); apierrors.IsNotFound(err) {
-				remains = nil
+		wait.Until(t, object.GetKind()+" "+object.GetName()+" is gone", func() error {
+			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it remains (%w)", err)
 			}
-		}
-		if remains != nil {
-			t.Error(remains)
-		}
+			return nil
+		})
 	}
 	var definition unstructured.Unstructured
 	if err := yaml.Unmarshal(chart.NodeTopology, &definition.Object); err != nil {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // agentSets returns the DaemonSets of the agents.
@@ -96,7 +96,7 @@ func TestPoolsOnNodes(t *testing.T) {
 	at := []string{"--namespace", namespace, "--kubeconfig", c.Kubeconfig()}
 	must := func(args ...string) {
 		t.Helper()
-		if _, err := helm(t, helms[1], append(args, at...)...); err != nil {
+		if _, err := helm(t, helm4, append(args, at...)...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,10 +107,10 @@ func TestPoolsOnNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := helm(t, helms[1], c.install(t, "scheduler: {enabled: false}")...); err != nil {
+	if _, err := helm(t, helm4, c.install(t, "scheduler: {enabled: false}")...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.uninstall(t, helms[1], release, namespace) })
+	t.Cleanup(func() { c.uninstall(t, helm4, release, namespace) })
 	for _, name := range []string{"pool-a", "pool-b"} {
 		c.createNode(t, name)
 	}
@@ -129,11 +129,11 @@ func TestPoolsOnNodes(t *testing.T) {
 // agents finds.
 func (c controlPlane) agentsAre(t *testing.T, nodes []string, want ...string) {
 	t.Helper()
-	got := make([]string, len(nodes))
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	wait.Until(t, fmt.Sprintf("the agents of %q are %q", nodes, want), func() error {
+		got := make([]string, len(nodes))
 		pods, err := c.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent"})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for i, node := range nodes {
 			var owners []string
@@ -145,9 +145,9 @@ func (c controlPlane) agentsAre(t *testing.T, nodes []string, want ...string) {
 			}
 			got[i] = strings.Join(owners, " ")
 		}
-		if slices.Equal(got, want) {
-			return
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("they are %q", got)
 		}
-	}
-	t.Fatalf("agents of %q: %q, want %q", nodes, got, want)
+		return nil
+	})
 }

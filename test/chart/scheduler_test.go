@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,37 +32,25 @@ import (
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/logtext"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/wait"
 )
 
-// patience is much longer than any step takes on an idle machine.
-const patience = time.Minute
-
-// TestVersions installs the chart on control planes that emulate the older supported versions of
-// Kubernetes.
-func TestVersions(t *testing.T) {
-	for _, version := range versions.Supported() {
-		if version == versions.Newest().String() {
-			continue // the other tests
-		}
-		t.Run(version, func(t *testing.T) {
-			c := must.Get(start(filepath.Join(t.TempDir(), "data"), version))(t)
-			defer func() {
-				if err := c.Stop(); err != nil {
-					t.Error(err)
-				}
-			}()
-			t.Run("TestServerAcceptsObjects", c.acceptsObjects)
-			c.schedules(t)
-		})
-	}
+// TestOldestVersion sends the rendered objects to a control plane that emulates the oldest supported
+// version of Kubernetes.
+func TestOldestVersion(t *testing.T) {
+	need.This(t, "a local cluster")
+	c := must.Get(start(filepath.Join(t.TempDir(), "data"), versions.Oldest().String()))(t)
+	defer func() { must.Do(t, c.Stop()) }()
+	c.acceptsObjects(t)
 }
 
 // TestSchedulerWithItsRights runs pinfold-scheduler with the configuration and the service account
 // of an installed release, in both modes. It is ready, takes its lease, and binds a pod with signed
 // CPUs.
-func TestSchedulerWithItsRights(t *testing.T) { begin(t).schedules(t) }
-
-func (c controlPlane) schedules(t *testing.T) {
+func TestSchedulerWithItsRights(t *testing.T) {
+	c := begin(t)
 	for mode, lease := range map[string]string{"secondary": namespace + "/pinfold-scheduler", "default": "kube-system/kube-scheduler"} {
 		t.Run(mode, func(t *testing.T) {
 			private, public := newKeys(t)
@@ -73,8 +59,8 @@ func (c controlPlane) schedules(t *testing.T) {
 				"scheduler": map[string]any{"mode": mode, "replicas": 1},
 				"signing":   map[string]any{"secret": "pinfold-signing-key", "publicKeys": string(public)},
 			}))(t)
-			must.Get(helm(t, helms[0], c.install(t, string(values))...))(t)
-			t.Cleanup(func() { c.uninstall(t, helms[0], release, namespace) })
+			must.Get(helm(t, helm4, c.install(t, string(values))...))(t)
+			t.Cleanup(func() { c.uninstall(t, helm4, release, namespace) })
 			c.createNode(t, mode)
 			s := c.startScheduler(t, private)
 			s.ready(t)
@@ -159,12 +145,11 @@ func (c controlPlane) startScheduler(t *testing.T, signingKey []byte) *scheduler
 	for name, text := range files {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	address := listener.Addr().(*net.TCPAddr)
-	must.Do(t, listener.Close())
-	s := &schedulerProcess{url: "https://" + address.String(), done: make(chan struct{})}
-	command := exec.Command(filepath.Join(bin, "pinfold-scheduler"), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1",
-		fmt.Sprintf("--secure-port=%d", address.Port), "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
+	port := must.Get(localcluster.ReservePort())(t)
+	t.Cleanup(port.Release)
+	s := &schedulerProcess{url: fmt.Sprintf("https://127.0.0.1:%d", port.Number), done: make(chan struct{})}
+	command := exec.Command(must.Get(programs.Find("pinfold-scheduler"))(t), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1", "--permit-port-sharing",
+		fmt.Sprintf("--secure-port=%d", port.Number), "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	command.Stdout, command.Stderr = &s.log, &s.log
 	must.Do(t, command.Start())
 	go func() { _ = command.Wait(); close(s.done) }()
@@ -198,18 +183,16 @@ func (s *schedulerProcess) ready(t *testing.T) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as the kubelet
 	for _, path := range []string{"/livez", "/readyz"} {
-		last := ""
-		for deadline := time.Now().Add(patience); last != "200 OK"; time.Sleep(50 * time.Millisecond) {
-			if response, err := client.Get(s.url + path); err != nil {
-				last = err.Error()
-			} else {
-				last = response.Status
-				_ = response.Body.Close()
+		wait.Until(t, "the scheduler answers "+path, func() error {
+			response, err := client.Get(s.url + path)
+			if err != nil {
+				return err
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %s", path, last)
+			if response.StatusCode != http.StatusOK {
+				err = errors.New(response.Status)
 			}
-		}
+			return errors.Join(err, response.Body.Close())
+		})
 	}
 }
 
@@ -218,14 +201,17 @@ func (c controlPlane) bound(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	c.create(t, pod)
 	pods := c.client.CoreV1().Pods(metav1.NamespaceDefault)
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		got := must.Get(pods.Get(t.Context(), pod.Name, metav1.GetOptions{}))(t)
-		if pod = got; pod.Spec.NodeName != "" {
-			return pod
+	wait.Until(t, "pod "+pod.Name+" is bound", func() error {
+		got, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
-	}
-	t.Fatalf("pod %s has no node after %v: %+v", pod.Name, patience, pod.Status.Conditions)
-	return nil
+		if pod = got; pod.Spec.NodeName == "" {
+			return fmt.Errorf("it waits: %+v", pod.Status.Conditions)
+		}
+		return nil
+	})
+	return pod
 }
 
 func (c controlPlane) create(t *testing.T, pod *corev1.Pod) {
@@ -247,14 +233,11 @@ func (c controlPlane) fenced(t *testing.T, lease string) {
 	binding := &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{Name: "waits", Annotations: map[string]string{api.SchedulerAnnotation: lease + " nobody"}},
 		Target:     corev1.ObjectReference{Kind: "Node", Name: "node"}}
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		// The API server may see the policy and the lease a little later.
-		if err = c.client.CoreV1().Pods(metav1.NamespaceDefault).Bind(t.Context(), binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
-			break
+	wait.Until(t, "a scheduler without the lease cannot bind", func() error { // the API server may see policy and lease a little later
+		err := c.client.CoreV1().Pods(metav1.NamespaceDefault).Bind(t.Context(), binding, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "another scheduler holds the lease "+lease) {
+			return nil
 		}
-	}
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "another scheduler holds the lease "+lease) {
-		t.Errorf("a Binding of a scheduler without the lease: %v", err)
-	}
+		return fmt.Errorf("it is answered with %w", err)
+	})
 }

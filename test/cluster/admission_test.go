@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
@@ -23,30 +22,19 @@ func (c *test) tryPatch(pod, patch string, trial bool, subresource ...string) er
 	if trial {
 		options.DryRun = []string{metav1.DryRunAll}
 	}
-	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, types.MergePatchType, []byte(patch), options, subresource...)
+	_, err := c.podAPI().Patch(c.Context(), pod, types.MergePatchType, []byte(patch), options, subresource...)
 	return err
 }
 
-// unprotect lets a test edit allocations, as an administrator does for repairs. It waits until an
-// edit of the given pod is permitted.
+// unprotect lets the rest of a test edit allocations, as an administrator does for repairs. It waits
+// until an edit of the given pod is permitted.
 func (c *test) unprotect(pod string) {
 	c.Helper()
-	label := func(value string) error {
-		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, admission.UnprotectedLabel, value)
-		_, err := c.client.CoreV1().Namespaces().Patch(context.Background(), "default", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		return err
-	}
-	c.must(label(`"true"`))
-	c.Cleanup(func() {
-		if err := label("null"); err != nil {
-			c.Error(err)
-		}
-	})
-	c.eventually(func() string {
-		if err := c.tryPatch(pod, `{"metadata":{"annotations":{"pinfold.dev/cpu-allocation":"x"}}}`, true); err != nil {
-			return err.Error()
-		}
-		return ""
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, admission.UnprotectedLabel)
+	_, err := c.client.CoreV1().Namespaces().Patch(c.Context(), c.home, types.MergePatchType, patch, metav1.PatchOptions{})
+	c.must(err)
+	c.eventually("pod "+pod+" is unprotected", func() error {
+		return c.tryPatch(pod, `{"metadata":{"annotations":{"pinfold.dev/cpu-allocation":"x"}}}`, true)
 	})
 }
 
@@ -83,19 +71,15 @@ spec:
 	} {
 		for _, subresource := range [][]string{nil, {"status"}} {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":%s}}`, test.annotations)
-			c.eventually(func() string { // the label of an earlier test may still be effective
-				err := c.tryPatch(test.pod, patch, true, subresource...)
-				switch {
-				case test.refused == "" && err != nil, test.refused != "" && !apierrors.IsForbidden(err),
-					test.refused != "" && !strings.Contains(err.Error(), test.refused):
-					return fmt.Sprintf("%s %v: got %v, want %q", test.name, subresource, err, test.refused)
-				}
-				return ""
-			})
+			err := c.tryPatch(test.pod, patch, true, subresource...)
+			if test.refused == "" && err != nil ||
+				test.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.refused)) {
+				t.Errorf("%s %v: got %v, want %q", test.name, subresource, err, test.refused)
+			}
 		}
 	}
 	forged := c.forgedPod("forged")
-	if _, err := c.client.CoreV1().Pods("default").Create(c.Context(), forged, metav1.CreateOptions{}); !apierrors.IsForbidden(err) ||
+	if _, err := c.podAPI().Create(c.Context(), forged, metav1.CreateOptions{}); !apierrors.IsForbidden(err) ||
 		!strings.Contains(err.Error(), editing) {
 		t.Errorf("a new pod with an allocation: %v", err)
 	}
@@ -114,36 +98,33 @@ spec:
 // are kept, a quota on requests.cpu does not, because a container gets the number in its limit.
 func TestResourceQuota(t *testing.T) {
 	c := begin(t)
-	c.namespace("bounded", map[string]string{admission.KeepRequestsLabel: "true"})
+	bounded := c.newNamespace(map[string]string{admission.KeepRequestsLabel: "true"})
 	for name, hard := range map[string]corev1.ResourceList{
 		"limits":   {corev1.ResourceLimitsCPU: resource.MustParse("3")},
 		"requests": {corev1.ResourceRequestsCPU: resource.MustParse("3")},
 	} {
-		quotas := c.client.CoreV1().ResourceQuotas("bounded")
+		quotas := c.client.CoreV1().ResourceQuotas(bounded)
 		_, err := quotas.Create(c.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.ResourceQuotaSpec{Hard: hard}}, metav1.CreateOptions{})
 		c.must(err)
-		c.eventually(func() string {
+		c.eventually("the quota "+name+" is counted", func() error {
 			quota, err := quotas.Get(c.Context(), name, metav1.GetOptions{})
-			c.must(err)
-			if len(quota.Status.Used) == 0 {
-				return "the quota " + name + " is not counted yet"
+			if err == nil && len(quota.Status.Used) == 0 {
+				err = errors.New("not yet")
 			}
-			return ""
+			return err
 		})
 	}
 	try := func(name, limit string) error {
-		var pod corev1.Pod
-		c.must(yaml.UnmarshalStrict([]byte(`
+		_, err := c.client.CoreV1().Pods(bounded).Create(c.Context(), c.parse(`
 metadata: {name: `+name+`, annotations: {cpuset-scheduler: "true"}}
 spec:
   terminationGracePeriodSeconds: 0
-  containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: `+limit+`}}}]`), &pod))
-		_, err := c.client.CoreV1().Pods("bounded").Create(c.Context(), &pod, metav1.CreateOptions{})
+  containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: `+limit+`}}}]`), metav1.CreateOptions{})
 		return err
 	}
 	c.must(try("fits", "2"))
-	fits := c.boundIn("bounded", "fits")
+	fits := c.boundIn(bounded, "fits")
 	if got := c.allocation(fits).Containers[0].CPUs.Len(); got != 2 {
 		t.Errorf("a limit of 2 CPUs and a request of 10m give %d exclusive CPUs", got)
 	}

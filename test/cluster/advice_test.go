@@ -33,10 +33,10 @@ spec:
 
 // adviceFor returns the output of 'pinfold advise -o patch' for a pod with the containers app and
 // proxy.
-func adviceFor(t *testing.T, pod string) string {
+func adviceFor(t *testing.T, namespace, pod string) string {
 	t.Helper()
 	limit := func(container string, cpus float64) show.Container {
-		return show.Container{File: "web.parquet", Container: advice.Container{Name: "default/" + pod + "/" + container,
+		return show.Container{File: "web.parquet", Container: advice.Container{Name: namespace + "/" + pod + "/" + container,
 			LimitWithBurst: advice.Limit{Finding: advice.Finding{Enough: true, Reason: "it's so: {}"}, LimitCPUs: cpus, BurstPercent: 50}}}
 	}
 	r := &show.Report{Goal: advice.Goal{ThrottleRatio: .01, Burst: .5, ProbabilityWCET1: .99}, Containers: []show.Container{limit("app", 1.27), limit("proxy", .03)}}
@@ -77,11 +77,11 @@ func TestAdvicePatch(t *testing.T) {
 	c := begin(t)
 	var deployment appsv1.Deployment
 	c.must(yaml.UnmarshalStrict([]byte(advised), &deployment))
-	_, err := c.client.AppsV1().Deployments("default").Create(c.Context(), &deployment, metav1.CreateOptions{})
+	_, err := c.client.AppsV1().Deployments(c.home).Create(c.Context(), &deployment, metav1.CreateOptions{})
 	c.must(err)
-	patch, err := yaml.YAMLToJSON([]byte(adviceFor(t, "advised-1")))
+	patch, err := yaml.YAMLToJSON([]byte(adviceFor(t, c.home, "advised-1")))
 	c.must(err)
-	patched, err := c.client.AppsV1().Deployments("default").Patch(c.Context(), "advised", types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldValidation: "Strict"})
+	patched, err := c.client.AppsV1().Deployments(c.home).Patch(c.Context(), "advised", types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldValidation: "Strict"})
 	c.must(err)
 	checkAdvised(t, patched.Spec.Template.ObjectMeta, patched.Spec.Template.Spec)
 	if patched.Spec.Template.Annotations["kept"] != "yes" {
@@ -89,14 +89,14 @@ func TestAdvicePatch(t *testing.T) {
 	}
 
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "alone"}, Spec: deployment.Spec.Template.Spec}
-	_, err = c.client.CoreV1().Pods("default").Create(c.Context(), &pod, metav1.CreateOptions{})
+	_, err = c.podAPI().Create(c.Context(), &pod, metav1.CreateOptions{})
 	c.must(err)
 	c.bound("alone")
 	c.runs("alone")
-	resizes, key, value := commands(t, adviceFor(t, "alone"))
+	resizes, key, value := commands(t, c.home, adviceFor(t, c.home, "alone"))
 	c.annotate("alone", key, value)
 	for _, resize := range resizes {
-		_, err = c.client.CoreV1().Pods("default").Patch(c.Context(), "alone", types.StrategicMergePatchType, []byte(resize), metav1.PatchOptions{}, "resize")
+		_, err = c.podAPI().Patch(c.Context(), "alone", types.StrategicMergePatchType, []byte(resize), metav1.PatchOptions{}, "resize")
 		c.must(err)
 	}
 	resized := c.pod("alone")
@@ -104,10 +104,10 @@ func TestAdvicePatch(t *testing.T) {
 }
 
 // commands extracts the commands for a running pod from the comments.
-func commands(t *testing.T, text string) (resizes []string, key, value string) {
+func commands(t *testing.T, namespace, text string) (resizes []string, key, value string) {
 	t.Helper()
-	patch := regexp.MustCompile(`(?m)^#   kubectl -n default patch pod alone --subresource resize --patch '([^']*)'$`)
-	annotate := regexp.MustCompile(`(?m)^#   kubectl -n default annotate pod alone --overwrite ([^ =']*)='([^']*)'$`).FindStringSubmatch(text)
+	patch := regexp.MustCompile(`(?m)^#   kubectl -n ` + namespace + ` patch pod alone --subresource resize --patch '([^']*)'$`)
+	annotate := regexp.MustCompile(`(?m)^#   kubectl -n ` + namespace + ` annotate pod alone --overwrite ([^ =']*)='([^']*)'$`).FindStringSubmatch(text)
 	for _, found := range patch.FindAllStringSubmatch(text, -1) {
 		resizes = append(resizes, found[1])
 	}

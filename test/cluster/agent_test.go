@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ import (
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/test/logtext"
 )
 
 const agentNode = "agent-test"
@@ -112,9 +114,9 @@ func TestAgentRights(t *testing.T) {
 	c.applyAgentRights()
 	node := c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: agentNode}, Spec: corev1.NodeSpec{Unschedulable: true}})
 	own := c.as(c.agentConfig(node))
-	var log bytes.Buffer
+	var log logtext.Log
 	options := agent.Options{Config: control.Config{NodeName: agentNode}, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
-		Listen: c.freeAddress(), Secure: &agent.Secure{Reviews: own.client},
+		Listen: "127.0.0.1:0", Secure: &agent.Secure{Reviews: own.client},
 		Kubelet: func(context.Context) (control.Kubelet, error) {
 			return control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/pinfold-has-no-such-group"}, nil
 		},
@@ -122,13 +124,15 @@ func TestAgentRights(t *testing.T) {
 		APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	stop := c.runAgent(options)
 	c.agentReports()
-	c.eventually(func() string {
-		if _, err := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(t.Context(), agentNode, metav1.GetOptions{}); err != nil {
-			return err.Error()
-		}
-		return ""
+	c.eventually("the agent's lease", func() error {
+		_, err := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace).Get(t.Context(), agentNode, metav1.GetOptions{})
+		return err
 	})
-	c.metricsAreGuarded(options.Listen)
+	listens := regexp.MustCompile(`the agent runs.* metrics=(\S+)`).FindStringSubmatch(log.String())
+	if listens == nil {
+		t.Fatalf("the agent does not say where it serves metrics:\n%s", log.String())
+	}
+	c.metricsAreGuarded(listens[1])
 	stop()
 	if strings.Contains(log.String(), "forbidden") {
 		t.Errorf("the agent lacks a permission:\n%s", log.String())
@@ -214,37 +218,17 @@ func (c *test) runAgent(options agent.Options) (stop func()) {
 // agentReports waits for everything that the agent writes about the node.
 func (c *test) agentReports() {
 	c.Helper()
-	c.eventually(func() string {
+	c.eventually("the agent reports", func() error {
 		object, err := c.topologies.Get(c.Context(), agentNode, metav1.GetOptions{})
 		if err != nil {
-			return err.Error()
+			return err
 		}
 		if _, _, err := nodetopology.ToMachine(object); err != nil {
-			return err.Error()
+			return err
 		}
-		node, err := c.client.CoreV1().Nodes().Get(c.Context(), agentNode, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == nodetopology.BindingCondition && condition.Reason == control.CannotEnforce {
-				return ""
-			}
-		}
-		return fmt.Sprintf("the node's conditions are %+v", node.Status.Conditions)
+		return c.hasCondition(agentNode, corev1.ConditionFalse, control.CannotEnforce)
 	})
-	c.eventually(func() string {
-		events, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + agentNode})
-		if err != nil {
-			return err.Error()
-		}
-		for _, e := range events.Items {
-			if e.Reason == control.CannotEnforce {
-				return ""
-			}
-		}
-		return fmt.Sprintf("no event among %d", len(events.Items))
-	})
+	c.eventOf(metav1.NamespaceDefault, agentNode, control.CannotEnforce, "") // where events of nodes are
 }
 
 // agentMayNot checks that the API server denies permissions.
@@ -315,17 +299,22 @@ spec:
 	c.agentIs(name, status.AgentReports)
 }
 
-// nodeCondition waits for the condition that the agent and the scheduler write.
+// nodeCondition waits for the condition that the agent writes, or the scheduler 40 s after the agent
+// has stopped.
 func (c *test) nodeCondition(node string, status corev1.ConditionStatus, reason string) {
 	c.Helper()
-	c.eventuallyWithin(3*patience, func() string {
-		object, err := c.client.CoreV1().Nodes().Get(c.Context(), node, metav1.GetOptions{})
-		c.must(err)
-		for _, have := range object.Status.Conditions {
-			if have.Type == nodetopology.BindingCondition && have.Status == status && have.Reason == reason {
-				return ""
-			}
+	c.eventually("the condition of the agent", func() error { return c.hasCondition(node, status, reason) })
+}
+
+func (c *test) hasCondition(node string, status corev1.ConditionStatus, reason string) error {
+	object, err := c.client.CoreV1().Nodes().Get(c.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, have := range object.Status.Conditions {
+		if have.Type == nodetopology.BindingCondition && have.Status == status && have.Reason == reason {
+			return nil
 		}
-		return fmt.Sprintf("the conditions of node %s are %+v; want %s %s", node, object.Status.Conditions, status, reason)
-	})
+	}
+	return fmt.Errorf("the conditions are %+v; want %s %s", object.Status.Conditions, status, reason)
 }

@@ -61,8 +61,8 @@ func runAgentProcess(text string) error {
 	if err != nil {
 		return err
 	}
-	own, err := connectAs("", "", config)
-	if err != nil {
+	var own running
+	if err := own.connect(config); err != nil {
 		return err
 	}
 	pem, err := os.ReadFile(o.Keys)
@@ -90,9 +90,9 @@ func (c *test) newAllocator(name string) *allocator {
 	c.createReadyNode(name)
 	a.start()
 	c.Cleanup(a.kill)
-	c.eventually(func() string {
+	c.eventually("the topology of "+name, func() error {
 		_, err := c.topologies.Get(c.Context(), name, metav1.GetOptions{})
-		return text(err)
+		return err
 	})
 	return a
 }
@@ -240,7 +240,10 @@ func (a *allocator) agrees() error {
 		}
 		for other, pod := range a.running {
 			for i, c := range pod.Spec.Containers {
-				cpus := cpuset.MustParse(a.cpus(groupOf(other) + "/" + idOf(other, i)))
+				cpus, err := cpuset.Parse(a.cpus(groupOf(other) + "/" + idOf(other, i)))
+				if err != nil {
+					return err // the agent writes this file, which the kernel would replace at once
+				}
 				of := slices.IndexFunc(given.Containers, func(one api.ContainerAllocation) bool { return one.Name == c.Name })
 				if other == uid && of >= 0 && !given.Containers[of].CPUs.IsEmpty() && cpus != given.Containers[of].CPUs {
 					return fmt.Errorf("%s: container %s of %s has CPUs %s, and was given %s", a.node, c.Name, uid, cpus, given.Containers[of].CPUs)

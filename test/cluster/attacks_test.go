@@ -208,17 +208,7 @@ func (a *attacker) resizes() {
 // runsOwn waits until the simulated kubelet runs a pod, which is required for resizing it.
 func (a *attacker) runsOwn(name string) {
 	a.Helper()
-	a.eventually(func() string {
-		pod := a.boundOwn(name)
-		if pod.Status.Phase != corev1.PodRunning {
-			return fmt.Sprintf("pod %s does not run: %s", name, pod.Status.Phase)
-		}
-		pod.Status.ContainerStatuses[0].Resources = &pod.Spec.Containers[0].Resources
-		if _, err := a.client.CoreV1().Pods(a.namespace).UpdateStatus(a.Context(), pod, metav1.UpdateOptions{}); err != nil {
-			return err.Error() // the simulated kubelet has changed it
-		}
-		return ""
-	})
+	a.eventually("pod "+name+" runs", func() error { return a.reportRunning(a.namespace, name) })
 }
 
 // fill requests all of a node and bypasses the scheduler. Later pods then find no space, which a
@@ -277,7 +267,7 @@ func (a *attacker) forbidden() {
 			return err
 		},
 		"delete a victim": func() error {
-			return a.tenant.CoreV1().Pods("default").Delete(ctx, "holder", metav1.DeleteOptions{})
+			return a.tenant.CoreV1().Pods(a.home).Delete(ctx, "holder", metav1.DeleteOptions{})
 		},
 		"make himself administrator": func() error {
 			_, err := a.tenant.RbacV1().RoleBindings(a.namespace).Create(ctx, &rbacv1.RoleBinding{

@@ -1,17 +1,19 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -28,41 +30,27 @@ spec:
 `, name, small0, cpus, cpus, more)
 }
 
-// TestBestNodeWins: a pod is placed where its CPUs are best. 40 CPUs fit into one NUMA node of the
-// Intel machine (52 each), as long as one is free, and into two of the AMD machine (32 each).
-func TestBestNodeWins(t *testing.T) {
-	c := begin(t)
-	for i, want := range []string{intel, intel, amd} {
-		name := fmt.Sprint("large", i)
-		c.create(`
-metadata: {name: ` + name + `, annotations: {cpuset-scheduler: "true"}}
-spec:
-  containers: [{name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 40}}}]
-`)
-		if got := c.bound(name).Spec.NodeName; got != want {
-			t.Errorf("pod %s is on %s, want %s", name, got, want)
-		}
-	}
-	c.checkBooks()
-}
-
-// TestPreemption: a pod of higher priority gets the CPUs on which a pod runs that asks for none.
-func TestPreemption(t *testing.T) {
-	c := begin(t)
+// createPriorities creates the priority classes low and high until the test ends.
+func (c *test) createPriorities() {
+	c.Helper()
+	classes := c.client.SchedulingV1().PriorityClasses()
 	for i, name := range []string{"low", "high"} {
-		_, err := c.client.SchedulingV1().PriorityClasses().Create(t.Context(),
-			&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(1 + i*1000)}, metav1.CreateOptions{})
+		_, err := classes.Create(c.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(1 + i*1000)}, metav1.CreateOptions{})
 		c.must(err)
+		c.Cleanup(func() { c.must(classes.Delete(context.Background(), name, metav1.DeleteOptions{})) })
 	}
-	c.eventually(func() string { // admission receives classes through a watch
-		_, err := c.client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"},
+	c.eventually("admission knows the priority classes", func() error { // through a watch
+		_, err := c.podAPI().Create(c.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "trial"},
 			Spec: corev1.PodSpec{PriorityClassName: "high", Containers: []corev1.Container{{Name: "app", Image: "app"}}}},
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			return err.Error()
-		}
-		return ""
+		return err
 	})
+}
+
+// evictsForPriority gives a pod of higher priority the CPUs on which a pod runs that asks for none.
+func (c *test) evictsForPriority() {
+	c.Helper()
+	c.createPriorities()
 	c.create(`
 metadata: {name: plain}
 spec:
@@ -78,78 +66,12 @@ spec:
 	c.create(asking("urgent", 6, "priorityClassName: high"))
 	urgent := c.bound("urgent")
 	if n := c.allocation(urgent).Containers[0].CPUs.Len(); n != 6 {
-		t.Errorf("urgent has %d CPUs, want 6", n)
+		c.Errorf("urgent has %d CPUs, want 6", n)
 	}
-	if _, err := c.client.CoreV1().Pods("default").Get(t.Context(), "plain", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("plain still exists: %v", err)
-	}
-	c.checkBooks()
-}
-
-// TestExclusiveCPUsAreNotPromisedAgain: exclusive CPUs, whose number is in the limit, are not
-// available for pods that ask for none, even if the requests would fit.
-func TestExclusiveCPUsAreNotPromisedAgain(t *testing.T) {
-	c := begin(t)
-	c.namespace("keeps", map[string]string{admission.KeepRequestsLabel: "true"})
-	c.createIn("keeps", `
-metadata: {name: asks, annotations: {cpuset-scheduler: "true"}}
-spec:
-  nodeSelector: {kubernetes.io/hostname: `+small0+`}
-  containers:
-  - {name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 6}}}
-`)
-	c.boundIn("keeps", "asks")
-	c.create(`
-metadata: {name: plain}
-spec:
-  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
-  containers:
-  - {name: app, image: app, resources: {requests: {cpu: 3}}}
-`)
-	c.waits("plain", "1 has less than 3 shared CPUs left (most: 2 on "+small0+")")
-}
-
-// TestEndedPodFreesCPUs: a pod that has ended frees its CPUs even if it is not deleted.
-func TestEndedPodFreesCPUs(t *testing.T) {
-	c := begin(t)
-	c.create(asking("job", 6, "restartPolicy: Never"))
-	c.bound("job")
-	c.create(asking("next", 6, ""))
-	c.waits("next", "1 has fewer than 6 exclusive CPUs left (most: 1 on "+small0+")")
-	c.eventually(func() string {
-		if err := c.end(t.Context(), "job"); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	c.bound("next")
-	if job := c.pod("job"); job.Status.Phase != corev1.PodSucceeded {
-		t.Errorf("job is %s", job.Status.Phase)
+	if _, err := c.podAPI().Get(c.Context(), "plain", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		c.Errorf("plain still exists: %v", err)
 	}
 	c.checkBooks()
-}
-
-// TestEditedAllocation: an allocation that was edited takes no CPUs. An event tells the pod, and no
-// other pod gets into a conflict.
-func TestEditedAllocation(t *testing.T) {
-	c := begin(t)
-	c.create(asking("first", 1, ""))
-	c.bound("first")
-	c.create(asking("second", 1, ""))
-	second := c.bound("second")
-	stolen := c.allocation(c.pod("first"))
-	c.unprotect("second")
-	c.annotate("second", api.AllocationAnnotation, stolen.Encode())
-	c.event("second", "CPUAllocationInvalid", "its signature does not verify")
-	c.annotate("second", api.AllocationAnnotation, second.Annotations[api.AllocationAnnotation][:40])
-	c.event("second", "CPUAllocationInvalid", "it is not JSON, or was cut short")
-	c.annotate("second", api.AllocationAnnotation,
-		`{"version":1,"node":"`+small0+`","policy":"static","containers":[{"name":"app","cpus":"200","numaNodes":[0]}]}`)
-	c.event("second", "CPUAllocationInvalid", "it has no signature")
-	c.create(asking("third", 4, ""))
-	if third := c.allocation(c.bound("third")).Containers[0].CPUs; third.Intersects(stolen.Containers[0].CPUs) {
-		t.Errorf("third has CPUs %s, of which first has %s", third, stolen.Containers[0].CPUs)
-	}
 }
 
 // allocationKeys is the flag that names the public keys of the cluster's scheduler.
@@ -160,71 +82,64 @@ func (c *test) allocationKeys() string {
 // forgedPod returns the manifest of a pod with a node and an allocation of all CPUs there.
 func (c *test) forgedPod(name string) *corev1.Pod {
 	c.Helper()
-	var pod corev1.Pod
-	c.must(yaml.UnmarshalStrict([]byte(`
-metadata: {name: `+name+`, annotations: {cpuset-scheduler: "true", pinfold.dev/cpu-allocation: '{"version":1,"node":"`+small0+
-		`","policy":"static","containers":[{"name":"app","cpus":"0-7","numaNodes":[0]}]}'}}
+	return c.parse(`
+metadata: {name: ` + name + `, annotations: {cpuset-scheduler: "true", pinfold.dev/cpu-allocation: '` + forged("0-7") + `'}}
 spec:
-  nodeName: `+small0+`
+  nodeName: ` + small0 + `
   containers:
   - {name: app, image: app, resources: {requests: {cpu: 1m}, limits: {cpu: 8}}}
-`), &pod))
-	return &pod
+`)
 }
 
-// TestForgedAtCreation: without the policy, pods that are created with a node and an allocation
-// take no CPUs, and the pods that the scheduler placed keep theirs.
-func TestForgedAtCreation(t *testing.T) {
-	c := begin(t)
-	c.create(asking("innocent", 2, ""))
-	before := c.allocation(c.bound("innocent")).Containers[0].CPUs
-	c.unprotect("innocent")
-	for i := range 5 {
-		name := fmt.Sprint("forged", i)
-		_, err := c.client.CoreV1().Pods("default").Create(c.Context(), c.forgedPod(name), metav1.CreateOptions{})
-		c.must(err)
-		c.event(name, "CPUAllocationInvalid", "it has no signature")
-	}
-	c.create(asking("next", 5, ""))
-	if next := c.allocation(c.bound("next")).Containers[0].CPUs; next.Intersects(before) {
-		t.Errorf("next has CPUs %s, of which innocent has %s", next, before)
-	}
-	list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=innocent"})
+// bookedNode is the state of a node at one moment.
+type bookedNode struct {
+	machine *topology.Machine
+	config  ledger.Config
+	claims  []ledger.Claim
+	owners  map[cpuset.CPU]string
+}
+
+// checkBooks derives every node's books from the test's pods only, at one moment, since a list is a
+// consistent snapshot. If all pods were placed by the scheduler, there are no conflicts, and every
+// allocation is complete.
+func (c *test) checkBooks() {
+	c.Helper()
+	nodes := map[string]*bookedNode{}
+	pods, err := c.pods()
 	c.must(err)
-	for _, event := range list.Items {
-		if event.Reason == "CPUConflict" {
-			t.Errorf("innocent has the event: %s", event.Message)
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		node := nodes[pod.Spec.NodeName]
+		if node == nil {
+			machine, state := c.machine(pod.Spec.NodeName)
+			node = &bookedNode{machine: machine, owners: map[cpuset.CPU]string{},
+				config: ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: 1}}
+			nodes[pod.Spec.NodeName] = node
+		}
+		claim, err := api.Claim(pod, node.machine)
+		if err != nil {
+			c.Errorf("pod %s on %s: %v", pod.Name, pod.Spec.NodeName, err)
+		}
+		node.claims = append(node.claims, claim)
+		for _, container := range claim.Containers {
+			for cpu := range container.CPUs.All() {
+				if owner := node.owners[cpu]; owner != "" && owner != pod.Name {
+					c.Errorf("CPU %d of %s belongs to pods %s and %s", cpu, pod.Spec.NodeName, owner, pod.Name)
+				}
+				node.owners[cpu] = pod.Name
+			}
 		}
 	}
-}
-
-// TestForgedAllocation: a forged allocation on a pod without a node is overwritten when the pod is
-// bound.
-func TestForgedAllocation(t *testing.T) {
-	c := begin(t)
-	c.create(asking("trial", 1, ""))
-	c.unprotect("trial")
-	forged := `pinfold.dev/cpu-allocation: '{"version":1,"node":"` + small0 + `","policy":"static","containers":[{"name":"app","cpus":"0-7","numaNodes":[0]}]}'`
-	c.create(`
-metadata: {name: asks, annotations: {cpuset-scheduler: "true", ` + forged + `}}
-spec:
-  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
-  containers:
-  - {name: app, image: app, resources: {requests: {cpu: 2}, limits: {cpu: 2}}}
-`)
-	if cpus := c.allocation(c.bound("asks")).Containers[0].CPUs; cpus.Len() != 2 {
-		t.Errorf("asks has CPUs %s, want 2", cpus)
+	for name, node := range nodes {
+		books := ledger.New(placement.NewIndex(node.machine), node.config, node.claims...)
+		for _, conflict := range books.Conflicts() {
+			c.Errorf("node %s: %s", name, conflict)
+		}
+		for _, overflow := range books.Overflow() {
+			c.Errorf("node %s: %s", name, overflow)
+		}
 	}
-	c.create(`
-metadata: {name: plain, annotations: {` + forged + `}}
-spec:
-  nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
-  containers: [{name: app, image: app}]
-`)
-	if got := c.bound("plain").Annotations[api.AllocationAnnotation]; got != "" {
-		t.Errorf("plain has the allocation %s", got)
-	}
-	c.create(asking("next", 4, ""))
-	c.bound("next")
-	c.checkBooks()
 }

@@ -44,18 +44,8 @@ func claimGates(version string) []string {
 }
 
 // TestClaims checks claims for CPUs with the default feature gates of the newest version.
-// [TestVersions] does so for the others.
+// [TestVersions] does so for the others, with gates.
 func TestClaims(t *testing.T) { testClaims(t) }
-
-// TestClaimsWithGates checks claims for CPUs with all feature gates that concern them.
-func TestClaimsWithGates(t *testing.T) {
-	for _, version := range versions.Supported() {
-		gates := claimGates(version)
-		onVersion(t, version, gates, func(t *testing.T) {
-			t.Run("TestClaims", func(t *testing.T) { testClaims(t, gates...) })
-		})
-	}
-}
 
 // testClaims publishes the devices of a node as its agent does. The stock scheduler allocates them
 // to pods that claim CPUs, and no more than they have. A pod that claims a GPU of the second NUMA
@@ -148,7 +138,7 @@ func (c *claimTest) publish() {
 		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) {
 			return c.devices(), c.describe, nil
 		},
-		Period: patience, RetryAfter: time.Second, Log: log, Dedup: logdedup.New(log, time.Now),
+		Period: time.Minute, RetryAfter: time.Second, Log: log, Dedup: logdedup.New(log, time.Now),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -165,13 +155,13 @@ func (c *claimTest) publish() {
 // logs waits until a line of the driver's log has both texts.
 func (c *claimTest) logs(text, more string) {
 	c.Helper()
-	c.eventually(func() string {
+	c.eventually("the driver's log", func() error {
 		for line := range strings.Lines(c.log.String()) {
 			if strings.Contains(line, text) && strings.Contains(line, more) {
-				return ""
+				return nil
 			}
 		}
-		return fmt.Sprintf("the driver's log lacks a line with %q and %s", text, more)
+		return fmt.Errorf("no line with %q and %s", text, more)
 	})
 }
 
@@ -179,12 +169,12 @@ func (c *claimTest) logs(text, more string) {
 func (c *claimTest) checkPublished() {
 	c.Helper()
 	want := c.describe(dra.Features{Lists: c.gates[lists], Requests: c.gates[requests]})
-	c.eventually(func() string {
+	c.eventually("the devices are published", func() error {
 		slices, err := c.client.ResourceV1().ResourceSlices().List(c.Context(), metav1.ListOptions{FieldSelector: "spec.driver=" + dra.Driver})
-		if c.must(err); len(slices.Items) != 1 || !equality.Semantic.DeepEqual(slices.Items[0].Spec.Devices, want) {
-			return fmt.Sprintf("published is\n%+v\nand not\n%+v", slices.Items, want)
+		if err == nil && (len(slices.Items) != 1 || !equality.Semantic.DeepEqual(slices.Items[0].Spec.Devices, want)) {
+			err = fmt.Errorf("published is\n%+v\nand not\n%+v", slices.Items, want)
 		}
-		return ""
+		return err
 	})
 	if log := c.log.String(); strings.Contains(log, "level=WARN") {
 		c.Errorf("the driver warns:\n%s", log)
@@ -237,7 +227,7 @@ func (c *claimTest) createClaimObjects() {
 	c.Cleanup(func() {
 		all := metav1.ListOptions{}
 		for _, remove := range []func(context.Context, metav1.DeleteOptions, metav1.ListOptions) error{
-			client.DeviceClasses().DeleteCollection, client.ResourceSlices().DeleteCollection, client.ResourceClaimTemplates("default").DeleteCollection} {
+			client.DeviceClasses().DeleteCollection, client.ResourceSlices().DeleteCollection, client.ResourceClaimTemplates(c.home).DeleteCollection} {
 			if err := remove(context.Background(), metav1.DeleteOptions{}, all); err != nil {
 				c.Error(err)
 			}
@@ -250,7 +240,7 @@ func (c *claimTest) createClaimObjects() {
 	_, err := client.ResourceSlices().Create(ctx, &objects.GPUs, metav1.CreateOptions{})
 	c.must(err)
 	for i := range objects.Claims {
-		_, err := client.ResourceClaimTemplates("default").Create(ctx, &objects.Claims[i], metav1.CreateOptions{})
+		_, err := client.ResourceClaimTemplates(c.home).Create(ctx, &objects.Claims[i], metav1.CreateOptions{})
 		c.must(err)
 	}
 }
@@ -278,7 +268,7 @@ func (c *claimTest) claim(name, template string, cpus int) (part dra.Part, err e
 	pod := c.bound(name)
 	var all []*resourceapi.ResourceClaim
 	for _, claim := range dra.ClaimNames(pod) {
-		claim, err := c.client.ResourceV1().ResourceClaims("default").Get(c.Context(), claim, metav1.GetOptions{})
+		claim, err := c.client.ResourceV1().ResourceClaims(c.home).Get(c.Context(), claim, metav1.GetOptions{})
 		c.must(err)
 		all = append(all, claim)
 	}

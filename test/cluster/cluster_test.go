@@ -2,15 +2,18 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -18,29 +21,93 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/wait"
 )
-
-// patience is much longer than any operation takes on an idle machine.
-const patience = 60 * time.Second
 
 // test is one test's view of the cluster. Tests run one after the other and delete their pods, so
 // that each has all CPUs.
 type test struct {
 	*testing.T
 	*running
+	// home is the namespace of the test's pods. No other test has it, before or after: the simulated
+	// kubelet deletes pods by name, and may be late.
+	home string
 }
 
+// begin begins a test on the shared cluster, or on that of [onVersion].
 func begin(t *testing.T) *test {
-	c := &test{t, shared}
-	t.Cleanup(c.deletePods)
+	t.Helper()
+	need.This(t, "a local cluster")
+	r := elsewhere
+	if r == nil {
+		var err error
+		if r, err = shared(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return beginOn(t, r)
+}
+
+func beginOn(t *testing.T, r *running) *test {
+	t.Helper()
+	c := &test{T: t, running: r}
+	c.home = c.newNamespace(nil)
 	return c
+}
+
+// notInNames matches what the name of a namespace cannot have.
+var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
+
+// newNamespace creates a namespace, in which pods can be created, and returns its name. At the
+// test's end its pods are gone.
+func (c *test) newNamespace(labels map[string]string) string {
+	c.Helper()
+	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(c.Name(), "Test")), "-"), "-")
+	namespaces := c.client.CoreV1().Namespaces()
+	made, err := namespaces.Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: fmt.Sprintf("%.50s-", name), Labels: labels}}, metav1.CreateOptions{})
+	c.must(err)
+	c.Cleanup(func() { c.deleteNamespace(made.Name) })
+	c.eventually("the account of pods in "+made.Name, func() error {
+		_, err := c.client.CoreV1().ServiceAccounts(made.Name).Get(c.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+	return made.Name
+}
+
+// deleteNamespace deletes a namespace and waits until its pods are gone. It runs after the test's
+// own context has ended.
+func (c *test) deleteNamespace(name string) {
+	c.Helper()
+	ctx := context.Background()
+	c.eventually("the namespace is deleted", func() error {
+		err := c.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is being deleted
+			return nil
+		}
+		return err
+	})
+	c.eventually("pods are deleted", func() error { return c.deletePods(ctx, name) })
+}
+
+// deletePods deletes the pods of a namespace, and returns an error while there are some.
+func (c *test) deletePods(ctx context.Context, namespace string) error {
+	pods := c.client.CoreV1().Pods(namespace)
+	if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), metav1.ListOptions{}); err != nil {
+		return err
+	}
+	list, err := pods.List(ctx, metav1.ListOptions{})
+	if err == nil && len(list.Items) > 0 {
+		err = fmt.Errorf("%d pods remain in %s, such as %s on %q", len(list.Items), namespace, list.Items[0].Name, list.Items[0].Spec.NodeName)
+	}
+	return err
 }
 
 // as returns the cluster with the rights of another configuration.
 func (c *test) as(config *rest.Config) *running {
 	c.Helper()
-	r, err := connectAs(c.binary, c.dir, config)
-	c.must(err)
+	r := &running{binary: c.binary, dir: c.dir}
+	c.must(r.connect(config))
 	return r
 }
 
@@ -51,66 +118,49 @@ func (c *test) must(err error) {
 	}
 }
 
-// eventually waits until problem returns "".
-func (c *test) eventually(problem func() string) {
+// eventually waits until look returns no error. Each look asks the API server, so a slow one is given
+// more time.
+func (c *test) eventually(what string, look func() error) {
 	c.Helper()
-	c.eventuallyWithin(patience, problem)
+	wait.Until(c, what, look)
 }
 
-func (c *test) eventuallyWithin(patience time.Duration, problem func() string) {
-	c.Helper()
-	last := ""
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(25 * time.Millisecond) {
-		if last = problem(); last == "" {
-			return
-		}
+// podAPI is the interface to the pods of the test.
+func (c *test) podAPI() typedcorev1.PodInterface { return c.client.CoreV1().Pods(c.home) }
+
+// pods returns the pods in the test's namespace.
+func (c *test) pods() ([]corev1.Pod, error) {
+	list, err := c.podAPI().List(c.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
 	}
-	c.Fatalf("after %v: %s", patience, last)
-}
-
-func (c *test) pods() []corev1.Pod {
-	c.Helper()
-	list, err := c.client.CoreV1().Pods("default").List(c.Context(), metav1.ListOptions{})
-	c.must(err)
-	return list.Items
+	return list.Items, nil
 }
 
 func (c *test) pod(name string) *corev1.Pod {
 	c.Helper()
-	pod, err := c.client.CoreV1().Pods("default").Get(c.Context(), name, metav1.GetOptions{})
+	pod, err := c.podAPI().Get(c.Context(), name, metav1.GetOptions{})
 	c.must(err)
 	return pod
 }
 
-// deletePods deletes all pods. It runs after the test's own context has ended.
-func (c *test) deletePods() {
-	ctx, now := context.Background(), int64(0)
-	all := metav1.ListOptions{}
-	if err := c.client.AppsV1().Deployments("default").DeleteCollection(ctx, metav1.DeleteOptions{}, all); err != nil {
-		c.Error(err)
-	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err := c.client.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, all); err != nil {
-			c.Error(err)
-		}
-		if list, err := c.client.CoreV1().Pods("default").List(ctx, all); err == nil && len(list.Items) == 0 {
-			return
-		}
-	}
-	c.Error("some pods remain")
+// parse reads the manifest of a pod.
+func (c *test) parse(manifest string) *corev1.Pod {
+	c.Helper()
+	var pod corev1.Pod
+	c.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
+	return &pod
 }
 
 // create creates a pod from a manifest.
 func (c *test) create(manifest string) *corev1.Pod {
 	c.Helper()
-	return c.createIn("default", manifest)
+	return c.createIn(c.home, manifest)
 }
 
 func (c *test) createIn(namespace, manifest string) *corev1.Pod {
 	c.Helper()
-	var pod corev1.Pod
-	c.must(yaml.UnmarshalStrict([]byte(manifest), &pod))
-	made, err := c.client.CoreV1().Pods(namespace).Create(c.Context(), &pod, metav1.CreateOptions{})
+	made, err := c.client.CoreV1().Pods(namespace).Create(c.Context(), c.parse(manifest), metav1.CreateOptions{})
 	c.must(err)
 	return made
 }
@@ -119,25 +169,23 @@ func (c *test) createIn(namespace, manifest string) *corev1.Pod {
 func (c *test) annotate(pod, key, value string) {
 	c.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
-	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := c.podAPI().Patch(c.Context(), pod, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	c.must(err)
 }
 
 // bound waits until the pod has a node and returns it.
 func (c *test) bound(name string) *corev1.Pod {
 	c.Helper()
-	return c.boundIn("default", name)
+	return c.boundIn(c.home, name)
 }
 
 func (c *test) boundIn(namespace, name string) (pod *corev1.Pod) {
 	c.Helper()
-	c.eventually(func() string {
-		var err error
-		pod, err = c.client.CoreV1().Pods(namespace).Get(c.Context(), name, metav1.GetOptions{})
-		if c.must(err); pod.Spec.NodeName == "" {
-			return fmt.Sprintf("pod %s waits: %s", name, waitsFor(pod))
+	c.eventually("pod "+name+" is bound", func() (err error) {
+		if pod, err = c.client.CoreV1().Pods(namespace).Get(c.Context(), name, metav1.GetOptions{}); err == nil && pod.Spec.NodeName == "" {
+			err = fmt.Errorf("it waits: %s", waitsFor(pod))
 		}
-		return ""
+		return err
 	})
 	return pod
 }
@@ -153,15 +201,6 @@ func (c *test) allocation(pod *corev1.Pod) *api.Allocation {
 	return a
 }
 
-// end marks a running pod as ended. The error is Invalid if the pod does not run yet: the simulated
-// kubelet marks a bound pod as running whatever phase it has by then, and would revive the pod.
-func (c *test) end(ctx context.Context, pod string) error {
-	_, err := c.client.CoreV1().Pods("default").Patch(ctx, pod, types.JSONPatchType, []byte(
-		`[{"op":"test","path":"/status/phase","value":"Running"},{"op":"replace","path":"/status/phase","value":"Succeeded"}]`),
-		metav1.PatchOptions{}, "status")
-	return err
-}
-
 func waitsFor(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
@@ -174,34 +213,44 @@ func waitsFor(pod *corev1.Pod) string {
 // waits waits until the pod's condition and its FailedScheduling event contain a text.
 func (c *test) waits(name, text string) {
 	c.Helper()
-	c.eventually(func() string {
-		pod := c.pod(name)
-		if pod.Spec.NodeName != "" {
-			return fmt.Sprintf("pod %s is bound to %s", name, pod.Spec.NodeName)
-		}
-		if got := waitsFor(pod); !strings.Contains(got, text) {
-			return fmt.Sprintf("pod %s waits for\n%s\nand not for\n%s", name, got, text)
-		}
-		return ""
-	})
+	c.refused(c.home, name, text)
 	c.event(name, "FailedScheduling", text)
+}
+
+// refused waits until the scheduler says about a pod that it waits, and why.
+func (c *test) refused(namespace, name, why string) {
+	c.Helper()
+	c.eventually("pod "+name+" waits for "+why, func() error {
+		pod, err := c.client.CoreV1().Pods(namespace).Get(c.Context(), name, metav1.GetOptions{})
+		if err == nil && (pod.Spec.NodeName != "" || !strings.Contains(waitsFor(pod), why)) {
+			err = fmt.Errorf("pod %s on %q waits: %.300s", name, pod.Spec.NodeName, waitsFor(pod))
+		}
+		return err
+	})
 }
 
 // event waits for an event about a pod.
 func (c *test) event(name, reason, text string) {
 	c.Helper()
-	c.eventually(func() string {
-		list, err := c.client.CoreV1().Events("default").List(c.Context(), metav1.ListOptions{
+	c.eventOf(c.home, name, reason, text)
+}
+
+func (c *test) eventOf(namespace, name, reason, text string) {
+	c.Helper()
+	c.eventually("event "+reason+" of "+name, func() error {
+		list, err := c.client.CoreV1().Events(namespace).List(c.Context(), metav1.ListOptions{
 			FieldSelector: "involvedObject.name=" + name + ",reason=" + reason})
-		c.must(err)
+		if err != nil {
+			return err
+		}
 		var got []string
 		for _, event := range list.Items {
 			if strings.Contains(event.Message, text) {
-				return ""
+				return nil
 			}
 			got = append(got, event.Message)
 		}
-		return fmt.Sprintf("the %s events about pod %s are\n%s\nand none is\n%s", reason, name, strings.Join(got, "\n"), text)
+		return fmt.Errorf("the events are\n%s\nand none is\n%s", strings.Join(got, "\n"), text)
 	})
 }
 
@@ -220,34 +269,19 @@ func (c *test) machine(node string) (*topology.Machine, nodetopology.State) {
 	return machine, state
 }
 
-// checkBooks derives every node's books from its pods only. If all pods were placed by the
-// scheduler, there are no conflicts, and every allocation is complete.
-func (c *test) checkBooks() {
-	c.Helper()
-	c.look(map[string]*bookedNode{})
-}
-
-// killScheduler kills the scheduler's process and returns without waiting for the next one.
+// killScheduler kills the scheduler's process and returns without waiting for the next one, which
+// leads when the lease of this one has expired.
 func (c *test) killScheduler() {
 	c.Helper()
-	if err := syscall.Kill(c.schedulerPID(), syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+	var pid int
+	c.eventually("a scheduler runs", func() error {
+		state, err := localcluster.ReadState(c.dir)
+		if pid = pidOf(state, localcluster.Scheduler); err == nil && pid == 0 {
+			err = errors.New("it has no process")
+		}
+		return err
+	})
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		c.Fatal(err)
 	}
-}
-
-// schedulerPID waits until a scheduler runs.
-func (c *test) schedulerPID() (pid int) {
-	c.Helper()
-	c.eventually(func() string {
-		state, err := localcluster.ReadState(c.dir)
-		if err != nil {
-			return err.Error()
-		}
-		scheduler, ok := state.Component("kube-scheduler")
-		if pid = scheduler.PID; !ok || pid == 0 {
-			return "no scheduler runs"
-		}
-		return ""
-	})
-	return pid
 }

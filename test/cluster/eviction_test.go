@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -30,12 +29,11 @@ func (c *test) setStarved(node string, status corev1.ConditionStatus) {
 // protect creates a PodDisruptionBudget that keeps the pods with a label app.
 func (c *test) protect(app string) {
 	c.Helper()
-	budgets := c.client.PolicyV1().PodDisruptionBudgets("default")
+	budgets := c.client.PolicyV1().PodDisruptionBudgets(c.home)
 	_, err := budgets.Create(c.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: app},
 		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}, metav1.CreateOptions{})
 	c.must(err)
-	c.Cleanup(func() { c.must(budgets.Delete(context.Background(), app, metav1.DeleteOptions{})) })
 }
 
 // TestBatchEviction: a scheduler that may evict batch pods evicts the youngest one that no
@@ -63,11 +61,11 @@ spec:
 	c.setStarved(small0, corev1.ConditionTrue)
 	defer c.setStarved(small0, corev1.ConditionFalse)
 	c.event("youngest", evict.Event, "batch pods starve on node "+small0)
-	c.eventually(func() string {
-		if _, err := c.client.CoreV1().Pods("default").Get(c.Context(), "youngest", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("pod youngest is not deleted: %v", err)
+	c.eventually("pod youngest is deleted", func() error {
+		if _, err := c.podAPI().Get(c.Context(), "youngest", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("still there (%w)", err)
 		}
-		return ""
+		return nil
 	})
 	// Its replacement has no request, and is not placed there before there is CPU time.
 	c.create(fmt.Sprintf(pod, "again", "BE", "again"))

@@ -20,9 +20,6 @@ import (
 	"pinfold.dev/pinfold/test/variables"
 )
 
-// failoversVariable is the number of times that fail-over tests stop the leader.
-const failoversVariable = "PINFOLD_TEST_FAILOVERS"
-
 // stock is the schedulerName of a scheduler without Pinfold.
 const stock = "stock"
 
@@ -135,7 +132,7 @@ func (h *recorded) allocate(nodes ...*allocator) {
 // violations.
 func (h *recorded) check() history.Report {
 	h.Helper()
-	h.eventually(func() string { return text(h.settled()) })
+	h.eventually("agents have done what they published", h.settled)
 	h.must(h.recorder.Sync(h.Context()))
 	events := h.recorder.Events()
 	report, err := history.Check(events, history.Options{MinSharedCPUs: 1, Stock: stock})

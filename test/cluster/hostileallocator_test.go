@@ -26,7 +26,6 @@ import (
 // admission policy does not cover.
 func TestHostileTenantOfAllocator(t *testing.T) {
 	h := record(t, 1)
-	h.must(h.driver.Run(t.Context(), 0)) // creates the namespaces
 	node := h.newAllocator("exact-hostile")
 	all := map[string]func(*agentAttacker){
 		"forged allocations":     (*agentAttacker).forge,
@@ -40,14 +39,13 @@ func TestHostileTenantOfAllocator(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {
-			a := &agentAttacker{&attacker{test: begin(t), tenant: h.driver.Tenant, namespace: history.Unguarded}, node, map[types.UID]cpuset.Set{}}
-			t.Cleanup(a.clean)
+			a := &agentAttacker{newAttacker(begin(t), h.driver.Tenant), node, map[types.UID]cpuset.Set{}}
 			for _, name := range []string{"one", "two"} {
 				a.victim(name)
 			}
 			all[name](a)
 			a.check()
-			a.clean()
+			a.eventually("the attacker's pods are gone", func() error { return a.deletePods(t.Context(), a.namespace) })
 			a.victim("late") // the attack has not used up what others request
 			a.check()
 		})
@@ -73,7 +71,7 @@ func (a *agentAttacker) pod(name, request, limit string) *corev1.Pod {
 // victim runs a pod of somebody else, which gets a CPU.
 func (a *agentAttacker) victim(name string) {
 	a.Helper()
-	pod, err := a.client.CoreV1().Pods("default").Create(a.Context(), a.pod(name, "1", "1"), metav1.CreateOptions{})
+	pod, err := a.podAPI().Create(a.Context(), a.pod(name, "1", "1"), metav1.CreateOptions{})
 	a.must(err)
 	a.gets(pod, 1)
 	a.own[pod.UID] = a.given()[pod.UID]
@@ -82,12 +80,14 @@ func (a *agentAttacker) victim(name string) {
 // gets waits until the agent has given CPUs to a pod.
 func (a *agentAttacker) gets(pod *corev1.Pod, cpus int) {
 	a.Helper()
-	a.eventually(func() string {
-		a.must(a.node.kubelet(a.Context()))
-		if got := a.given()[pod.UID]; got.Len() != cpus {
-			return fmt.Sprintf("pod %s has CPUs %s, want %d", pod.Name, got, cpus)
+	a.eventually("the agent gives CPUs to "+pod.Name, func() error {
+		if err := a.node.kubelet(a.Context()); err != nil {
+			return err
 		}
-		return ""
+		if got := a.given()[pod.UID]; got.Len() != cpus {
+			return fmt.Errorf("it has CPUs %s, want %d", got, cpus)
+		}
+		return nil
 	})
 }
 
@@ -108,9 +108,11 @@ func (a *agentAttacker) given() map[types.UID]cpuset.Set {
 func (a *agentAttacker) check() {
 	a.Helper()
 	time.Sleep(time.Second / 2) // decided and published
-	a.eventually(func() string {
-		a.must(a.node.kubelet(a.Context()))
-		return text(a.node.agrees())
+	a.eventually("groups have the CPUs that were given", func() error {
+		if err := a.node.kubelet(a.Context()); err != nil {
+			return err
+		}
+		return a.node.agrees()
 	})
 	given := a.given()
 	for uid, own := range a.own {

@@ -84,17 +84,12 @@ func TestLateBindings(t *testing.T) {
 	for i := range 6 {
 		c.create(ownPod(fmt.Sprint("p", i), small0, 3, ""))
 	}
-	c.eventually(func() string {
-		if n := c.boundCount(); n != 2 {
-			return fmt.Sprintf("%d pods are bound", n)
-		}
-		return ""
-	})
+	c.atLeast(2, nil)
 	proxy.work.Wait()
 	time.Sleep(late) // for the last delayed Bindings
 	c.checkBooks()
-	if n := c.boundCount(); n != 2 {
-		t.Errorf("%d pods are bound, want 2", n)
+	if n, err := c.boundCount(); err != nil || n != 2 {
+		t.Errorf("%d pods are bound, want 2, %v", n, err)
 	}
 	if len(proxy.seen) < 2 {
 		t.Errorf("only %d requests passed the proxy", len(proxy.seen))

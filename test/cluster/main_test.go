@@ -3,17 +3,14 @@ package cluster
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +20,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // The nodes of the cluster: the two machines of the published measurements and two small ones with
@@ -36,113 +35,55 @@ const (
 
 var shapes = []string{"intel-104", "amd-256", "packages:1,cores:4,threads:2=2"}
 
-// The build may have to compile Kubernetes, which takes minutes on a small machine.
-const (
-	buildTimeout = 25 * time.Minute
-	startTimeout = 3 * time.Minute
-)
-
-// shared is the cluster for all tests of this program. [TestVersions] replaces it for a time.
-var shared *running
-
 // kubernetesVariable is the minor version of Kubernetes that the cluster's control plane emulates.
 const kubernetesVariable = "PINFOLD_TEST_KUBERNETES"
+
+// temporary is the directory of the shared cluster.
+var temporary string
 
 func TestMain(m *testing.M) {
 	if options := os.Getenv(agentVariable); options != "" {
 		fmt.Fprintln(os.Stderr, runAgentProcess(options))
 		os.Exit(1)
 	}
-	// The cluster is terminated when the thread that started it ends, so this must be the program's
-	// main thread. So nothing survives the program, however it ends.
-	runtime.LockOSThread()
-	status, err := runTests(m)
-	if err != nil {
+	status := m.Run()
+	if err := finish(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = 1
 	}
 	os.Exit(status)
 }
 
-func runTests(m *testing.M) (status int, err error) {
-	dir, err := os.MkdirTemp("", "pinfold-cluster-test-")
+// shared starts the cluster for all tests of this program that need no other one.
+var shared = sync.OnceValues(func() (r *running, err error) {
+	if temporary, err = os.MkdirTemp("", "pinfold-cluster-test-"); err != nil {
+		return nil, err
+	}
+	r, err = launch(filepath.Join(temporary, "data"), cmp.Or(os.Getenv(kubernetesVariable), versions.Newest().String()))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	binary := filepath.Join(dir, "pinfold-local")
-	if err := build(binary, "pinfold.dev/pinfold/cmd/pinfold-local"); err != nil {
-		return 0, err
+	return r, r.await()
+})
+
+// finish stops the shared cluster, if a test has started it.
+func finish() error {
+	if temporary == "" {
+		return nil
 	}
-	cluster, stop, err := start(binary, filepath.Join(dir, "data"), cmp.Or(os.Getenv(kubernetesVariable), versions.Newest().String()))
-	if err != nil {
-		return 0, err
+	r, err := shared()
+	if err == nil {
+		err = r.stop()
 	}
-	shared = cluster
-	defer func() { err = errors.Join(err, stop()) }()
-	return m.Run(), nil
+	return errors.Join(err, os.RemoveAll(temporary))
 }
 
-// build builds a command of this module, or, with -C, of another one.
-func build(binary string, pkg ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
-	defer cancel()
-	command := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, pkg[:len(pkg)-1], []string{"-trimpath", "-o", binary, pkg[len(pkg)-1]})...)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg[len(pkg)-1], err, out)
-	}
-	return nil
-}
+// outside reports the end of a wait that belongs to no test.
+type outside struct{ err error }
 
-// start runs a cluster as a child process and waits until it is ready.
-func start(binary, data, kubernetes string, gates ...string) (cluster *running, stop func() error, err error) {
-	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes}
-	for _, gate := range gates {
-		args = append(args, "--feature-gates="+gate+"=true")
-	}
-	for _, shape := range shapes {
-		args = append(args, "--nodes", shape)
-	}
-	command := exec.Command(binary, args...)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		return nil, nil, fmt.Errorf("start a local cluster: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	stop = func() error {
-		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
-			return fmt.Errorf("stop the local cluster: %w", err)
-		}
-		select {
-		case err := <-ended:
-			if err != nil {
-				return fmt.Errorf("the local cluster failed at its end: %w\n%s", err, out.String())
-			}
-			return nil
-		case <-time.After(30 * time.Second):
-			return errors.Join(errors.New("the local cluster does not stop"), command.Process.Kill())
-		}
-	}
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(100 * time.Millisecond) {
-		state, err := localcluster.ReadState(data)
-		if err == nil && state.Ready {
-			cluster, err := connect(binary, data, state.Kubeconfig)
-			return cluster, stop, err
-		}
-		select {
-		case err := <-ended:
-			return nil, nil, fmt.Errorf("the local cluster ended: %w\n%s", err, out.String())
-		default:
-		}
-		if time.Now().After(deadline) {
-			return nil, nil, errors.Join(fmt.Errorf("the local cluster is not ready after %v: %w", startTimeout, err), stop())
-		}
-	}
-}
+func (*outside) Helper() {}
+
+func (o *outside) Fatalf(format string, args ...any) { o.err = fmt.Errorf(format, args...) }
 
 // running is a running cluster.
 type running struct {
@@ -152,28 +93,91 @@ type running struct {
 	client     kubernetes.Interface
 	objects    dynamic.Interface
 	topologies nodetopology.Client
+
+	command *exec.Cmd
+	ended   chan struct{} // closed when the command has ended
+	out     bytes.Buffer  // of the command, to be read then
 }
 
-func connect(binary, dir, kubeconfig string) (*running, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+// launch starts a cluster as a child process. It ends with the thread that started it, and so with
+// this process, however that ends: Go keeps its threads.
+func launch(data, kubernetes string, gates ...string) (*running, error) {
+	binary, err := programs.Find("pinfold-local")
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, err
+	}
+	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes}
+	for _, gate := range gates {
+		args = append(args, "--feature-gates="+gate+"=true")
+	}
+	for _, shape := range shapes {
+		args = append(args, "--nodes", shape)
+	}
+	r := &running{binary: binary, dir: data, command: exec.Command(binary, args...), ended: make(chan struct{})}
+	r.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	r.command.Stdout, r.command.Stderr = &r.out, &r.out
+	if err := r.command.Start(); err != nil {
+		return nil, fmt.Errorf("start a local cluster: %w", err)
+	}
+	go func() { _ = r.command.Wait(); close(r.ended) }()
+	return r, nil
+}
+
+// await waits until the cluster is ready, and connects to it.
+func (r *running) await() error {
+	failed := &outside{}
+	var state localcluster.State
+	wait.Until(failed, "the local cluster is ready", func() (err error) {
+		select {
+		case <-r.ended: // what follows does not change that
+			return nil
+		default:
+		}
+		if state, err = localcluster.ReadState(r.dir); err == nil && !state.Ready {
+			err = fmt.Errorf("%s: %+v", state.Step, state.Components)
+		}
+		return err
+	}, func() string { return wait.CPUTime(pidOf(state, localcluster.APIServer))() })
+	if failed.err == nil && !state.Ready {
+		failed.err = errors.New("the local cluster has ended")
+	}
+	if failed.err != nil {
+		return errors.Join(failed.err, r.stop())
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", state.Kubeconfig)
+	if err != nil {
+		return errors.Join(err, r.stop())
 	}
 	config.QPS, config.Burst = 1000, 1000
-	return connectAs(binary, dir, config)
+	return r.connect(config)
 }
 
-// connectAs connects with the rights of a configuration.
-func connectAs(binary, dir string, config *rest.Config) (r *running, err error) {
-	r = &running{binary: binary, dir: dir, config: config}
+func pidOf(state localcluster.State, component string) int {
+	found, _ := state.Component(component)
+	return found.PID
+}
+
+// stop ends the cluster. Its own limits are those of its components, so this waits as long as it takes.
+func (r *running) stop() error {
+	_ = r.command.Process.Signal(syscall.SIGTERM) // it may have ended
+	<-r.ended
+	if !r.command.ProcessState.Success() {
+		return fmt.Errorf("the local cluster: %v\n%s", r.command.ProcessState, r.out.String())
+	}
+	return nil
+}
+
+// connect connects with the rights of a configuration.
+func (r *running) connect(config *rest.Config) (err error) {
+	r.config = config
 	if r.client, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("create a client: %w", err)
+		return fmt.Errorf("create a client: %w", err)
 	}
 	if r.objects, err = dynamic.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("create a client: %w", err)
+		return fmt.Errorf("create a client: %w", err)
 	}
 	if r.topologies, err = nodetopology.NewClient(config); err != nil {
-		return nil, fmt.Errorf("create a client: %w", err)
+		return fmt.Errorf("create a client: %w", err)
 	}
-	return r, nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,7 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/programs"
 )
 
 const statusManual = "../../docs/status.md"
@@ -17,6 +21,10 @@ const statusManual = "../../docs/status.md"
 // describes. Ages, identities and versions may differ, and with them the breaks of lines.
 func TestStatusManual(t *testing.T) {
 	c := begin(t)
+	c.home = metav1.NamespaceDefault // which the manual shows; no other test has pods there
+	t.Cleanup(func() {
+		c.eventually("pods are deleted", func() error { return c.deletePods(context.Background(), c.home) })
+	})
 	c.create(asking("web", 3, ""))
 	c.bound("web")
 	c.create(`
@@ -35,7 +43,7 @@ spec:
 	c.event("direct", "CPUAllocationInvalid", "missing") // so the scheduler knows its request
 	c.create(asking("large", 6, ""))
 	c.waits("large", "CPUs")
-	binary, err := pinfoldBinary()
+	binary, err := programs.Find("pinfold")
 	c.must(err)
 	before, err := os.ReadFile(statusManual)
 	c.must(err)

@@ -1,9 +1,9 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -12,40 +12,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// freeAddress returns an unused address on loopback.
-func (c *test) freeAddress() string {
-	c.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	c.must(err)
-	defer listener.Close()
-	return listener.Addr().String()
-}
-
-// tokenOf creates a service account in the namespace default, with a role unless that has no name,
-// and returns its token.
+// tokenOf creates a service account, with a role unless that has no name, and returns its token.
 func (c *test) tokenOf(name, role string) string {
 	c.Helper()
-	accounts := c.client.CoreV1().ServiceAccounts("default")
+	accounts := c.client.CoreV1().ServiceAccounts(c.home)
 	_, err := accounts.Create(c.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	c.must(err)
 	if role != "" {
-		_, err := c.client.RbacV1().ClusterRoleBindings().Create(c.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		bindings := c.client.RbacV1().ClusterRoleBindings()
+		_, err := bindings.Create(c.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: c.home + "-" + name},
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: "default"}}}, metav1.CreateOptions{})
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: c.home}}}, metav1.CreateOptions{})
 		c.must(err)
+		c.Cleanup(func() { c.must(bindings.Delete(context.Background(), c.home+"-"+name, metav1.DeleteOptions{})) })
 	}
 	token, err := accounts.CreateToken(c.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	c.must(err)
 	return token.Status.Token
 }
 
+// createRole creates a cluster role until the test ends.
+func (c *test) createRole(role *rbacv1.ClusterRole) {
+	c.Helper()
+	roles := c.client.RbacV1().ClusterRoles()
+	_, err := roles.Create(c.Context(), role, metav1.CreateOptions{})
+	c.must(err)
+	c.Cleanup(func() { c.must(roles.Delete(context.Background(), role.Name, metav1.DeleteOptions{})) })
+}
+
 // metricsAreGuarded requests an agent's metrics without authentication, without the permission, and
 // as Prometheus. Health needs no authentication.
 func (c *test) metricsAreGuarded(address string) {
 	c.Helper()
-	_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
-		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}, metav1.CreateOptions{})
-	c.must(err)
+	c.createRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}})
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the agent's own certificate, on loopback
 	defer client.CloseIdleConnections()
@@ -72,11 +72,12 @@ func (c *test) metricsAreGuarded(address string) {
 		{"Prometheus", "/metrics", reader, http.StatusOK},
 		{"the kubelet's probe", "/healthz", "", http.StatusOK},
 	} {
-		c.eventually(func() string { // a new permission becomes effective after a moment
-			if got, err := ask(test.path, test.token); err != nil || got != test.want {
-				return fmt.Sprintf("%s asks for %s: status %d, %v; want %d", test.what, test.path, got, err, test.want)
+		c.eventually(test.what+" asks for "+test.path, func() error { // a new permission becomes effective after a moment
+			got, err := ask(test.path, test.token)
+			if err == nil && got != test.want {
+				err = fmt.Errorf("status %d, want %d", got, test.want)
 			}
-			return ""
+			return err
 		})
 	}
 	response, err := http.Get("http://" + address + "/metrics") //nolint:noctx // on loopback

@@ -1,13 +1,13 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/lab/localcluster"
@@ -61,22 +61,20 @@ func (c *test) startScheduler(configuration string, flags ...string) *ownSchedul
 // awaitLog waits until the log contains a text.
 func (s *ownScheduler) awaitLog(text string) {
 	s.Helper()
-	s.eventually(func() string {
-		if strings.Contains(s.log.String(), text) {
-			return ""
-		}
-		return fmt.Sprintf("the scheduler's log lacks %q", text)
-	})
+	s.eventually("the scheduler logs", func() error { return s.log.Says(text) })
 }
 
 // ends waits until the process has ended.
 func (s *ownScheduler) ends() {
 	s.Helper()
-	select {
-	case <-s.ended:
-	case <-time.After(patience):
-		s.Fatalf("scheduler %d does not end", s.command.Process.Pid)
-	}
+	s.eventually("the scheduler ends", func() error {
+		select {
+		case <-s.ended:
+			return nil
+		default:
+			return errors.New("it runs")
+		}
+	})
 }
 
 // ownPod returns the manifest of a pod that asks a test's own scheduler for CPUs of a node, with

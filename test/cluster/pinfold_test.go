@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,18 +18,13 @@ import (
 
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/programs"
 )
-
-// pinfoldBinary builds the command pinfold when it is needed first.
-var pinfoldBinary = sync.OnceValues(func() (string, error) {
-	binary := filepath.Join(filepath.Dir(shared.binary), "pinfold")
-	return binary, build(binary, "pinfold.dev/pinfold/cmd/pinfold")
-})
 
 // pinfold runs the command pinfold with a kubeconfig, and returns its output and its exit status.
 func (c *test) pinfold(kubeconfig string, args ...string) (stdout, stderr string, exit int) {
 	c.Helper()
-	binary, err := pinfoldBinary()
+	binary, err := programs.Find("pinfold")
 	c.must(err)
 	return c.execute(exec.CommandContext(c.Context(), binary, args...), "KUBECONFIG="+kubeconfig)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/programs"
 )
 
 // TestPlugin makes a release of the plugin, has krew's own program check and install it for every
@@ -27,11 +29,11 @@ func TestPlugin(t *testing.T) {
 	c.buildTools(bin)
 	server := httptest.NewServer(http.FileServer(http.Dir(release)))
 	defer server.Close()
-	binary, err := pinfoldBinary()
+	binary, err := programs.Find("pinfold")
 	c.must(err)
 	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
 		c.must(os.MkdirAll(filepath.Join(root, platform), 0o755))
-		c.must(os.Link(binary, filepath.Join(root, platform, "kubectl-pinfold")))
+		c.must(os.Symlink(binary, filepath.Join(root, platform, "kubectl-pinfold")))
 	}
 	path := filepath.Join(store, "bin") + ":" + bin + ":" + os.Getenv("PATH")
 	variables := []string{"PATH=" + path, "KREW_ROOT=" + store, "KREW_NO_UPGRADE_CHECK=1", "KUBECONFIG=" + c.kubeconfig(), "HOME=" + root}
@@ -118,15 +120,21 @@ func completions(answer string) (all []string) {
 	return all
 }
 
-// buildTools builds kubectl, krew, what checks its manifests, and what makes ours.
+// buildTools puts kubectl into a directory, and builds krew, what checks its manifests, and what makes
+// ours, which only this test uses.
 func (c *test) buildTools(dir string) {
 	c.Helper()
-	for name, args := range map[string][]string{
-		"kubectl":                {"k8s.io/kubernetes/cmd/kubectl"},
-		"krew-release":           {"pinfold.dev/pinfold/deploy/krew"},
-		"kubectl-krew":           {"-C", "../../tools/krew", "sigs.k8s.io/krew/cmd/krew"},
-		"validate-krew-manifest": {"-C", "../../tools/krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"},
+	kubectl, err := programs.Find("kubectl")
+	c.must(errors.Join(err, os.Mkdir(dir, 0o755)))
+	c.must(os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
+	for name, pkg := range map[string][]string{
+		"krew-release":           {"../..", "pinfold.dev/pinfold/deploy/krew"},
+		"kubectl-krew":           {"../../tools/krew", "sigs.k8s.io/krew/cmd/krew"},
+		"validate-krew-manifest": {"../../tools/krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"},
 	} {
-		c.must(build(filepath.Join(dir, name), args...))
+		build := exec.CommandContext(c.Context(), "go", "build", "-C", pkg[0], "-o", filepath.Join(dir, name), pkg[1])
+		if _, messages, exit := c.execute(build); exit != 0 {
+			c.Fatalf("build %s: %s", name, messages)
+		}
 	}
 }

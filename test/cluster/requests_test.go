@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"bytes"
-	"context"
+	"fmt"
 	"io/fs"
 	"maps"
 	"strings"
@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -19,25 +18,6 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/kube/admission"
 )
-
-// namespace creates a namespace for one test. At the test's end its pods are gone.
-func (c *test) namespace(name string, labels map[string]string) {
-	c.Helper()
-	namespaces := c.client.CoreV1().Namespaces()
-	_, err := namespaces.Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
-	c.must(err)
-	c.Cleanup(func() {
-		if err := namespaces.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-			c.Error(err)
-		}
-		c.eventually(func() string {
-			if _, err := namespaces.Get(context.Background(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return "the namespace " + name + " remains"
-			}
-			return ""
-		})
-	})
-}
 
 // goDemo returns a pod of the example go-demo, which requests 1 CPU and is limited to 4.
 func (c *test) goDemo() *corev1.Pod {
@@ -73,18 +53,17 @@ func (r *running) raises() bool { return r.kubernetes() != "1.34" && r.kubernete
 // instead. The pod gets its CPUs in any case.
 func TestRequests(t *testing.T) {
 	c := begin(t)
-	c.namespace("keeps", map[string]string{admission.KeepRequestsLabel: "true"})
-	c.namespace("raises", nil)
+	keeps, raises := c.newNamespace(map[string]string{admission.KeepRequestsLabel: "true"}), c.home
 	var warnings bytes.Buffer
 	config := rest.CopyConfig(c.config)
 	config.WarningHandler = rest.NewWarningWriter(&warnings, rest.WarningWriterOptions{})
 	client := c.as(config).client.CoreV1()
-	for namespace, request := range map[string]string{"keeps": "1", "raises": "4"} {
+	for namespace, request := range map[string]string{keeps: "1", raises: "4"} {
 		warnings.Reset()
 		_, err := client.Pods(namespace).Create(c.Context(), c.goDemo(), metav1.CreateOptions{})
 		c.must(err)
 		const want = "container go-demo asks for 4 CPUs and requests 1: autoscalers and quotas count requests; write requests.cpu: 4"
-		if warns := strings.Contains(warnings.String(), want); warns != (namespace == "raises" && !c.raises()) {
+		if warns := strings.Contains(warnings.String(), want); warns != (namespace == raises && !c.raises()) {
 			t.Errorf("%s: warning %q", namespace, warnings.String())
 		}
 		if !c.raises() {
@@ -99,7 +78,7 @@ func TestRequests(t *testing.T) {
 		}
 	}
 	if c.raises() {
-		c.rejectsMore("raises")
+		c.rejectsMore(raises)
 	}
 }
 
@@ -111,13 +90,15 @@ func (c *test) rejectsMore(namespace string) {
 	_, err := quotas.Create(c.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "requests"},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse("7")}}}, metav1.CreateOptions{})
 	c.must(err)
-	c.eventually(func() string {
+	c.eventually("the quota is counted", func() error {
 		quota, err := quotas.Get(c.Context(), "requests", metav1.GetOptions{})
-		c.must(err)
-		if used := quota.Status.Used[corev1.ResourceRequestsCPU]; used.Value() != 4 {
-			return "the quota counts " + used.String()
+		if err != nil {
+			return err
 		}
-		return ""
+		if used := quota.Status.Used[corev1.ResourceRequestsCPU]; used.Value() != 4 {
+			return fmt.Errorf("it counts %s", used.String())
+		}
+		return nil
 	})
 	second := c.goDemo()
 	second.Name = "second"
@@ -163,7 +144,7 @@ func TestStoredRequests(t *testing.T) {
 		var pod corev1.Pod
 		c.must(yaml.Unmarshal([]byte("{metadata: {generateName: p-, annotations: "+test.annotations+"}}"), &pod))
 		c.must(yaml.UnmarshalStrict([]byte(test.spec), &pod.Spec))
-		stored, err := c.client.CoreV1().Pods("default").Create(c.Context(), &pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		stored, err := c.podAPI().Create(c.Context(), &pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		} else if got := requestsOf(stored); !maps.Equal(got, test.want) {

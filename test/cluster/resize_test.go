@@ -15,24 +15,28 @@ import (
 // kubelet does. The API server resizes no other pods.
 func (c *test) runs(name string) {
 	c.Helper()
-	c.eventually(func() string {
-		pod := c.pod(name)
-		if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 {
-			return fmt.Sprintf("pod %s does not run: %s", name, pod.Status.Phase)
-		}
-		for i := range pod.Status.ContainerStatuses {
-			pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
-		}
-		if _, err := c.client.CoreV1().Pods("default").UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}); err != nil {
-			return err.Error() // the simulated kubelet has changed it
-		}
-		return ""
-	})
+	c.eventually("pod "+name+" runs", func() error { return c.reportRunning(c.home, name) })
+}
+
+func (c *test) reportRunning(namespace, name string) error {
+	pods := c.client.CoreV1().Pods(namespace)
+	pod, err := pods.Get(c.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 {
+		return fmt.Errorf("it is %s", pod.Status.Phase)
+	}
+	for i := range pod.Status.ContainerStatuses {
+		pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
+	}
+	_, err = pods.UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}) // the simulated kubelet may have changed it
+	return err
 }
 
 // tryResize returns the API server's answer to a resize, as a dry run.
 func (c *test) tryResize(pod, spec string) error {
-	_, err := c.client.CoreV1().Pods("default").Patch(c.Context(), pod, types.StrategicMergePatchType,
+	_, err := c.podAPI().Patch(c.Context(), pod, types.StrategicMergePatchType,
 		fmt.Appendf(nil, `{"spec":%s}`, spec), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "resize")
 	return err
 }
@@ -77,14 +81,11 @@ spec:
 		{"sidecar of a pod that does not ask", "plain", side, ""},
 		{"limit of a pod that has ceased to ask", "ceased", app(`{"limits":{"cpu":"3"}}`), ""},
 	} {
-		c.eventually(func() string { // the label of an earlier test may still be effective
-			err := c.tryResize(test.pod, test.spec)
-			if test.refused == "" && err != nil ||
-				test.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.refused)) {
-				return fmt.Sprintf("%s: got %v, want %q", test.name, err, test.refused)
-			}
-			return ""
-		})
+		err := c.tryResize(test.pod, test.spec)
+		if test.refused == "" && err != nil ||
+			test.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), test.refused)) {
+			t.Errorf("%s: got %v, want %q", test.name, err, test.refused)
+		}
 	}
 	c.unprotect("resized")
 	c.must(c.tryResize("resized", app(`{"limits":{"cpu":"3"}}`)))

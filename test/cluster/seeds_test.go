@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"testing"
@@ -17,19 +18,14 @@ import (
 	"pinfold.dev/pinfold/deploy/examples"
 )
 
-// TestExampleManifests: the manifests of ACK's documentation, unchanged, with the scheduler killed
-// between their creation and the last binding. Deployments recreate deleted pods, so the pods do
-// not appear all at once.
+// TestExampleManifests: the manifests of ACK's documentation, unchanged.
 func TestExampleManifests(t *testing.T) {
 	for _, policy := range []placement.Policy{placement.Static, placement.StaticBurst} {
 		t.Run(string(policy), func(t *testing.T) {
 			c := begin(t)
 			c.labelNode(intel, "policy", "intel7")
-			for i, file := range []string{"service.yaml", "configmap.yaml", "nginx.yaml", "go-demo.yaml", "cal-pi.yaml"} {
+			for _, file := range []string{"service.yaml", "configmap.yaml", "nginx.yaml", "go-demo.yaml", "cal-pi.yaml"} {
 				c.apply(file, policy)
-				if i == 2 {
-					c.killScheduler()
-				}
 			}
 			pods := c.allBound(1 + 4 + 2)
 			for _, pod := range pods {
@@ -104,15 +100,11 @@ func (c *test) apply(file string, policy placement.Policy) {
 		"ConfigMap":  {Version: "v1", Resource: "configmaps"},
 		"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
 	}[obj.GetKind()]
-	objects := c.objects.Resource(resource).Namespace("default")
+	objects := c.objects.Resource(resource).Namespace(c.home)
 	_, err = objects.Create(c.Context(), obj, metav1.CreateOptions{})
 	c.must(err)
-	if obj.GetKind() == "Service" || obj.GetKind() == "ConfigMap" { // others are deleted with the pods
-		c.Cleanup(func() {
-			if err := objects.Delete(context.Background(), obj.GetName(), metav1.DeleteOptions{}); err != nil {
-				c.Error(err)
-			}
-		})
+	if obj.GetKind() == "Service" { // its port is one of a node
+		c.Cleanup(func() { c.must(objects.Delete(context.Background(), obj.GetName(), metav1.DeleteOptions{})) })
 	}
 }
 
@@ -123,21 +115,29 @@ func (c *test) labelNode(node, key, value string) {
 	c.must(err)
 }
 
-// allBound waits until there is the given number of pods, all with a node.
-func (c *test) allBound(count int) []corev1.Pod {
+// allBound waits until there is the given number of pods, all with a node. If one is missing, the
+// message says what its Deployment waits for.
+func (c *test) allBound(count int) (pods []corev1.Pod) {
 	c.Helper()
-	var pods []corev1.Pod
-	c.eventually(func() string {
-		pods = c.pods()
+	c.eventually(fmt.Sprintf("%d pods are bound", count), func() (err error) {
+		if pods, err = c.pods(); err != nil {
+			return err
+		}
+		var names []string
 		for _, pod := range pods {
+			names = append(names, pod.Name)
 			if pod.Spec.NodeName == "" {
-				return fmt.Sprintf("pod %s waits: %s", pod.Name, waitsFor(&pod))
+				return fmt.Errorf("pod %s waits: %s", pod.Name, waitsFor(&pod))
 			}
 		}
-		if len(pods) != count {
-			return fmt.Sprintf("there are %d pods, not %d", len(pods), count)
+		if len(pods) == count {
+			return nil
 		}
-		return ""
+		deployments, err := c.client.AppsV1().Deployments(c.home).List(c.Context(), metav1.ListOptions{})
+		for _, d := range deployments.Items {
+			err = errors.Join(err, fmt.Errorf("deployment %s wants %d pods: %+v", d.Name, *d.Spec.Replicas, d.Status))
+		}
+		return errors.Join(fmt.Errorf("there are the pods %q", names), err)
 	})
 	return pods
 }

@@ -14,21 +14,6 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// refused waits until the scheduler says about a pod of the tenant that it waits, and why.
-func (a *attacker) refused(name, why string) {
-	a.Helper()
-	a.eventually(func() string {
-		pod, err := a.client.CoreV1().Pods(a.namespace).Get(a.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		if pod.Spec.NodeName != "" || !strings.Contains(waitsFor(pod), why) {
-			return fmt.Sprintf("pod %s on %q waits: %.300s", name, pod.Spec.NodeName, waitsFor(pod))
-		}
-		return ""
-	})
-}
-
 // longAnnotations creates pods whose annotations are as long as the API server accepts. With those
 // of a Binding they would be longer, and their status could never be written again.
 func (a *attacker) longAnnotations() {
@@ -41,11 +26,11 @@ func (a *attacker) longAnnotations() {
 		}
 		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, strings.Repeat("x", left))
 		a.submit(pod)
-		a.refused(name, why)
+		a.refused(a.namespace, name, why)
 	}
 	// Room for the name of the scheduler, and not for the CPUs.
 	a.edit("asking", map[string]any{key: strings.Repeat("x", validation.TotalAnnotationSizeLimitB-300)})
-	a.refused("asking", why)
+	a.refused(a.namespace, "asking", why)
 	for _, name := range []string{"plain", "asking"} {
 		a.edit(name, map[string]any{key: nil})
 		pod := a.boundOwn(name)
@@ -82,7 +67,7 @@ func (a *attacker) thousandsOfContainers() {
 	a.Logf("another tenant's pod was bound after %v", time.Since(begun))
 	for i := range 6 {
 		if name := fmt.Sprint("many", i); i%2 == 0 {
-			a.refused(name, "4001 of its containers have a whole number of CPUs as limits.cpu: at most 256 may")
+			a.refused(a.namespace, name, "4001 of its containers have a whole number of CPUs as limits.cpu: at most 256 may")
 		}
 	}
 	a.must(a.client.CoreV1().Pods(a.namespace).DeleteCollection(a.Context(), *metav1.NewDeleteOptions(0), metav1.ListOptions{}))

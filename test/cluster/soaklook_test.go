@@ -30,19 +30,23 @@ const (
 )
 
 // look returns what the scheduler and this process, which contains the agent, hold after a garbage
-// collection. With an earlier look, it waits for a time until no more is held than then.
-func (s *soak) look(before map[string]held) map[string]held {
+// collection. With an earlier look, it waits until no more is held than then, which a leak prevents.
+func (s *soak) look(before map[string]held) (now map[string]held) {
 	s.Helper()
-	for deadline := time.Now().Add(patience / 2); ; time.Sleep(time.Second) {
-		now, more := s.lookNow(), false
-		for name, was := range before {
-			more = more || now[name].value > was.value+was.slack
-		}
-		settled := before != nil || time.Now().After(deadline.Add(-patience/4)) // the first look waits for an idle cluster
-		if settled && !more || time.Now().After(deadline) {
-			return now
-		}
+	if before == nil {
+		time.Sleep(15 * time.Second) // the cluster becomes idle
+		return s.lookNow()
 	}
+	s.eventually("no more is held than before", func() error {
+		now = s.lookNow()
+		for name, was := range before {
+			if is, most := now[name].value, was.value+was.slack; is > most {
+				return fmt.Errorf("%s: %d, and %d before; want at most %d", name, is, was.value, most)
+			}
+		}
+		return nil
+	})
+	return now
 }
 
 func (s *soak) lookNow() map[string]held {
@@ -159,19 +163,25 @@ func (f *fixture) file(name, text string) {
 	must.Do(f.t, os.WriteFile(name, []byte(text+"\n"), 0o644))
 }
 
-// group creates a cgroup with all CPUs.
+// group creates a cgroup with all CPUs. It appears with all of its files, as the kernel's do: an agent
+// would write to a file while the test does.
 func (f *fixture) group(path, quota string) {
 	f.t.Helper()
+	made := must.Get(os.MkdirTemp(f.root, "made-"))(f.t)
 	for name, text := range map[string]string{
 		"cpu/cpu.cfs_quota_us": quota, "cpu/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_burst_us": "0", "cpu/cpu.shares": "1024",
 		"cpu/cpu.idle": "0", "cpu/cpu.stat": "nr_periods 0", "cpu/cgroup.procs": "", "cpuacct/cgroup.procs": "", "cpuset/cgroup.procs": "",
 		"cpuacct/cpuacct.usage": "0", "cpuset/cpuset.cpus": "0-7", "cpuset/tasks": "",
 	} {
-		controller, file, _ := strings.Cut(name, "/")
-		f.file(filepath.Join("sys/fs/cgroup", controller, path, file), text)
+		f.file(filepath.Join(filepath.Base(made), name), text)
 	}
-	// The kernel creates the same cgroup in both hierarchies.
-	must.Do(f.t, os.Symlink("cpuset.cpus", filepath.Join(f.root, "sys/fs/cgroup/cpuset", path, "cpuset.effective_cpus")))
+	must.Do(f.t, os.Symlink("cpuset.cpus", filepath.Join(made, "cpuset/cpuset.effective_cpus")))
+	for _, controller := range []string{"cpu", "cpuacct", "cpuset"} { // the kernel creates the same cgroup in all hierarchies
+		at := filepath.Join(f.root, "sys/fs/cgroup", controller, path)
+		must.Do(f.t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must.Do(f.t, os.Rename(filepath.Join(made, controller), at))
+	}
+	must.Do(f.t, os.Remove(made))
 }
 
 // cpus returns the CPUs of a cgroup.

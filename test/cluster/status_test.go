@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"crypto/ed25519"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +23,6 @@ import (
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/lab/localcluster"
 )
 
 // TestStatus compares what "pinfold status" says with the pods' allocations and with what the
@@ -52,7 +53,7 @@ spec:
 	c.schedulerLeads(report)
 	c.cpusAre(report, small0, status.CPUs{Online: 8, Exclusive: 3, Shared: 5, SharedRequests: 0})
 	c.cpusAre(report, small1, status.CPUs{Online: 8, Shared: 8, Confined: 2, SharedRequests: 0.5})
-	if got := nodeOf(c, report, small0).Containers; len(got) != 1 || got[0].Pod != "default/exclusive" || got[0].CPUs != exclusive.Containers[0].CPUs ||
+	if got := nodeOf(c, report, small0).Containers; len(got) != 1 || got[0].Pod != c.home+"/exclusive" || got[0].CPUs != exclusive.Containers[0].CPUs ||
 		got[0].Policy != placement.Static || got[0].Limit != 3 {
 		t.Errorf("containers of %s: %+v, want the allocation %+v", small0, got, exclusive)
 	}
@@ -60,10 +61,10 @@ spec:
 	for _, w := range report.Waiting {
 		waiting[w.Pod] = w
 	}
-	if got := waiting["default/waits"]; len(waiting) != 2 || got.Message != waitsFor(c.pod("waits")) || got.CPUs != 6 {
+	if got := waiting[c.home+"/waits"]; len(waiting) != 2 || got.Message != waitsFor(c.pod("waits")) || got.CPUs != 6 {
 		t.Errorf("waiting: %+v, want the message %q", waiting, waitsFor(c.pod("waits")))
 	}
-	if got := waiting["default/elsewhere"]; got.Scheduler != ownName || got.Reason != "" {
+	if got := waiting[c.home+"/elsewhere"]; got.Scheduler != ownName || got.Reason != "" {
 		t.Errorf("a pod of a scheduler that does not exist waits for %+v", got)
 	}
 
@@ -121,11 +122,11 @@ spec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}, limi
 	c.waits("huge", "more than the largest machine has")
 	report, exit := c.status(c.kubeconfig(), "--check")
 	never := problemsOf(report, status.NeverPlaced)
-	if exit != 3 || len(report.Problems) != 2 || len(never) != 2 || never[0].Pod != "default/huge" || never[1].Pod != "default/wrong" {
+	if exit != 3 || len(report.Problems) != 2 || len(never) != 2 || never[0].Pod != c.home+"/huge" || never[1].Pod != c.home+"/wrong" {
 		c.Errorf("exit status %d, problems %+v", exit, report.Problems)
 	}
 	for _, name := range []string{"wrong", "huge"} {
-		c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), name, *metav1.NewDeleteOptions(0)))
+		c.must(c.podAPI().Delete(c.Context(), name, *metav1.NewDeleteOptions(0)))
 	}
 }
 
@@ -152,8 +153,8 @@ spec:
 	for _, args := range [][]string{{keys}, nil} {
 		report, exit := c.status(c.kubeconfig(), append(args, "--check")...)
 		conflicts := problemsOf(report, status.CPUConflict)
-		if exit != 0 || len(conflicts) != 1 || conflicts[0].Severity != status.Warning || conflicts[0].Pod != "default/exclusive" || conflicts[0].Node != small0 ||
-			!strings.Contains(conflicts[0].Command, "kubectl -n default delete pod exclusive") {
+		if exit != 0 || len(conflicts) != 1 || conflicts[0].Severity != status.Warning || conflicts[0].Pod != c.home+"/exclusive" || conflicts[0].Node != small0 ||
+			!strings.Contains(conflicts[0].Command, "kubectl -n "+c.home+" delete pod exclusive") {
 			c.Fatalf("%q: exit status %d, conflicts %+v", args, exit, conflicts)
 		}
 		c.event("exclusive", "CPUConflict", conflicts[0].Message)
@@ -166,16 +167,16 @@ spec:
 // statusOfForgery checks the report on a pod with an unsigned allocation.
 func (c *test) statusOfForgery(keys string) {
 	c.Helper()
-	_, err := c.client.CoreV1().Pods("default").Create(c.Context(), c.forgedPod("forged"), metav1.CreateOptions{})
+	_, err := c.podAPI().Create(c.Context(), c.forgedPod("forged"), metav1.CreateOptions{})
 	c.must(err)
 	report, _ := c.status(c.kubeconfig(), keys)
 	invalid := problemsOf(report, status.InvalidAllocation)
-	if len(invalid) != 1 || invalid[0].Pod != "default/forged" {
+	if len(invalid) != 1 || invalid[0].Pod != c.home+"/forged" {
 		c.Fatalf("invalid allocations %+v", invalid)
 	}
 	_, reason, _ := strings.Cut(invalid[0].Message, "annotation ")
 	c.event("forged", "CPUAllocationInvalid", "annotation "+reason)
-	c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), "forged", *metav1.NewDeleteOptions(0)))
+	c.must(c.podAPI().Delete(c.Context(), "forged", *metav1.NewDeleteOptions(0)))
 }
 
 // statusOfNode shows one node as a map, and a node that does not exist.
@@ -183,7 +184,7 @@ func (c *test) statusOfNode() {
 	c.Helper()
 	thief := c.allocation(c.pod("thief")).Containers[0].CPUs
 	out, messages, exit := c.pinfold(c.kubeconfig(), "status", small0)
-	for _, want := range []string{"Node       " + small0 + ", ready", "CPUConflict, node " + small0, "A default/thief  3 CPUs: " + thief.String(), "┌ Package 0"} {
+	for _, want := range []string{"Node       " + small0 + ", ready", "CPUConflict, node " + small0, "A " + c.home + "/thief  3 CPUs: " + thief.String(), "┌ Package 0"} {
 		if exit != 0 || !strings.Contains(out, want) {
 			c.Errorf("exit status %d %s, %q is missing in\n%s", exit, messages, want, out)
 		}
@@ -259,10 +260,8 @@ func TestStatusRights(t *testing.T) {
 	}
 	few.Name, few.Rules = "status-few", []rbacv1.PolicyRule{all.Rules[1], {APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list"}}}
 	all.Name, all.Labels = "status-all", nil
-	for _, role := range []*rbacv1.ClusterRole{&all, &few} {
-		_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), role, metav1.CreateOptions{})
-		c.must(err)
-	}
+	c.createRole(&all)
+	c.createRole(&few)
 	reader, limited, none := c.kubeconfigOf(c.tokenOf("status-all", all.Name)), c.kubeconfigOf(c.tokenOf("status-few", few.Name)), c.kubeconfigOf(c.tokenOf("status-none", ""))
 	unread := func(report status.Report) (resources []string) {
 		for _, u := range report.Unread {
@@ -270,15 +269,15 @@ func TestStatusRights(t *testing.T) {
 		}
 		return resources
 	}
-	c.eventually(func() string { // a new permission becomes effective after a moment
+	c.eventually("new permissions are effective", func() error {
 		if report, _ := c.status(reader); len(report.Unread) > 0 || len(report.Problems) > 0 {
-			return "with all rights: " + strings.Join(unread(report), " ")
+			return fmt.Errorf("with all rights: not read %q, problems %+v", unread(report), report.Problems)
 		}
 		report, _ := c.status(limited)
 		if got := unread(report); !slices.Equal(got, []string{"leases", "pods"}) {
-			return "with few rights, not read: " + strings.Join(got, " ")
+			return fmt.Errorf("with few rights, not read: %q", got)
 		}
-		return ""
+		return nil
 	})
 	report, exit := c.status(limited, "--check")
 	if n := nodeOf(c, report, small0); exit != 1 || n.Topology != status.TopologyUsable || n.CPUs != nil || n.Pods != nil || n.Agent.State != status.AgentUnknown {
@@ -292,37 +291,22 @@ func TestStatusRights(t *testing.T) {
 	}
 }
 
-// TestNoDefinition: in a cluster without the kind NodeTopology, a scheduler that starts schedules the
-// pods that do not ask. Status says that Pinfold is not installed.
-func TestNoDefinition(t *testing.T) {
+// testNoDefinition: in a cluster without the kind NodeTopology, a scheduler that starts schedules the
+// pods that do not ask. Status says that Pinfold is not installed. This cluster is of no use afterwards.
+func testNoDefinition(t *testing.T) {
 	c := begin(t)
-	dir := filepath.Join(t.TempDir(), "data")
-	out, messages, exit := c.execute(exec.CommandContext(t.Context(), c.binary, "up", "--detach", "--nodes", "intel-104=1", "--data-dir", dir))
-	if exit != 0 {
-		t.Fatalf("%s%s", out, messages)
-	}
-	defer func() {
-		if out, messages, exit := c.execute(exec.Command(c.binary, "down", "--data-dir", dir)); exit != 0 {
-			t.Errorf("%s%s", out, messages)
-		}
-	}()
-	state, err := localcluster.ReadState(dir)
-	c.must(err)
-	r, err := connect(c.binary, dir, state.Kubeconfig)
-	c.must(err)
-	kinds := r.objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	kinds := c.objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	c.must(kinds.Delete(t.Context(), "nodetopologies.pinfold.dev", metav1.DeleteOptions{}))
-	c.eventually(func() string {
-		_, messages, exit := c.pinfold(state.Kubeconfig, "status")
+	c.eventually("status says that Pinfold is not installed", func() error {
+		_, messages, exit := c.pinfold(c.kubeconfig(), "status")
 		if want := "so Pinfold is not installed in it: docs/scheduler.md says how to install it"; exit != 1 || !strings.Contains(messages, want) {
-			return messages
+			return errors.New(messages)
 		}
-		return ""
+		return nil
 	})
-	bare := &test{t, r}
-	bare.killScheduler()
-	bare.create("metadata: {name: plain}\nspec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}}}]}\n")
-	bare.create("metadata: {name: asks, annotations: {cpuset-scheduler: 'true'}}\nspec: {containers: [{name: app, image: app, resources: {limits: {cpu: 2}}}]}\n")
-	bare.bound("plain")
-	bare.waits("asks", nodetopology.ErrNoDefinition.Error())
+	c.killScheduler()
+	c.create("metadata: {name: plain}\nspec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}}}]}\n")
+	c.create("metadata: {name: asks, annotations: {cpuset-scheduler: 'true'}}\nspec: {containers: [{name: app, image: app, resources: {limits: {cpu: 2}}}]}\n")
+	c.bound("plain")
+	c.waits("asks", nodetopology.ErrNoDefinition.Error())
 }

@@ -29,7 +29,7 @@ func TestUninstall(t *testing.T) {
 	c.createNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: down}})
 	labels := map[string]string{"app": "agent-test"}
 	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/readyz", Port: intstr.FromInt32(9652)}}}
-	sets := c.client.AppsV1().DaemonSets("default")
+	sets := c.client.AppsV1().DaemonSets(c.home)
 	_, err := sets.Create(t.Context(), &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "agent-test"},
 		Spec: appsv1.DaemonSetSpec{
@@ -49,32 +49,33 @@ func TestUninstall(t *testing.T) {
 		},
 	}, metav1.CreateOptions{})
 	c.must(err)
-	t.Cleanup(func() { c.must(sets.Delete(context.Background(), "agent-test", metav1.DeleteOptions{})) })
 	all := 0
-	c.eventually(func() string {
+	c.eventually("agents run on all nodes but one", func() error {
 		set, err := sets.Get(t.Context(), "agent-test", metav1.GetOptions{})
-		c.must(err)
-		if all = int(set.Status.DesiredNumberScheduled); all < 2 || int(set.Status.NumberReady) != all-1 {
-			return fmt.Sprintf("DaemonSet: %+v", set.Status)
+		if err != nil {
+			return err
 		}
-		return ""
+		if all = int(set.Status.DesiredNumberScheduled); all < 2 || int(set.Status.NumberReady) != all-1 {
+			return fmt.Errorf("the DaemonSet is %+v", set.Status)
+		}
+		return nil
 	})
 	run := func(timeout time.Duration) (said []string, err error) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, errors.New("enough"))
 		defer cancel()
-		err = uninstall.Run(ctx, uninstall.Options{Client: c.client, DaemonSets: []types.NamespacedName{{Namespace: "default", Name: "agent-test"}},
+		err = uninstall.Run(ctx, uninstall.Options{Client: c.client, DaemonSets: []types.NamespacedName{{Namespace: c.home, Name: "agent-test"}},
 			Progress: func(text string) { said = append(said, text) }})
 		return said, err
 	}
 	var said []string
-	c.eventually(func() string {
+	c.eventually("all nodes but one are cleaned up", func() error {
 		if said, err = run(3 * time.Second); err == nil {
 			c.Fatal("a node that is down was cleaned up")
 		}
 		if want := "1 node not cleaned up:\n  " + down + ": its cleanup has not ended: is the node down?\n"; !strings.HasPrefix(err.Error(), want) {
-			return err.Error()
+			return err
 		}
-		return ""
+		return nil
 	})
 	if want := fmt.Sprintf("%d of %d nodes cleaned up", all-1, all); !slices.Contains(said, want) || !strings.Contains(err.Error(), "enough") {
 		t.Errorf("it said %q and %v, want %q", said, err, want)
@@ -98,16 +99,16 @@ func TestUninstall(t *testing.T) {
 	_, err = nodes.Patch(t.Context(), down, types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, localcluster.SimulatedAnnotation, localcluster.SimulatedValue), metav1.PatchOptions{})
 	c.must(err)
-	if said, err = run(patience); err != nil || len(said) == 0 || said[len(said)-1] != fmt.Sprintf("%d of %[1]d nodes cleaned up", all) {
+	if said, err = run(5 * time.Minute); err != nil || len(said) == 0 || said[len(said)-1] != fmt.Sprintf("%d of %[1]d nodes cleaned up", all) {
 		t.Errorf("it said %q and %v", said, err)
 	}
 	said = nil
 	err = uninstall.Run(t.Context(), uninstall.Options{Client: c.client,
-		DaemonSets: []types.NamespacedName{{Namespace: "default", Name: "missing"}, {Namespace: "default", Name: "agent-test"}},
+		DaemonSets: []types.NamespacedName{{Namespace: c.home, Name: "missing"}, {Namespace: c.home, Name: "agent-test"}},
 		Progress:   func(text string) { said = append(said, text) }})
 	slices.Sort(said)
 	if want := []string{fmt.Sprintf("agent-test: %d of %[1]d nodes cleaned up", all),
-		"missing: there is no DaemonSet default/missing: no agent to clean up after"}; err != nil || !slices.Equal(said, want) {
+		"missing: there is no DaemonSet " + c.home + "/missing: no agent to clean up after"}; err != nil || !slices.Equal(said, want) {
 		t.Errorf("with two DaemonSets, of which one is missing, it said %q and %v", said, err)
 	}
 }

@@ -14,43 +14,54 @@ import (
 
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/test/need"
 )
 
-// TestVersions repeats tests on control planes that emulate the other supported versions of
-// Kubernetes. PINFOLD_TEST_KUBERNETES=1.34 runs all tests of this package on one of them instead.
+// TestVersions repeats what depends on the version of Kubernetes on control planes that emulate the
+// other supported ones: admission, the plugin's interface to the scheduler, and claims, for which each
+// version has feature gates of its own. The oldest one has none of them enabled, so that the driver
+// says what is missing. PINFOLD_TEST_KUBERNETES=1.34 runs all tests of this package on one version
+// instead.
 func TestVersions(t *testing.T) {
-	usual := begin(t)
+	need.This(t, "local clusters")
 	for _, version := range versions.Supported() {
-		if version == usual.kubernetes() {
-			continue // all tests of this package
+		gates := claimGates(version)
+		if version == versions.Oldest().String() {
+			gates = nil
 		}
-		onVersion(t, version, nil, func(t *testing.T) {
-			t.Setenv(failoversVariable, "1")
-			t.Run("TestExampleManifests", TestExampleManifests)
-			t.Run("TestPreemption", TestPreemption)
+		onVersion(t, version, gates, func(t *testing.T) {
+			t.Run("TestClaims", func(t *testing.T) { testClaims(t, gates...) })
+			if version == versions.Newest().String() {
+				return // all tests of this package
+			}
+			t.Run("TestPreemption", func(t *testing.T) { begin(t).evictsForPriority() })
 			t.Run("TestAdmission", TestAdmission)
 			t.Run("TestRequests", TestRequests)
-			t.Run("TestStoredRequests", TestStoredRequests)
-			t.Run("TestFailover", TestFailover)
-			t.Run("TestStatus", TestStatus)
-			t.Run("TestClaims", TestClaims)
 			t.Run("TestSchedulerLog", testSchedulerLog)
+			if version == versions.Oldest().String() {
+				t.Run("TestNoDefinition", testNoDefinition)
+			}
 		})
 	}
 }
 
-// onVersion runs a test on a control plane that emulates a version, with feature gates.
+// elsewhere is the cluster of [onVersion] while that runs tests.
+var elsewhere *running
+
+// onVersion runs tests on a control plane that emulates a version, with feature gates.
 func onVersion(t *testing.T, version string, gates []string, test func(*testing.T)) {
 	t.Run(version, func(t *testing.T) {
-		usual := shared
-		cluster, stop, err := start(usual.binary, filepath.Join(t.TempDir(), "data"), version, gates...)
+		r, err := launch(filepath.Join(t.TempDir(), "data"), version, gates...)
+		if err == nil {
+			err = r.await()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared = cluster
+		elsewhere = r
 		defer func() {
-			shared = usual
-			if err := stop(); err != nil {
+			elsewhere = nil
+			if err := r.stop(); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -129,7 +140,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	s = c.startScheduler(configuration, remedy)
 	s.awaitLog(runsAs(versions.Newest().String()))
-	c.must(c.client.CoreV1().Pods("default").Delete(c.Context(), "later", *metav1.NewDeleteOptions(0)))
+	c.must(c.podAPI().Delete(c.Context(), "later", *metav1.NewDeleteOptions(0)))
 	c.create(ownPod("last", small0, 2, ""))
 	c.allocation(c.bound("last"))
 	c.checkBooks()

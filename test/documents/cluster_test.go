@@ -1,12 +1,15 @@
 package documents
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // TestLocal executes the commands of docs/local.md on clusters of simulated nodes, and applies the
@@ -21,13 +24,19 @@ func TestLocal(t *testing.T) {
 	var out strings.Builder
 	up.Stdout, up.Stderr = &out, &out
 	must.Do(t, up.Start())
-	s.run(`timeout 2m sh -c 'until pinfold-local status | grep -q "(ready)"; do sleep 0.2; done' 2>/dev/null`)
+	wait.Until(t, "the cluster is ready", func() error {
+		status, err := s.command("pinfold-local status 2>&1").CombinedOutput()
+		if !strings.Contains(string(status), "(ready)") {
+			err = fmt.Errorf("%s %w", status, err)
+		}
+		return err
+	})
 	if nodes := strings.Count(s.run(s.blocks(document, "sh get")[0]), " Ready "); nodes != 14 {
 		t.Errorf("%d nodes are ready, want 14", nodes)
 	}
 	s.write("pod.yaml", s.blocks("README.md", "yaml")[0])
 	s.run("kubectl apply -f pod.yaml; " + s.blocks("deploy/examples/README.md", "sh")[0])
-	s.run("kubectl wait --for=condition=PodScheduled pods --all --timeout=2m")
+	s.run("kubectl wait --for=condition=PodScheduled pods --all --timeout=10m")
 	must.Do(t, syscall.Kill(-up.Process.Pid, syscall.SIGINT))
 	if err := up.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, out.String())
@@ -42,11 +51,12 @@ func TestLocal(t *testing.T) {
 // values of docs/monitoring.md, too.
 func TestChart(t *testing.T) {
 	const document = "deploy/chart/README.md"
-	s := newShell(t, "pinfold-local", "helm4")
+	s := newShell(t, "pinfold-local")
+	helm := must.Get(programs.Find("helm4"))(t)
 	s.kubectl()
 	defer s.down()
 	s.env = append(s.env, "NODE=host-0", "HOME="+s.dir)
-	s.run("ln -s $REPOSITORY/bin/helm4 .local/bin/helm; pinfold-local up --detach --nodes host=2")
+	s.run("ln -s " + helm + " .local/bin/helm; pinfold-local up --detach --nodes host=2")
 	s.run("kubectl delete namespace pinfold-system; kubectl delete validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings --all")
 	s.write("pools.yaml", s.blocks(document, "yaml file=pools.yaml")[0])
 	for _, info := range []string{"sh namespace", "sh install", "sh pools", "sh second", "sh manifests"} {
@@ -59,10 +69,10 @@ func TestChart(t *testing.T) {
 		"kind: ServiceMonitor", "kind: PrometheusRule", "release: prometheus", "grafana_dashboard")
 }
 
-// kubectl builds kubectl, which uses the cluster of pinfold-local.
+// kubectl uses the cluster of pinfold-local.
 func (s *shell) kubectl() {
 	s.Helper()
-	s.run("mkdir -p .local/bin; to=$PWD/.local/bin; cd $REPOSITORY; CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' go build -o $to k8s.io/kubernetes/cmd/kubectl")
+	s.run("mkdir -p .local/bin; ln -s " + must.Get(programs.Find("kubectl"))(s) + " .local/bin/kubectl")
 	s.env = append(s.env, "PATH="+filepath.Join(s.dir, ".local/bin")+":"+strings.TrimPrefix(s.env[0], "PATH="),
 		"KUBECONFIG="+filepath.Join(s.dir, ".pinfold/kubeconfig"))
 }

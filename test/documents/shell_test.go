@@ -12,6 +12,8 @@ import (
 
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/programs"
 )
 
 // shell executes commands as a reader of the documents does.
@@ -21,23 +23,22 @@ type shell struct {
 	env []string
 }
 
-// newShell returns a shell of which the programs are built.
-func newShell(t *testing.T, programs ...string) shell {
+// newShell returns a shell that has some programs.
+func newShell(t *testing.T, names ...string) shell {
 	t.Helper()
+	need.This(t, "the programs that it executes")
 	s := shell{T: t, dir: t.TempDir()}
+	for _, name := range names {
+		must.Get(programs.Find(name))(t)
+	}
 	for _, name := range []string{"bin", "cmd", "deploy", "lab"} {
-		target, err := filepath.Abs(filepath.Join(root, name))
-		if err == nil {
-			err = os.Symlink(target, filepath.Join(s.dir, name))
+		target := must.Get(filepath.Abs(filepath.Join(root, name)))(t)
+		if dir := os.Getenv(need.ProgramsEnv); name == "bin" && dir != "" {
+			target = dir
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(target, filepath.Join(s.dir, name)))
 	}
 	s.env = []string{"PATH=" + filepath.Join(s.dir, "bin") + ":" + os.Getenv("PATH")}
-	for _, program := range programs {
-		s.run("make bin/" + program)
-	}
 	return s
 }
 

@@ -37,8 +37,9 @@ const (
 	highPriority = "history-high"
 )
 
-// patience is much longer than any request takes on an idle machine.
-const patience = 2 * time.Minute
+// patience is the number of attempts at a request, with pauses of [retryPause]. A slow API server is
+// given more time than one that does not answer.
+const patience = 2400
 
 // Driver executes random operations on a cluster. The operations depend only on the random source,
 // not on the cluster's answers. So a run can be repeated: with the same operations in the same
@@ -163,10 +164,8 @@ func (d *Driver) Clean(ctx context.Context) error {
 // remove the taint of a new node, it does not try again until the node changes
 // (pkg/controller/nodelifecycle).
 func (d *Driver) awaitReady(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	nodes := d.Client.CoreV1().Nodes()
-	for {
+	for attempt := 1; ; attempt++ {
 		node, err := await(ctx, d, func() (*corev1.Node, error) { return nodes.Get(ctx, name, metav1.GetOptions{}) })
 		if err != nil {
 			return err
@@ -182,7 +181,7 @@ func (d *Driver) awaitReady(ctx context.Context, name string) error {
 		}); err != nil {
 			return err
 		}
-		if !sleep.For(ctx, time.Second) {
+		if attempt == 60 || !sleep.For(ctx, time.Second) {
 			return errors.New(reason)
 		}
 	}
@@ -256,13 +255,13 @@ func createObject[T any](ctx context.Context, d *Driver, create func(context.Con
 
 // await repeats a request until it succeeds.
 func (d *Driver) await(ctx context.Context, request func() error) error {
-	for deadline := time.Now().Add(patience); ; {
+	for attempt := 1; ; attempt++ {
 		err := request()
 		if err == nil {
 			return nil
 		}
-		if time.Now().After(deadline) || !sleep.For(ctx, retryPause) {
-			return fmt.Errorf("after %v: %w", patience, err)
+		if attempt == patience || !sleep.For(ctx, retryPause) {
+			return fmt.Errorf("after %d attempts: %w", attempt, err)
 		}
 	}
 }

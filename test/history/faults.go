@@ -254,7 +254,7 @@ func (p *Processes) Signal(ctx context.Context, component string, signal syscall
 		delete(p.stopped, component)
 		return send(pid, signal)
 	}
-	for deadline := time.Now().Add(patience); ; {
+	for attempt := 1; ; attempt++ {
 		state, err := localcluster.ReadState(p.Dir)
 		status, _ := state.Component(component)
 		if err == nil && status.State == supervisor.Ready {
@@ -266,7 +266,7 @@ func (p *Processes) Signal(ctx context.Context, component string, signal syscall
 			}
 			return send(status.PID, signal)
 		}
-		if time.Now().After(deadline) || !sleep.For(ctx, retryPause) {
+		if attempt == patience || !sleep.For(ctx, retryPause) {
 			return fmt.Errorf("component %s is in state %q: %w", component, status.State, errors.Join(err, ctx.Err()))
 		}
 	}

@@ -2,11 +2,11 @@ package history
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // named returns a pod at a revision.
@@ -64,13 +65,12 @@ func TestRecorderAfterCompaction(t *testing.T) {
 	r := must.Get(Record(t.Context(), client))(t)
 	defer r.Stop()
 	want := "3 ADDED a, 5 ADDED b, 7 MODIFIED a relisted, 9 ADDED c relisted, 10 GAP from 6, 10 DELETED b relisted"
-	var got string
-	for deadline := time.Now().Add(time.Minute); got != want && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		got = summary(t, r.Events())
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	wait.Until(t, "all changes are recorded", func() error {
+		if diff := cmp.Diff(want, summary(t, r.Events())); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
 }
 
 func listKinds() map[schema.GroupVersionResource]string {
