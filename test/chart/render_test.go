@@ -15,7 +15,6 @@ import (
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
-	"pinfold.dev/pinfold/test/programs"
 )
 
 // diffOf returns the differences of two texts, with their surroundings.
@@ -26,9 +25,7 @@ func diffOf(before, after string) string {
 // TestManifests compares the plain manifests with the chart.
 func TestManifests(t *testing.T) {
 	dir := t.TempDir()
-	program := must.Get(programs.Find(helm4))(t)
-	// With this program in place of one that "make" builds.
-	if out, err := exec.Command("make", "--no-print-directory", "-C", root, "--assume-old=bin/helm4", "manifests", "MANIFESTS="+dir, "HELM4="+program).CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "--no-print-directory", "-C", root, "manifests", "MANIFESTS="+dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	files, err := filepath.Glob(dir + "/*.yaml")
