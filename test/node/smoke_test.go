@@ -33,7 +33,9 @@ func TestSmoke(t *testing.T) {
 	agent := c.startAgent(t, runDir, flags...)
 	c.startScheduler(t)
 
-	static := c.run(t, podOf("static", "static", container("main", "8001", "1")))
+	one := container("main", "8001", "1")
+	one.Resources.Requests = one.Resources.Limits // as the admission policy makes it, once it is effective
+	static := c.run(t, podOf("static", "static", one))
 	shared := podOf("shared", "", container("main", "8002", "500m"))
 	shared.Spec.SchedulerName = own
 	shared = c.run(t, shared)
