@@ -32,8 +32,12 @@ func rooms() map[string][]string {
 		all[dir] = nil
 	}
 	all["test/wait"] = []string{"test/busy"} // which measures what disturbed a wait
+	all[suite] = []string{"test/busy", "test/need"}
 	return all
 }
+
+// suite runs the tests of the other rooms.
+const suite = "test/suite"
 
 // forTests returns the rooms that only the tests of a room may import. Tests of kube read captures
 // of real machines.
@@ -46,7 +50,7 @@ func forTests(room string) []string {
 
 // roomOf returns the room of a package.
 func roomOf(dir string) string {
-	if slices.Contains(support(), dir) {
+	if slices.Contains(support(), dir) || dir == suite {
 		return dir
 	}
 	room, _, _ := strings.Cut(dir, "/")
