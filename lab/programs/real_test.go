@@ -110,7 +110,8 @@ func answers(t *testing.T, url string, pid int, ended <-chan error) (answered bo
 			return response.Body.Close()
 		}
 		select {
-		case <-ended:
+		case status := <-ended:
+			t.Logf("the server ended: %v", status)
 			return nil
 		default:
 			return err

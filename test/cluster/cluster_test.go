@@ -153,16 +153,10 @@ func (c *test) parse(manifest string) *corev1.Pod {
 }
 
 // create creates a pod from a manifest.
-func (c *test) create(manifest string) *corev1.Pod {
+func (c *test) create(manifest string) {
 	c.Helper()
-	return c.createIn(c.home, manifest)
-}
-
-func (c *test) createIn(namespace, manifest string) *corev1.Pod {
-	c.Helper()
-	made, err := c.client.CoreV1().Pods(namespace).Create(c.Context(), c.parse(manifest), metav1.CreateOptions{})
+	_, err := c.podAPI().Create(c.Context(), c.parse(manifest), metav1.CreateOptions{})
 	c.must(err)
-	return made
 }
 
 // annotate sets an annotation of a pod, as kubectl annotate --overwrite does.

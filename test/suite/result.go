@@ -57,8 +57,9 @@ type event struct {
 // read sums up the events of "go test -json".
 func (r *result) read(events io.Reader) error {
 	type key struct{ pkg, test string }
-	output := map[key]string{}
+	said := map[key]string{}
 	failures := map[string]int{}
+	cached := map[string]bool{}
 	r.Skips, r.Cached = map[string]string{}, true
 	lines := bufio.NewScanner(events)
 	lines.Buffer(nil, 64<<20)
@@ -71,12 +72,15 @@ func (r *result) read(events io.Reader) error {
 		name := strings.TrimSpace(k.pkg + " " + e.Test)
 		switch {
 		case e.Action == "output":
-			output[k] += e.Output
+			said[k] = reason(said[k], e.Output)
+			if e.Test == "" && strings.Contains(e.Output, "(cached)") {
+				cached[k.pkg] = true
+			}
 		case e.Test == "" && e.Action == "pass":
-			r.Cached = r.Cached && strings.Contains(output[k], "(cached)")
+			r.Cached = r.Cached && cached[k.pkg]
 		case e.Test == "" && e.Action == "fail":
 			if failures[k.pkg] == 0 { // such as a package that does not compile, or took too long
-				r.fail(name, output[k])
+				r.fail(name, said[k])
 			}
 		case e.Test == "":
 		case e.Action == "pass":
@@ -84,36 +88,41 @@ func (r *result) read(events io.Reader) error {
 			r.Ran = append(r.Ran, name)
 		case e.Action == "skip":
 			r.Skipped++
-			r.Skips[name] = reason(output[k])
+			r.Skips[name] = said[k]
 		case e.Action == "fail":
 			failures[k.pkg]++
-			r.fail(name, output[k])
+			r.fail(name, said[k])
 		}
 	}
 	return lines.Err()
 }
 
-func (r *result) fail(name, output string) {
+func (r *result) fail(name, why string) {
 	r.Failed++
 	if r.First == "" {
-		r.First = name + ": " + reason(output)
+		r.First = name + ": " + why
 	}
 	r.Cached = false
 }
 
-// reason returns the first line of a test's output that it wrote itself.
-func reason(output string) string {
-	for line := range strings.SplitSeq(output, "\n") {
-		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(line, "===") && !strings.HasPrefix(line, "---") {
-			return line
-		}
+// ofMachineText begins the messages of tests about failures of the machine.
+const ofMachineText = "machine: "
+
+// reason returns the line that says why a test ended as it did, given the one so far and another:
+// the first that the test wrote itself, or one about the machine.
+func reason(soFar, line string) string {
+	line = strings.TrimSpace(line)
+	switch {
+	case line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---"):
+		return soFar
+	case soFar == "" || strings.Contains(line, ofMachineText) && !strings.Contains(soFar, ofMachineText):
+		return line
 	}
-	return "no output"
+	return soFar
 }
 
 // ofMachine reports whether the machine failed, and not a test.
-func (r *result) ofMachine() bool { return strings.Contains(r.First, "machine: ") }
+func (r *result) ofMachine() bool { return strings.Contains(r.First, ofMachineText) }
 
 // nowhere returns the tests that skipped in every unit that had them, with their reasons. Tests
 // that run in a virtual machine are known by the end of their name.

@@ -161,9 +161,13 @@ func (r *runner) environment() ([]string, error) {
 func (r *runner) programs() (string, error) {
 	var ids bytes.Buffer
 	for _, name := range []string{"pinfold", "pinfold-agent", "pinfold-lab", "pinfold-local", "pinfold-scheduler"} {
-		id, err := exec.Command("go", "tool", "buildid", filepath.Join("bin", name)).Output()
-		if err != nil {
+		program := filepath.Join("bin", name)
+		if !exists(program) {
 			return "", nil
+		}
+		id, err := exec.Command("go", "tool", "buildid", program).Output()
+		if err != nil {
+			return "", fmt.Errorf("build id of %s: %w", program, err)
 		}
 		_, content, _ := strings.Cut(strings.TrimSpace(string(id)), "/")
 		ids.WriteString(content)
@@ -213,4 +217,9 @@ func hash(text []byte) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(text) // never fails
 	return h.Sum64()
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }

@@ -29,12 +29,12 @@ func smokes() []unit {
 	}
 	return []unit{
 		smoke("kernel", "./linux/cgroup", "^TestHost$"),
-		smoke("bpf", "./linux/schedtrace", "^(TestCapabilities|TestKilled)$"),
+		smoke("bpf", "./linux/schedtrace", "^(TestCapabilities|TestUnprivileged|TestKilled)$"),
 		smoke("cluster", "./test/cluster", "^TestSmoke$"),
 		smoke("chart", "./test/chart", "^TestServerAcceptsObjects$"),
 		smoke("node", "./test/node", "^TestSmoke$"),
 		smoke("guest", "./test/vm", "^TestSmoke$"),
-		smoke("page", "./report/findings", "^TestPage$"),
+		smoke("page", "./report/findings", "^TestPagesFit$"),
 	}
 }
 

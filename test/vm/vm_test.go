@@ -152,7 +152,7 @@ func testGuest(t *testing.T, l lab) {
 		tests("linux-sampler", "./linux/sampler", "^(TestHost|TestNoAllocation)$"),
 		tests("linux-confine", "./linux/confine", "^(TestHost|TestPlaced)$"),
 		tests("linux-sysfs", "./linux/sysfs", "^TestHost$"),
-		tests("linux-schedtrace", "./linux/schedtrace", "^(TestThrottled|TestSiblings|TestVanishes|TestTwice|TestKilled|TestHotplug|TestMonitor|TestNewGroups)$"),
+		tests("linux-schedtrace", "./linux/schedtrace", "^(TestThrottled|TestVanishes|TestTwice|TestKilled|TestHotplug|TestMonitor|TestNewGroups)$"),
 		tests("agent", "./agent", "^TestCoresOnThisMachine$"),
 		tests("inside", "./test/vm/inside", "^TestInside$"))
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })

@@ -128,7 +128,7 @@ func once(t *testing.T, measure func() error) {
 }
 
 // apply applies settings and checks the result.
-func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.Write {
+func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) {
 	t.Helper()
 	o := m.Apply(wanted)
 	if err := o.Err(); err != nil {
@@ -143,7 +143,6 @@ func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) []cgroup.W
 	if again := m.Apply(wanted); len(again.Written) > 0 || again.Err() != nil {
 		t.Fatalf("the second time: %v, wrote %v", again.Err(), again.Written)
 	}
-	return o.Written
 }
 
 func ms(n int) *time.Duration {
