@@ -34,6 +34,7 @@ func smokes() []unit {
 		smoke("chart", "./test/chart", "^TestServerAcceptsObjects$"),
 		smoke("node", "./test/node", "^TestSmoke$"),
 		smoke("guest", "./test/vm", "^TestSmoke$"),
+		smoke("node-v2", "./test/vm", "^TestNodeSmoke$"), // cgroup version 2 and systemd
 		smoke("page", "./report/findings", "^TestPagesFit$"),
 	}
 }
