@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestUnprivileged checks that a user who may not write cgroups is told so, even if they are
@@ -25,6 +28,13 @@ func TestUnprivileged(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Cluster = unpack(t, o.Root, archive)
+	// This user owns the files, and may not be root.
+	must.Do(t, filepath.WalkDir(filepath.Join(o.Root, "sys/fs/cgroup"), func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			err = os.Chmod(name, 0o444)
+		}
+		return err
+	}))
 	var report Report
 	asOther(func() { report = Examine(context.Background(), o) })
 	for _, f := range report {

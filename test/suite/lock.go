@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// look is the time between two looks whether a lock is free.
+const look = 200 * time.Millisecond
+
 // lock takes a lock that one suite on this machine has at a time, and waits for it. Otherwise, two
 // runs would measure each other, or start two real nodes. The lock ends with the process.
 func lock(ctx context.Context, file string, out io.Writer) (unlock func(), err error) {
@@ -24,7 +27,10 @@ func lock(ctx context.Context, file string, out io.Writer) (unlock func(), err e
 	for told := false; ; told = true {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return func() { _ = f.Close() }, nil // it was only read
+			return func() {
+				_ = f.Close()        // it was only read
+				time.Sleep(2 * look) // another run has its turn
+			}, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", file, err), f.Close())
@@ -35,7 +41,7 @@ func lock(ctx context.Context, file string, out io.Writer) (unlock func(), err e
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(ctx.Err(), f.Close())
-		case <-time.After(time.Second):
+		case <-time.After(look):
 		}
 	}
 }
