@@ -134,25 +134,6 @@ func deleteTopology(ctx context.Context, o Options) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete topology %s: %w", o.NodeName, err)
 	}
-	return deleteLegacyTopology(ctx, o)
-}
-
-// deleteLegacyTopology deletes the object of an agent of the first version, which is out of date.
-func deleteLegacyTopology(ctx context.Context, o Options) error {
-	if o.LegacyTopologies == nil {
-		return nil
-	}
-	objects := o.LegacyTopologies.TopologyV1alpha2().NodeResourceTopologies()
-	have, err := objects.Get(ctx, o.NodeName, metav1.GetOptions{})
-	if err == nil {
-		if !nodetopology.Legacy(have) {
-			return nil
-		}
-		err = objects.Delete(ctx, o.NodeName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &have.ResourceVersion}})
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete the NodeResourceTopology %s of an earlier version: %w", o.NodeName, err)
-	}
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
@@ -29,8 +28,6 @@ type Options struct {
 	RunDir     string
 	Client     kubernetes.Interface
 	Topologies nodetopology.Client
-	// LegacyTopologies lets Cleanup delete what an agent of the first version has left; nil leaves it.
-	LegacyTopologies topologyclient.Interface
 	// Kubelet returns the kubelet's configuration.
 	Kubelet func(context.Context) (control.Kubelet, error)
 	// StaticPods returns the static pods that the kubelet runs, by the kubelet's ids.

@@ -146,8 +146,7 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	return nil
 }
 
-// publishTopology creates the node's object, or updates it if it differs. It leaves that of an agent
-// of the first version alone: a scheduler of that version reads nothing else.
+// publishTopology creates the node's object, or updates it if it differs.
 func (p *publisher) publishTopology(ctx context.Context) error {
 	want, err := p.topology()
 	if want == nil || err != nil {

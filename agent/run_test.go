@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
-	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
@@ -210,12 +208,6 @@ func TestMissingSocket(t *testing.T) {
 
 func TestPublishTopology(t *testing.T) {
 	w, _, _, _ := bothPods(t)
-	w.legacy = topologyfake.NewSimpleClientset()
-	old := w.legacy.TopologyV1alpha2().NodeResourceTopologies()
-	object := &v1alpha2.NodeResourceTopology{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"pinfold.dev/writer": "agent"}}}
-	if _, err := old.Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	objects := w.topologies
 	missing := true
 	var mu sync.Mutex
@@ -240,18 +232,12 @@ func TestPublishTopology(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); err != nil {
-		t.Errorf("the object of the first version, which an older scheduler needs: %v", err)
-	}
 	stop()
 	if _, err := Cleanup(t.Context(), w.options()); err != nil {
 		t.Error(err)
 	}
 	if _, err := objects.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("after the cleanup: %v", err)
-	}
-	if _, err := old.Get(t.Context(), nodeName, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the object of the first version after the cleanup: %v", err)
 	}
 	if c := w.condition(); c.Type != "" {
 		t.Errorf("after the cleanup the node has %+v", c)

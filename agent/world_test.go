@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -37,7 +35,6 @@ type world struct {
 	t                      *testing.T
 	client                 *fake.Clientset
 	topologies             *nodetopologytest.Fake
-	legacy                 *topologyfake.Clientset // nil for none
 	kubelet                control.Kubelet
 	config                 control.Config
 	period, sampleInterval time.Duration
@@ -113,9 +110,6 @@ func (w *world) options() Options {
 	}
 	if w.more != nil {
 		w.more(&options)
-	}
-	if w.legacy != nil {
-		options.LegacyTopologies = w.legacy
 	}
 	return options
 }

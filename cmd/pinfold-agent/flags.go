@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -59,9 +58,6 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	compact.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	if o.Client, o.Topologies, err = newClients(compact); err != nil {
 		return err
-	}
-	if o.LegacyTopologies, err = topologyclient.NewForConfig(config); err != nil {
-		return fmt.Errorf("make a client: %w", err)
 	}
 	client := kubelet.Client{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = client.Configuration, client.StaticPods

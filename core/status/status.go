@@ -146,7 +146,7 @@ const (
 	AgentSilent  AgentState = "Silent"   // it has not
 	AgentStarts  AgentState = "Starting" // its pod or the node's topology is new, and the lease does not exist yet
 	AgentGone    AgentState = "Gone"     // there is a pod or a topology that names a lease, which does not exist
-	AgentNoLease AgentState = "NoLease"  // the node's topology names none: simulated nodes, older agents
+	AgentNoLease AgentState = "NoLease"  // the node's topology names none, as that of a simulated node
 	AgentNone    AgentState = "None"     // the node has no lease, topology or pod of an agent
 	AgentUnknown AgentState = "Unknown"  // leases could not be read
 )

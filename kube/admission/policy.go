@@ -171,7 +171,6 @@ func AgentPolicy(namespace, account string) *admissionv1.ValidatingAdmissionPoli
 			MatchConstraints: matching(admissionv1.AllScopes, writes,
 				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes", "nodes/status"}},
 				admissionv1.Rule{APIGroups: []string{"pinfold.dev"}, APIVersions: []string{"*"}, Resources: []string{"nodetopologies"}},
-				admissionv1.Rule{APIGroups: []string{"topology.node.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"noderesourcetopologies"}},
 				admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"leases"}},
 				admissionv1.Rule{APIGroups: []string{"resource.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"resourceslices", "resourceclaims/status"}},
 			),

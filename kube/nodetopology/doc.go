@@ -21,9 +21,4 @@
 //
 // The same machine and state always give the same object, so an agent can write only on change
 // ([Equal]). A digest of all fields detects every edit.
-//
-// # The first version
-//
-// Agents of earlier versions published NodeResourceTopology objects (topology.node.k8s.io/v1alpha2),
-// a kind that other programs write, too. [FromLegacy] reads these, for one version.
 package nodetopology

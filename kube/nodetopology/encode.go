@@ -89,15 +89,10 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*NodeTopolo
 
 // digest returns a checksum of what the agent reports.
 func (n *NodeTopology) digest() string {
-	return checksum(struct {
+	text, err := json.Marshal(struct {
 		Machine
 		Status
 	}{n.Machine, n.Status})
-}
-
-// checksum returns a checksum of a structure of texts and numbers.
-func checksum(value any) string {
-	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // texts and numbers are always valid
 	}

@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
-	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +43,6 @@ type fakeCluster struct {
 	t          testing.TB
 	client     *fake.Clientset
 	topologies *nodetopologytest.Fake
-	legacy     *topologyfake.Clientset
 	// syncTimeout bounds the wait for the first list of topologies.
 	syncTimeout time.Duration
 	scheduler   *kubescheduler.Scheduler
@@ -78,13 +74,12 @@ func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 func (c *fakeCluster) start(configuration string) {
 	t := c.t
 	t.Helper()
-	c.events, c.client, c.legacy = &eventLog{}, fake.NewSimpleClientset(), topologyfake.NewSimpleClientset()
+	c.events, c.client = &eventLog{}, fake.NewSimpleClientset()
 	if c.topologies == nil {
 		c.topologies = nodetopologytest.NewFake()
 	}
 	c.client.PrependReactor("create", "pods", c.bind)
 	c.topologies.PrependWatchReactor("*", refuseWatchList)
-	c.legacy.PrependWatchReactor("*", refuseWatchList)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&c.log)))))
 	obj, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
 	if err != nil {
@@ -93,9 +88,9 @@ func (c *fakeCluster) start(configuration string) {
 	informers := kubescheduler.NewInformerFactory(c.client, 0, nil)
 	newHere := func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		p, err := newPlugin(ctx, args, handle, environment{
-			topologies: func(*rest.Config) (nodetopology.Client, error) { return c.topologies, nil },
-			legacy:     func(*rest.Config) (versioned.Interface, error) { return c.legacy, nil }, syncTimeout: c.syncTimeout,
-			now: func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+			topologies:  func(*rest.Config) (nodetopology.Client, error) { return c.topologies, nil },
+			syncTimeout: c.syncTimeout,
+			now:         func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
 		})
 		c.plugin = p
 		return p, err

@@ -49,7 +49,7 @@ var (
 // profile of the scheduler. The plugins send Bindings only while leadership allows it.
 func NewFactory(leadership *leader.Leadership) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		p, err := newPlugin(ctx, args, handle, environment{nodetopology.NewClient, newLegacyClient, waiting.Delay, audit.Delay, syncTimeout, time.Now})
+		p, err := newPlugin(ctx, args, handle, environment{nodetopology.NewClient, waiting.Delay, audit.Delay, syncTimeout, time.Now})
 		if err != nil {
 			return nil, err
 		}

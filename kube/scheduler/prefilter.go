@@ -47,10 +47,7 @@ func (p *Plugin) unread() string {
 	switch {
 	case p.shared.synced():
 		return ""
-	case !p.shared.missing.Load():
-	case p.shared.reports.Changes() > 0: // by agents of the first version
-		return ""
-	default:
+	case p.shared.missing.Load():
 		return nodetopology.ErrNoDefinition.Error()
 	}
 	return "the NodeTopologies could not be listed yet: see the scheduler's log"

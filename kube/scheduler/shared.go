@@ -7,11 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/informers/externalversions"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -73,18 +70,10 @@ func (w waitedFor) Done() <-chan struct{} { return w.done }
 // environment is what the plugin takes from outside of the framework.
 type environment struct {
 	topologies   func(*rest.Config) (nodetopology.Client, error) // creates a client
-	legacy       func(*rest.Config) (versioned.Interface, error) // for the objects of the first version
 	releaseDelay time.Duration                                   // of waiting pods
 	auditDelay   time.Duration                                   // of audits of nodes
 	syncTimeout  time.Duration                                   // of the first list of topologies
 	now          func() time.Time
-}
-
-func newLegacyClient(config *rest.Config) (versioned.Interface, error) {
-	config = rest.CopyConfig(config)
-	// The scheduler's configuration asks for protobuf, which custom resources do not support.
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	return versioned.NewForConfig(config)
 }
 
 // sharedOf returns the state that the plugins of this scheduler share. The first call creates it.
@@ -153,29 +142,22 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	}); err != nil {
 		return err
 	}
-	if s.synced, err = s.follow(s.SharedIndexInformer, func(ctx context.Context, r *cache.Reflector, err error) {
-		s.missing.Store(apierrors.IsNotFound(err))
-		explainWatchError(ctx, r, err)
-	}); err != nil {
+	if err := s.follow(); err != nil {
 		return err
 	}
-	legacy, err := s.followLegacy(ctx, handle, env)
-	if err != nil {
-		return err
-	}
-	go s.stopWaiting(ctx, env.syncTimeout, legacy)
+	go s.stopWaiting(ctx, env.syncTimeout)
 	return nil
 }
 
-// follow keeps the reports as an informer says. It returns whether its first list has been handled.
-func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.WatchErrorHandlerWithContext) (cache.InformerSynced, error) {
-	if err := topologies.SetWatchErrorHandlerWithContext(failed); err != nil {
-		return nil, err
+// follow keeps the reports as the informer says.
+func (s *sharingInformer) follow() error {
+	if err := s.SetWatchErrorHandlerWithContext(s.watchFailed); err != nil {
+		return err
 	}
-	if err := topologies.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
-		return nil, err
+	if err := s.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
+		return err
 	}
-	registration, err := topologies.AddEventHandler(informer.Handlers(
+	registration, err := s.AddEventHandler(informer.Handlers(
 		func(before, report *agents.Report) {
 			if s.reports.Set(report) {
 				s.auditor.NodeChanged(report.Name)
@@ -191,42 +173,23 @@ func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.Watch
 			}
 		}))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return registration.HasSynced, nil
+	s.synced = registration.HasSynced
+	return nil
 }
 
 // stopWaiting lets the scheduler start when the topologies are read, at the latest after a time. The
 // pods that were refused until then because they were not read return to the queue afterwards: the
 // handler of the first topologies releases them while the list does not count as read.
-func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration, legacy cache.InformerSynced) {
+func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration) {
 	first, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	cache.WaitForCacheSync(first.Done(), func() bool { return s.synced() || s.missing.Load() }, legacy)
+	cache.WaitForCacheSync(first.Done(), func() bool { return s.synced() || s.missing.Load() })
 	close(s.waited)
 	if cache.WaitForCacheSync(ctx.Done(), s.synced) {
 		s.waiting.Release()
 	}
-}
-
-// followLegacy reads the objects of agents of the first version. It returns whether they have been
-// listed, or cannot be: most clusters do not know their kind.
-func (s *shared) followLegacy(ctx context.Context, handle fwk.Handle, env environment) (cache.InformerSynced, error) {
-	client, err := env.legacy(handle.KubeConfig())
-	if err != nil {
-		return nil, fmt.Errorf("create a client for NodeResourceTopologies: %w", err)
-	}
-	var failed atomic.Bool
-	objects := externalversions.NewSharedInformerFactory(client, 0).Topology().V1alpha2().NodeResourceTopologies().Informer()
-	synced, err := s.follow(objects, func(ctx context.Context, _ *cache.Reflector, err error) {
-		failed.Store(true)
-		klog.FromContext(ctx).V(4).Info("Cannot watch NodeResourceTopologies of agents of the first version", "err", err)
-	})
-	if err != nil {
-		return nil, err
-	}
-	go objects.RunWithContext(ctx)
-	return func() bool { return synced() || failed.Load() }, nil
 }
 
 // batchStarves reports whether batch pods starve on a node according to its agent, which is not
@@ -239,10 +202,11 @@ func (s *shared) batchStarves(node *corev1.Node) bool {
 	return t != nil && t.Silent.IsZero()
 }
 
-// explainWatchError logs what to do about a missing CustomResourceDefinition.
-func explainWatchError(ctx context.Context, r *cache.Reflector, err error) {
+// watchFailed notes whether the CustomResourceDefinition is missing, and logs what to do about that.
+func (s *sharingInformer) watchFailed(ctx context.Context, r *cache.Reflector, err error) {
+	s.missing.Store(apierrors.IsNotFound(err))
 	if apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Error(nodetopology.ErrNoDefinition, "Pods that ask for CPUs are scheduled only to nodes with an agent of an earlier version")
+		klog.FromContext(ctx).Error(nodetopology.ErrNoDefinition, "Pods that ask for CPUs are not scheduled")
 		return
 	}
 	cache.DefaultWatchErrorHandler(ctx, r, err)

@@ -8,9 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
-	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,8 +37,7 @@ func (h handleOf) ClientSet() kubernetes.Interface                        { retu
 func (h handleOf) KubeConfig() *rest.Config                               { return &rest.Config{} }
 
 var withFakeTopologies = environment{now: time.Now,
-	topologies: func(*rest.Config) (nodetopology.Client, error) { return nodetopologytest.NewFake(), nil },
-	legacy:     func(*rest.Config) (versioned.Interface, error) { return topologyfake.NewSimpleClientset(), nil }}
+	topologies: func(*rest.Config) (nodetopology.Client, error) { return nodetopologytest.NewFake(), nil }}
 
 // The plugins of two profiles share their reservations, because they decide about the same nodes.
 // Plugins of two schedulers in one process share nothing.

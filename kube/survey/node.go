@@ -181,9 +181,6 @@ func (a *assembly) topologyProblems(n *status.Node) {
 }
 
 func deleteTopology(t *Topology) string {
-	if t.Legacy {
-		return "kubectl delete noderesourcetopologies.topology.node.k8s.io " + t.Name
-	}
 	return "kubectl delete nodetopologies.pinfold.dev " + t.Name
 }
 

@@ -36,15 +36,12 @@ const (
 	Pods       Kind = "pods"
 	Topologies Kind = nodetopology.Resource
 	Leases     Kind = "leases"
-
-	legacyTopologies Kind = "noderesourcetopologies" // of agents of the first version
 )
 
 // Topology is the NodeTopology of the node of this name.
 type Topology struct {
 	Name    string
 	Created time.Time
-	Legacy  bool // of an agent of the first version
 	nodetopology.Decoded
 }
 

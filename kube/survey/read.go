@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +36,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 		named, onNode = "metadata.name="+fields.EscapeValue(node), ",spec.nodeName="+fields.EscapeValue(node)
 	}
 	decoder := nodetopology.NewDecoder()
-	var legacy []Topology
 	r := &reading{Client: c, Objects: o}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -48,14 +46,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	group.Go(func() error {
 		return r.read(groupCtx, Topologies, "", named, func() runtime.Object { return &nodetopology.List{} }, func(obj runtime.Object) {
 			topology := obj.(*nodetopology.NodeTopology)
-			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, false, decoder.Decode(topology)})
-		})
-	})
-	group.Go(func() error {
-		return r.read(groupCtx, legacyTopologies, "", named, func() runtime.Object { return &v1alpha2.NodeResourceTopologyList{} }, func(obj runtime.Object) {
-			if topology := obj.(*v1alpha2.NodeResourceTopology); nodetopology.Legacy(topology) {
-				legacy = append(legacy, Topology{topology.Name, topology.CreationTimestamp.Time, true, decoder.Decode(nodetopology.FromLegacy(topology))})
-			}
+			o.Topologies = append(o.Topologies, Topology{topology.Name, topology.CreationTimestamp.Time, decoder.Decode(topology)})
 		})
 	})
 	group.Go(func() error {
@@ -69,10 +60,6 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	if len(r.missing) == 2 {
-		return nil, ErrNotInstalled
-	}
-	o.addLegacy(legacy)
 	if node != "" && len(o.Nodes) == 0 && o.Unread[Nodes] == nil {
 		return nil, fmt.Errorf("node %q: %w", node, ErrNoNode)
 	}
@@ -94,8 +81,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 type reading struct {
 	*Client
 	*Objects
-	mu      sync.Mutex // protects Unread and missing
-	missing []Kind     // kinds of topologies that the cluster does not know
+	mu sync.Mutex // protects Unread
 }
 
 // read is list for the objects of a report.
@@ -106,32 +92,16 @@ func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string,
 	switch {
 	case err == nil:
 		return nil
-	case kind == legacyTopologies && apierrors.IsForbidden(err):
-		return nil // a user of this version needs no right to read them
 	case apierrors.IsForbidden(err):
 		if namespace != "" {
 			err = fmt.Errorf("in namespace %s: %w", namespace, err)
 		}
 		r.Unread[kind] = errors.Join(r.Unread[kind], err)
 		return nil
-	case (kind == Topologies || kind == legacyTopologies) && apierrors.IsNotFound(err):
-		r.missing = append(r.missing, kind)
-		return nil
+	case kind == Topologies && apierrors.IsNotFound(err):
+		return ErrNotInstalled
 	}
 	return fmt.Errorf("list %s: %w", kind, err)
-}
-
-// addLegacy adds what agents of the first version report of nodes without a report of this one.
-func (o *Objects) addLegacy(legacy []Topology) {
-	known := map[string]bool{}
-	for i := range o.Topologies {
-		known[o.Topologies[i].Name] = true
-	}
-	for _, t := range legacy {
-		if !known[t.Name] {
-			o.Topologies = append(o.Topologies, t)
-		}
-	}
 }
 
 // schedulerNamespace is the namespace of the lease of a cluster's default scheduler.

@@ -250,7 +250,6 @@ func (c *test) agentMayNot(client kubernetes.Interface) {
 		{"delete", "", "pods", "", false},
 		{"get", "", "secrets", "", false},
 		{"list", nodetopology.GroupVersion.Group, nodetopology.Resource, "", false},
-		{"update", "topology.node.k8s.io", "noderesourcetopologies", "", false},
 	} {
 		review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(c.Context(), &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{

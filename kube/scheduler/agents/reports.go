@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,18 +29,12 @@ type Report struct {
 	// Silent is the time of the last renewal of the agent's lease if the agent is silent, otherwise
 	// zero.
 	Silent time.Time
-
-	// legacy reports are of agents of the first version. They count while the node has no object of
-	// the present kind.
-	legacy bool
-	// foreign objects of the legacy kind are of other programs.
-	foreign bool
 }
 
 // same reports whether two versions of an object have the same content.
 func (r *Report) same(other *Report) bool {
 	if r.Err != nil && other.Err != nil {
-		return r.legacy == other.legacy && r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
+		return r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
 	}
 	return r.sameButGiven(other) && reflect.DeepEqual(r.State.Given, other.State.Given)
 }
@@ -49,7 +42,7 @@ func (r *Report) same(other *Report) bool {
 func (r *Report) sameButGiven(other *Report) bool {
 	a, b := r.Decoded, other.Decoded
 	a.State.Given, b.State.Given = nil, nil
-	return r.legacy == other.legacy && a == b
+	return a == b
 }
 
 // Given returns what the node's agent has allocated itself, nil if it never does. r may be nil.
@@ -84,47 +77,34 @@ func (r *Report) Machine() *topology.Machine {
 // CPUs returns the number of CPUs of a usable topology.
 func (r *Report) CPUs() int { return len(r.Index.Machine().CPUs) }
 
-// Reports holds the report of every node that has made one. An informer of each version feeds it.
+// Reports holds the report of every node that has made one.
 type Reports struct {
 	decoder *nodetopology.Decoder
 	beats   *heartbeats
 	nodes   sync.Map      // name to *Report
 	changes atomic.Uint64 // of nodes, incremented after each that can change where pods fit
-	mu      sync.Mutex    // held while nodes or legacy change
-	legacy  map[string]*Report
+	mu      sync.Mutex    // held while nodes change
 }
 
 // New returns Reports without nodes. An agent that has not renewed its lease in the namespace for
 // longer than the grace period is silent; with a grace period of 0 none is.
 func New(namespace string, grace time.Duration, now func() time.Time) *Reports {
-	return &Reports{decoder: nodetopology.NewDecoder(), beats: newHeartbeats(namespace, grace, now), legacy: map[string]*Report{}}
+	return &Reports{decoder: nodetopology.NewDecoder(), beats: newHeartbeats(namespace, grace, now)}
 }
 
 // Transform is the informer's transform. It decodes an object so that its many strings can be
 // collected.
 func (r *Reports) Transform(obj any) (any, error) {
-	switch object := obj.(type) {
-	case *nodetopology.NodeTopology:
+	if object, ok := obj.(*nodetopology.NodeTopology); ok {
 		return r.Read(object), nil
-	case *v1alpha2.NodeResourceTopology:
-		if !nodetopology.Legacy(object) {
-			return &Report{ObjectMeta: nameOf(object), legacy: true, foreign: true}, nil
-		}
-		report := r.Read(nodetopology.FromLegacy(object))
-		report.legacy = true
-		return report, nil
 	}
 	return obj, nil
 }
 
-// Read decodes an object.
+// Read decodes an object. It keeps the part of the metadata that the informer needs.
 func (r *Reports) Read(obj *nodetopology.NodeTopology) *Report {
-	return &Report{ObjectMeta: nameOf(obj), Decoded: r.decoder.Decode(obj)}
-}
-
-// nameOf returns the part of an object's metadata that the informer needs.
-func nameOf(obj metav1.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: obj.GetName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()}
+	return &Report{ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion},
+		Decoded: r.decoder.Decode(obj)}
 }
 
 // Names returns the names of all nodes that have reported a topology.
@@ -156,15 +136,9 @@ func (r *Reports) Changes() uint64 { return r.changes.Load() }
 
 // Set stores what a node reports. It returns false if that changes nothing.
 func (r *Reports) Set(reported *Report) (changed bool) {
-	if reported.foreign {
-		return r.Remove(reported)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if reported.legacy {
-		r.legacy[reported.Name] = reported
-	}
-	if have := r.Named(reported.Name); have != nil && (have.same(reported) || reported.legacy && !have.legacy) {
+	if have := r.Named(reported.Name); have != nil && have.same(reported) {
 		return false
 	}
 	r.store(*reported, r.beats.silence(reported.Name, reported.State.AgentLease))
@@ -196,20 +170,12 @@ func (r *Reports) store(now Report, silent time.Time) *Report {
 	return &now
 }
 
-// Remove deletes the report of a node whose object was deleted. One of the first version then
-// counts again, if there is one. Remove returns false if that changes nothing.
+// Remove deletes the report of a node whose object was deleted. It returns false if there is none.
 func (r *Reports) Remove(deleted *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if deleted.legacy {
-		delete(r.legacy, deleted.Name)
-	}
-	if have := r.Named(deleted.Name); have == nil || have.legacy != deleted.legacy {
+	if r.Named(deleted.Name) == nil {
 		return false
-	}
-	if legacy := r.legacy[deleted.Name]; legacy != nil {
-		r.store(*legacy, r.beats.silence(legacy.Name, legacy.State.AgentLease))
-		return true
 	}
 	r.nodes.Delete(deleted.Name)
 	r.beats.forget(deleted.Name)

@@ -1,13 +1,10 @@
 package agents
 
 import (
-	"os"
 	"testing"
 	"time"
 
-	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -62,55 +59,6 @@ func TestTopologyChanges(t *testing.T) {
 	} {
 		if got := step.do(); got != step.want {
 			t.Errorf("%s: changed %v, want %v", step.name, got, step.want)
-		}
-	}
-}
-
-// While agents are upgraded, nodes have objects of the first version, of the present one, or both.
-func TestVersions(t *testing.T) {
-	reports := New("", 0, time.Now)
-	read := func(object any) *Report {
-		t.Helper()
-		kept, err := reports.Transform(object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return kept.(*Report)
-	}
-	text, err := os.ReadFile("../../nodetopology/testdata/legacy-intel104.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first v1alpha2.NodeResourceTopology
-	if err := yaml.UnmarshalStrict(text, &first); err != nil {
-		t.Fatal(err)
-	}
-	now, err := nodetopology.FromMachine(first.Name, topology.AMD256().MustBuild(), nodetopology.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, present, foreign := read(&first), read(now), first.DeepCopy()
-	foreign.Labels = nil
-	for _, step := range []struct {
-		name    string
-		do      func() bool
-		changed bool
-		want    *Report // that counts
-	}{
-		{"an agent of the first version", func() bool { return reports.Set(old) }, true, old},
-		{"it is upgraded", func() bool { return reports.Set(present) }, true, present},
-		{"its old object is seen again", func() bool { return reports.Set(old) }, false, present},
-		{"its new object is deleted, to go back", func() bool { return reports.Remove(present) }, true, old},
-		{"it is upgraded again", func() bool { return reports.Set(present) }, true, present},
-		{"its old object is deleted", func() bool { return reports.Remove(old) }, false, present},
-		{"the node is deleted", func() bool { return reports.Remove(present) }, true, nil},
-		{"another node of the first version", func() bool { return reports.Set(old) }, true, old},
-		{"another program takes its object over", func() bool { return reports.Set(read(foreign)) }, true, nil},
-	} {
-		changed := step.do()
-		have := reports.Named(first.Name)
-		if changed != step.changed || (have == nil) != (step.want == nil) || have != nil && have.Index != step.want.Index {
-			t.Errorf("%s: changed %v, want %v; %+v counts, want %+v", step.name, changed, step.changed, have, step.want)
 		}
 	}
 }
