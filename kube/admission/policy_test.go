@@ -269,6 +269,9 @@ func TestPolicyAgreesWithBooks(t *testing.T) {
 			rt.Fatalf("new pod %v\nrefusals (-want +got):\n%s", made.Annotations, diff)
 		}
 	})
+	if all < 100 {
+		return // such as with -short: some kind may be missing by chance
+	}
 	for message := range j.validations {
 		if n := seen[message]; n == 0 || n == all {
 			t.Errorf("%d of %d cases are rejected with %q, so the test proves nothing", n, all, message)
