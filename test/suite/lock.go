@@ -40,7 +40,7 @@ func lock(ctx context.Context, file string, out io.Writer) (unlock func(), err e
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), f.Close())
+			return nil, errors.Join(fmt.Errorf("interrupted while waiting for %s: %w", file, ctx.Err()), f.Close())
 		case <-time.After(look):
 		}
 	}
