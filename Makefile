@@ -1,8 +1,9 @@
 # Everything is built without cgo and with the same flags, so that one build cache
 # serves commands, tests and linters: Kubernetes is compiled once. Information for
-# debuggers would take an eighth of the time, and be stripped.
+# debuggers would take an eighth of the time, and be stripped. gRPC's pages about requests (the
+# tag) are served nowhere; their templates would double the size of the agent.
 export CGO_ENABLED = 0
-export GOFLAGS = -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS = -trimpath -gcflags=all=-dwarf=false -tags=grpcnotrace
 
 # A compiler that collects less garbage is a tenth faster, and so is the linter.
 BUILD := GOGC=800 go build
@@ -60,17 +61,31 @@ CHART_VERSION = $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 .PHONY: images
 images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; also TAG, PLATFORMS, IMAGES (directory)
 	@echo "building images: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each of PLATFORMS" >&2
-	@GOGC=800 go run ./deploy/images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
+	@GOGC=800 go run ./deploy/images -ldflags '$(LDFLAGS)' -o '$(or $(IMAGES),bin/images)' -tag $(or $(TAG),$(CHART_VERSION)) \
 		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2> >($(PROGRESS) >&2)
 
 # The plugin of kubectl, for krew: VERSION=v0.1.0 URL=https://example.com/releases/v0.1.0
+KREW ?= bin/krew
 .PHONY: krew
-krew: ## build the kubectl plugin for each platform, with krew's manifest, into bin/krew/ (VERSION, URL)
+krew: ## build the kubectl plugin for each platform, with krew's manifest, into KREW (bin/krew) (VERSION, URL)
 	@for platform in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do \
 		echo "building $$platform"; \
-		GOOS=$${platform%_*} GOARCH=$${platform#*_} go build -ldflags '-s -w' -o bin/krew/$$platform/kubectl-pinfold ./cmd/pinfold || exit 1; \
+		GOOS=$${platform%_*} GOARCH=$${platform#*_} GOAMD64=v1 GOARM64=v8.0 \
+			go build -ldflags '-s -w' -o '$(KREW)'/$$platform/kubectl-pinfold ./cmd/pinfold || exit 1; \
 	done
-	@go run ./deploy/krew -version '$(VERSION)' -url '$(URL)' -binaries bin/krew -out bin/krew
+	@go run ./deploy/krew -version '$(VERSION)' -url '$(URL)' -binaries '$(KREW)' -out '$(KREW)'
+
+# From a clean checkout of the tag: VERSION=v0.1.0 URL=... DOCS=... REGISTRY=HOST/PATH KEY=cosign.key
+.PHONY: release
+release: ## make a release of the tag VERSION in bin/release: images, chart, archives, checksums (VERSION, URL, DOCS); also REGISTRY, KEY, PLATFORMS (of images)
+	@go build -o bin/make-release ./deploy/release
+	@exec bin/make-release -version '$(VERSION)' -url '$(URL)' -docs '$(DOCS)' $(if $(PLATFORMS),-platforms '$(PLATFORMS)') $(if $(KEY),-key '$(KEY)') \
+		$(if $(REGISTRY),-push '$(shell echo '$(REGISTRY)' | tr A-Z a-z)')
+
+.PHONY: publish
+publish: ## on GitHub, with its command gh: publish the files of the release VERSION
+	@gh release create '$(VERSION)' $(if $(findstring -,$(VERSION)),--prerelease) --verify-tag --notes-file 'bin/release/$(VERSION)/notes.md' \
+		$$(find 'bin/release/$(VERSION)' -maxdepth 1 -type f)
 
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
@@ -84,41 +99,82 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local
 	@bin/pinfold-local demo --node
 
+.PHONY: demo-fleet
+demo-fleet: ## advice on a dozen real pods, with a real Prometheus, in five minutes (root)
+	@[ "$$(id -u)" = 0 ] || { echo "demo-fleet runs a kubelet on this machine and needs root: sudo make demo-fleet" >&2; exit 1; }
+	@$(MAKE) --no-print-directory build-node bin/pinfold bin/pinfold-agent bin/pinfold-local bin/prometheus bin/kube-state-metrics
+	@bin/pinfold-local demo --fleet
+
 # Every experiment on this machine, with raw data and one page about all: docs/lab.md.
 LAB ?= lab-results
 .PHONY: lab
-lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, 90 minutes (root)
+lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, two hours (root)
 	@bin/pinfold-lab run all --output $(LAB) && bin/pinfold-lab report $(LAB)
 
-# The virtual machines take longest, so they begin first.
+# CLASSES="pure smoke" runs also one test of each real component, as the gate does.
+CLASSES ?= pure
+SUITE = bin/suite -ldflags='$(KUBE_FLAGS)'
 .PHONY: test
-test: bin/gotestsum bin/helm3 bin/helm4 test-karpenter ## run every test that this machine and user can run
-	@bin/gotestsum --format pkgname --format-hide-empty-pkg -- -ldflags '$(KUBE_FLAGS)' -timeout 45m ./test/vm ./...
+test: bin/suite bin/gotestsum bin/helm4 ## run the tests that need no privileges and no quiet machine
+	@$(SUITE) $(CLASSES)
 
-.PHONY: test-karpenter
-test-karpenter: ## ask Karpenter about pods with exclusive CPUs
-	@go test -C test/karpenter ./...
+# ONLY=NAME runs the units whose name contains NAME; FRESH=1 runs again what has passed.
+.PHONY: test-all
+test-all: build bin/suite bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run, and record it in test/record.md; resumable
+	@$(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(FRESH),-fresh) whole
+
+# One CPU, which is half of the machine that continuous integration has, beside two other programs.
+.PHONY: flakes
+flakes: build bin/suite bin/gotestsum bin/helm4 ## run the gate's tests many times on one CPU beside two busy loops, and print how often each passed; resumable (root; ONLY, TIMES)
+	@trap 'kill $$(jobs -p)' EXIT; for i in 1 2; do while :; do :; done & done; \
+	bin/pinfold run --limit 1 -- $(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(TIMES),-times=$(TIMES)) flakes
+
+# What soak finds becomes a fixed case.
+HOURS ?= 8
+.PHONY: soak
+soak: build bin/gotestsum ## run what is random with new seeds for HOURS (8)
+	@end=$$(($$(date +%s) + $(HOURS) * 3600)); while [ $$(date +%s) -lt $$end ]; do \
+	export PINFOLD_TEST_SEED=$$(date +%s); export RAPID_SEED=$$PINFOLD_TEST_SEED; echo "== seed $$RAPID_SEED"; \
+	PINFOLD_TEST_FAILOVERS=50 PINFOLD_TEST_SOAK=1h bin/gotestsum --format pkgname --format-hide-empty-pkg -- \
+		-p 1 -count=1 -vet=off -timeout 4h -ldflags '$(KUBE_FLAGS)' \
+		$$(git grep -lE 'rapid\.Check|variables\.Seed' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's#^#./#') || exit; done
+
+.PHONY: test-modules
+test-modules: bin/promtool bin/prometheus bin/pinfold bin/helm4 ## run the tests of modules inside this one: Karpenter and pods with exclusive CPUs, Prometheus and the alerts
+	@go test -C test/karpenter ./... && go test -C tools/monitoring ./...
+
+# In two directories, of which one has a space in its name, and with a title for "Unreleased".
+.PHONY: test-release
+test-release: ## make a release in two directories and compare the checksums of its files
+	@copy=$$(mktemp -d) && trap 'rm -rf $$copy' EXIT && git clone --quiet . $$copy/first && \
+	sed -i 's/^## Unreleased$$/## v0.1.0/' $$copy/first/CHANGELOG.md && \
+	git -C $$copy/first -c user.name=test -c user.email=test@example.com commit --quiet --all --message "a release" && \
+	git -C $$copy/first tag v0.1.0 && git clone --quiet $$copy/first "$$copy/the second" && \
+	for directory in first "the second"; do \
+		$(MAKE) --no-print-directory -C "$$copy/$$directory" release VERSION=v0.1.0 URL=https://example.com/v0.1.0 DOCS=https://example.com/pinfold/blob/v0.1.0 || exit; done && \
+	cat $$copy/first/bin/release/v0.1.0/checksums.txt && diff $$copy/first/bin/release/v0.1.0/checksums.txt "$$copy/the second/bin/release/v0.1.0/checksums.txt"
+
+# What computes, what reads the files of kernels, and the command, on a processor that is emulated. It
+# cannot start programs, and what takes minutes there is left out.
+ARM64_PACKAGES := ./core/bandwidth/... ./core/blame ./core/colocation ./core/counters ./core/cpuset ./core/ledger ./core/nodeplan \
+	./core/placement ./core/quantity ./core/topology/... ./core/trace ./tracefile ./linux/cgroup/... ./linux/kubepods ./linux/sysfs \
+	./cmd/internal/... ./cmd/pinfold/internal/groups ./cmd/pinfold/internal/place ./cmd/pinfold/internal/record ./cmd/pinfold/internal/status
+
+.PHONY: test-arm64
+test-arm64: ## run tests for arm64 on an emulated processor (qemu-user)
+	@GOARCH=arm64 go test -vet=off -exec qemu-aarch64 -skip '^(TestHost|TestGroupsOf)$$' $(ARM64_PACKAGES) | grep -v 'no test files'
 
 # Packages in which goroutines are started, by the code or by its tests. Those of test/ drive
-# other processes, which the detector does not see; those of cmd/pinfold run whole commands, whose
-# goroutines have tests of their own in cmd/pinfold/internal; a package without tests would only
-# be compiled. The detector needs cgo, so all imported packages are compiled a second time.
-# "make test" vets them.
-RACE_PACKAGES = $$(git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':(exclude,glob)cmd/pinfold/*.go' | xargs -n 1 dirname | sort -u | while read -r d; do ls $$d/*_test.go >/dev/null 2>&1 && echo ./$$d; done)
+# other processes, which the detector does not see; those of cmd run whole commands, whose goroutines
+# have tests elsewhere; a package without tests would only be compiled.
+.PHONY: race-packages
+race-packages:
+	@git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':!tools' ':!bench' ':(exclude,glob)cmd/*/*.go' | xargs -n 1 dirname | sort -u | \
+	while read -r d; do ! ls $$d/*_test.go >/dev/null 2>&1 || echo ./$$d; done
 
 .PHONY: race
-race: bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
-	@CGO_ENABLED=1 GOGC=800 bin/gotestsum --format pkgname --format-hide-empty-pkg -- -race -vet=off -exec 'env -u GOGC' -ldflags '$(KUBE_FLAGS)' -timeout 30m $(RACE_PACKAGES)
-
-# Tests of this machine's kernel hold on a busy machine, or are repeated because they measured
-# that they were disturbed.
-HOST_PACKAGES := ./agent ./linux/... ./lab/measure ./lab/load ./test/kernel
-ROUNDS ?= 20
-
-.PHONY: test-busy
-test-busy: ## run the tests of this machine's kernel ROUNDS (20) times beside two busy loops (root)
-	@trap 'kill $$(jobs -p)' EXIT; for i in 1 2; do while :; do :; done & done; \
-	for round in $$(seq $(ROUNDS)); do echo "round $$round"; go test -count=1 $(HOST_PACKAGES) || exit 1; done
+race: bin/suite bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
+	@$(SUITE) -only=race whole
 
 .PHONY: fixtures
 fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)
@@ -127,38 +183,42 @@ fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFO
 	@PINFOLD_UPDATE=1 go test ./linux/sysfs -count=1 -run '^TestFixtures$$'
 
 .PHONY: lint
-lint: bin/golangci-lint lint-monitoring lint-chart ## run the linters
+lint: bin/golangci-lint bin/helm4 ## run the linters
 	@GOGC=300 bin/golangci-lint run ./...
+	@$(call LINT_CHART,4)
+
+LINT_CHART = bin/helm$(1) lint --strict --quiet --set image.registry=$(or $(REGISTRY),registry.example.com/pinfold) deploy/chart
+
+.PHONY: lint-more
+lint-more: bin/golangci-lint bin/helm3 lint-monitoring ## run the linters that take longer: alert rules, Helm 3, commands for other systems
 	@cd tools/monitoring && ../../bin/golangci-lint run ./...
-	@gofmt -l $$(git ls-files '*.go') | (! grep .) || (echo "run gofmt on these files" >&2; exit 1)
+	@$(call LINT_CHART,3)
+	@GOOS=darwin GOARCH=arm64 go vet ./cmd/pinfold # for laptops: topology, place, trace
 
 # What is in deploy/ for Prometheus and Grafana, against what the agent exposes.
 .PHONY: lint-monitoring
 lint-monitoring: bin/promtool ## check the dashboard and the alert rules
-	@mkdir -p bin/prometheus # promtool wants the token's file
-	@sed 's#: \[\.\./chart#: [../../deploy/chart#' deploy/prometheus/prometheus.yaml >bin/prometheus/prometheus.yaml
-	@sed 's#/var/run/secrets.*token#/dev/null#' deploy/prometheus/scrape.yaml >bin/prometheus/scrape.yaml
-	@bin/promtool check config --lint=all --lint-fatal bin/prometheus/prometheus.yaml
-	@bin/promtool test rules deploy/prometheus/rules_test.yaml
-	@bin/promtool check metrics <agent/testdata/metrics.prom
-	@go test -C tools/monitoring ./...
+	@mkdir -p bin/monitoring # promtool wants the token's file
+	@sed 's#"\.\./chart#"../../deploy/chart#' deploy/prometheus/prometheus.yaml >bin/monitoring/prometheus.yaml
+	@sed 's#/var/run/secrets.*token#/dev/null#' deploy/prometheus/scrape.yaml >bin/monitoring/scrape.yaml
+	@bin/promtool check config --lint=all --lint-fatal bin/monitoring/prometheus.yaml
+	@bin/promtool test rules deploy/prometheus/*rules_test.yaml
+	@for metrics in agent kube/scheduler; do bin/promtool check metrics <$$metrics/testdata/metrics.prom || exit; done
 
-# What "kubectl apply" installs: the chart, rendered. The registry is a placeholder.
+# What "kubectl apply" installs: the chart, rendered, without the labels about Helm. The registry is a
+# placeholder.
 MANIFESTS ?= deploy/manifests
 RENDER = render() { file=$(MANIFESTS)/$$1; shift; { \
 	echo "\# Rendered from deploy/chart by 'make manifests': do not edit. 'make manifests REGISTRY=...' names your"; \
 	echo "\# registry. Apply deploy/chart/crds first."; \
-	bin/helm4 template pinfold deploy/chart --namespace pinfold-system --set namespace.create=true,uninstall.enabled=false,image.registry=$(or $(REGISTRY),registry.example.com/pinfold) "$$@"; } >$$file; }
+	bin/helm4 template pinfold deploy/chart --namespace pinfold-system --set namespace.create=true,uninstall.enabled=false,image.registry=$(or $(REGISTRY),registry.example.com/pinfold) "$$@" | \
+		sed '/^ *\(app.kubernetes.io\/managed-by\|helm.sh\/chart\):/d'; } >$$file; }
 
 .PHONY: manifests
 manifests: bin/helm4 ## render the plain manifests from the chart into MANIFESTS (deploy/manifests)
 	@$(RENDER); render agent.yaml --set scheduler.enabled=false && \
 	render scheduler-secondary.yaml --set agent.enabled=false && \
 	render scheduler-default.yaml --set agent.enabled=false,scheduler.mode=default
-
-.PHONY: lint-chart
-lint-chart: bin/helm3 bin/helm4 ## check the chart with both versions of Helm
-	@for helm in bin/helm3 bin/helm4; do $$helm lint --strict --quiet --set image.registry=$(or $(REGISTRY),registry.example.com/pinfold) deploy/chart || exit 1; done
 
 .PHONY: bench
 bench: bin/benchstat ## run the benchmarks ten times and summarise them
@@ -178,11 +238,15 @@ bin/golangci-lint: tools/go.mod
 bin/benchstat: tools/go.mod
 	@$(BUILD) -C tools -o ../$@ golang.org/x/perf/cmd/benchstat
 
+bin/kube-state-metrics: tools/monitoring/go.mod
+	@echo "building $@: the first time this takes a minute"
+	@$(BUILD) -C tools/monitoring -tags remove_all_sd -o ../../$@ k8s.io/kube-state-metrics/v2
+
 # Without the discovery of targets in some twenty clouds, which no rule needs and which
 # would take longer to compile than all the rest.
-bin/promtool: tools/monitoring/go.mod
-	@echo "building bin/promtool: the first time this takes two to three minutes"
-	@$(BUILD) -C tools/monitoring -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+bin/promtool bin/prometheus: tools/monitoring/go.mod
+	@echo "building $@: the first time this takes two to three minutes"
+	@$(BUILD) -C tools/monitoring -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/$(@F)
 
 # Helm 3 is told by its builder which Kubernetes it is made of; Helm 4 finds out.
 HELM_FLAGS := $(foreach v,Major=$(word 1,$(subst ., ,$(KUBE_VERSION))) Minor=$(word 2,$(subst ., ,$(KUBE_VERSION))), \
@@ -192,9 +256,12 @@ bin/helm%: tools/helm%/go.mod
 	@echo "building $@: the first time this takes one to two minutes"
 	@$(BUILD) -C tools/helm$* -ldflags '-s -w $(HELM_FLAGS)' -o ../../$@ helm.sh/helm/v$*/cmd/helm
 
+bin/suite: FORCE
+	@$(BUILD) -o $@ ./test/suite
+
 bin/gotestsum: tools/go.mod
 	@$(BUILD) -C tools -o ../$@ gotest.tools/gotestsum
 
 .PHONY: clean
 clean: ## remove what was built
-	@rm -rf bin
+	@rm -rf bin .suite

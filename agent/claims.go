@@ -35,8 +35,10 @@ func newClaims(e *engine) *claims.Driver {
 		Period: e.Period, RetryAfter: e.RetryAfter, Log: e.Log, Dedup: e.reports.dedup})
 }
 
-// servesClaims reports whether claims are served, or some still have CPUs.
-func (e *engine) servesClaims() bool { return e.Devices != "" || len(e.claimed()) > 0 }
+// servesClaims reports whether claims are served, or some may have to be ended.
+func (e *engine) servesClaims() bool {
+	return e.Devices != "" || len(e.claimed()) > 0 || e.claims.HasRun()
+}
 
 // devices returns the devices of the node, and how they are published.
 func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []dra.Device, describe func(dra.Features) []resourceapi.Device, err error) {
@@ -66,6 +68,9 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 		var request dra.Request
 		if request, err = e.claimRequest(pod, read); err != nil {
 			return
+		}
+		if !e.control.Recovered() { // what runs keeps its CPUs
+			e.decide()
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
 			err = e.saveGiven()

@@ -95,7 +95,7 @@ func (w *claimWorld) prepare() (cpuset.Set, error) {
 	text := must.Get(os.ReadFile(w.spec()))(w.t)
 	_, after, _ := strings.Cut(string(text), "PINFOLD_CPUS=")
 	list, _, _ := strings.Cut(after, `"`)
-	if len(answer.Devices) != 1 || len(answer.Devices[0].CdiDeviceIds) != 1 || !strings.Contains(string(text), `"claim-1-cpus"`) {
+	if len(answer.Devices) != 1 || len(answer.Devices[0].CdiDeviceIds) != 1 || !strings.Contains(string(text), `"claim-1-cpus-numa-0"`) {
 		w.t.Errorf("the kubelet is told %v, and the runtime\n%s", answer, text)
 	}
 	return must.Get(cpuset.Parse(list))(w.t), nil
@@ -208,6 +208,23 @@ func TestClaimsInterrupted(t *testing.T) {
 	}
 }
 
+// TestClaimsRefusedBefore checks that an agent that does not serve claims any more ends one that an
+// earlier agent did not prepare: the kubelet ends what it has begun to prepare.
+func TestClaimsRefusedBefore(t *testing.T) {
+	w := newClaimWorld(t)
+	stop := w.start()
+	mend := failsToSave.set(w)
+	if got, err := w.prepare(); err == nil {
+		t.Errorf("a claim that cannot be saved gets CPUs %s", got)
+	}
+	mend()
+	stop()
+	more := w.more
+	w.config.Allocates, w.more = false, func(o *Options) { more(o); o.Devices = "" }
+	w.start()
+	must.Do(t, w.unprepare())
+}
+
 // TestClaimsAfterLoss checks that an agent that finds nothing saved knows CPUs of claims by what the
 // runtime was told, and removes what the runtime was told of claims without CPUs.
 func TestClaimsAfterLoss(t *testing.T) {
@@ -229,7 +246,10 @@ func TestClaimsAfterLoss(t *testing.T) {
 		return nil
 	})
 	stop()
-	if _, err := Cleanup(t.Context(), w.options()); err == nil || !strings.Contains(err.Error(), "pod default/web has CPUs for resource claims") {
-		t.Errorf("cleanup under a pod with a claim answers %v", err)
+	for range 2 {
+		if _, err := Cleanup(t.Context(), w.options()); err == nil || !strings.Contains(err.Error(), "pod default/web has resource claims for CPUs") {
+			t.Errorf("cleanup under a pod with a claim answers %v", err)
+		}
+		must.Do(t, os.RemoveAll(givenFile(w.runDir))) // as if it had never got CPUs
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/scx"
 )
@@ -27,34 +30,52 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 		return control.Result{}, err
 	}
 	defer release()
-	if err := checkClaims(ctx, o); err != nil {
+	pods, errPods := podsOf(ctx, o)
+	if err := checkClaims(ctx, o, pods, errPods); err != nil {
 		return control.Result{}, err
 	}
-	result, errGroups := restoreGroups(ctx, o, last)
+	result, errGroups := restoreGroups(ctx, o, last, pods, errPods)
 	if errGroups != nil {
 		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
 	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
 }
 
-// checkClaims returns an error if a pod has CPUs for resource claims: without the driver, the kubelet
-// cannot end it.
-func checkClaims(ctx context.Context, o Options) error {
+// checkClaims returns an error if a pod has resource claims for CPUs: without the driver, the kubelet
+// cannot end it, even if it never got the CPUs. errPods is why the pods are not known.
+func checkClaims(ctx context.Context, o Options, pods []*corev1.Pod, errPods error) error {
 	given, _ := savedGiven(&o) // what cannot be read is not worth keeping the settings
-	if len(given) == 0 {
-		return nil
-	}
-	pods, err := podsOf(ctx, o)
-	if err != nil {
-		return err
+	if errPods != nil && len(given) > 0 {
+		return errPods
 	}
 	for _, pod := range pods {
-		if len(given[pod.UID].Claims) > 0 {
-			return fmt.Errorf("pod %s/%s has CPUs for resource claims, and the kubelet cannot end it without the agent: "+
+		claims, err := claimsCPUs(ctx, o, pod)
+		if err != nil {
+			return err
+		}
+		if len(given[pod.UID].Claims) > 0 || claims {
+			return fmt.Errorf("pod %s/%s has resource claims for CPUs, and the kubelet cannot end it without the agent: "+
 				"run the agent, delete such pods of node %s, and repeat this", pod.Namespace, pod.Name, o.NodeName)
 		}
 	}
 	return nil
+}
+
+// claimsCPUs reports whether a pod has claims for CPUs. An agent that may not read claims has not
+// served any.
+func claimsCPUs(ctx context.Context, o Options, pod *corev1.Pod) (bool, error) {
+	for _, name := range dra.ClaimNames(pod) {
+		claim, err := o.Client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+		case err != nil:
+			return false, fmt.Errorf("read resource claim %s/%s: %w", pod.Namespace, name, err)
+		case claim.Status.Allocation != nil && slices.ContainsFunc(claim.Status.Allocation.Devices.Results,
+			func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == dra.Driver }):
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // podsOf returns the pods of the node.
@@ -72,7 +93,7 @@ func podsOf(ctx context.Context, o Options) ([]*corev1.Pod, error) {
 
 // restoreGroups does nothing if the last agent, of the process last, has saved that none of its
 // settings is in force: others are those of other programs.
-func restoreGroups(ctx context.Context, o Options, last string) (result control.Result, err error) {
+func restoreGroups(ctx context.Context, o Options, last string, pods []*corev1.Pod, errPods error) (result control.Result, err error) {
 	if f, saved := savedForce(o.RunDir, last); saved {
 		return result, errors.Join(saveForce(o.RunDir, f), remove(givenFile(o.RunDir)))
 	}
@@ -87,7 +108,11 @@ func restoreGroups(ctx context.Context, o Options, last string) (result control.
 		return result, err
 	}
 	c.SetMachine(machine)
-	kubelet, err := o.Kubelet(ctx)
+	node, err := o.Client.CoreV1().Nodes().Get(ctx, o.NodeName, metav1.GetOptions{})
+	var kubelet control.Kubelet
+	if err == nil {
+		kubelet, err = o.Kubelet(ctx, node)
+	}
 	if err != nil {
 		last := savedKubelet(o.RunDir)
 		if last == nil {
@@ -96,15 +121,14 @@ func restoreGroups(ctx context.Context, o Options, last string) (result control.
 		kubelet = *last
 	}
 	c.SetKubelet(kubelet)
-	pods, err := podsOf(ctx, o)
-	if err != nil {
-		return result, err
+	if errPods != nil {
+		return result, errPods
 	}
 	c.SetPods(pods)
 	var errStatic error
 	if c.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName
-		if static, errStatic = o.StaticPods(ctx); errStatic == nil {
+		if static, errStatic = o.StaticPods(ctx, node); errStatic == nil {
 			c.SetStaticPods(static)
 		}
 	}
@@ -142,13 +166,12 @@ func deleteLegacyTopology(ctx context.Context, o Options) error {
 	if o.LegacyTopologies == nil {
 		return nil
 	}
-	objects := o.LegacyTopologies.TopologyV1alpha2().NodeResourceTopologies()
-	have, err := objects.Get(ctx, o.NodeName, metav1.GetOptions{})
+	have, err := o.LegacyTopologies.Get(ctx, o.NodeName, metav1.GetOptions{})
 	if err == nil {
 		if !nodetopology.Legacy(have) {
 			return nil
 		}
-		err = objects.Delete(ctx, o.NodeName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &have.ResourceVersion}})
+		err = o.LegacyTopologies.Delete(ctx, o.NodeName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &have.ResourceVersion}})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete the NodeResourceTopology %s of an earlier version: %w", o.NodeName, err)

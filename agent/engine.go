@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // engine connects the state machine with the kernel: everything that decides calls decide. It
@@ -143,7 +144,7 @@ func (e *engine) saveGiven() error {
 	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
 	e.control.Allocated(err)
 	if err == nil {
-		e.reports.refresh()
+		e.reports.changed()
 		e.claims.Changed()
 		e.requestRound() // other pods may wait for what was decided
 	}
@@ -197,6 +198,11 @@ func (e *engine) addGroup(cgroupsPath string) bool {
 		return false // the next round reads it or reports the error
 	}
 	e.control.AddGroup(group, where, settings)
+	if inner := kubepods.Inner(e.kernel.groups, group); inner != "" {
+		if settings, err := e.kernel.groups.ReadParts(inner, cgroup.Parts{CPUs: true, Bandwidth: true}); err == nil { // else as above
+			e.control.AddInner(group, inner, settings)
+		}
+	}
 	return true
 }
 

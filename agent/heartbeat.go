@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
@@ -17,9 +21,18 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// leaseSeconds is the duration in the lease, the same as in the kubelet's. The scheduler uses a
-// duration of its own.
-const leaseSeconds = 40
+// Unless an interval is configured, a lease is renewed as often as the kubelet's, in a fleet so rarely
+// that all agents together renew renewRate leases a second. The agent asks how many leases there are
+// at its start, again after minRecount, because the fleet may be growing, and then ever less often,
+// until it asks once in maxRecount. A renewal is valid for leaseFactor intervals, which the lease says.
+const (
+	minLeaseEvery = 10 * time.Second
+	maxLeaseEvery = 2 * time.Minute
+	renewRate     = 125
+	minRecount    = time.Minute
+	maxRecount    = 10 * time.Minute
+	leaseFactor   = 4
+)
 
 // heartbeat renews the agent's lease while the agent works. It tells the scheduler that decisions
 // for this node will be enforced.
@@ -36,19 +49,26 @@ type heartbeat struct {
 
 	last    *coordinationv1.Lease // as last written
 	renewed time.Time             // when it was written
+	every   time.Duration         // between renewals
+	count   time.Time             // when the leases are to be counted
+	counts  wait.Backoff          // until they are to be counted again
 }
 
 func (h *heartbeat) loop(ctx context.Context) {
+	retry := h.retries()
 	for ctx.Err() == nil {
-		wait := h.LeaseEvery
-		renewed, err := h.once(ctx)
-		if !renewed {
-			wait = min(h.LeaseEvery, h.RetryAfter)
+		pause := h.RetryAfter // until there is something to renew
+		switch renewed, err := h.once(ctx); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			pause = min(retry.Step(), wait.Jitter(cmp.Or(h.every, minLeaseEvery), jitter)) // longer, the lease would end before the next attempt
+			h.dedup.Warn("lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
+		case renewed:
+			pause, retry = wait.Jitter(h.every, jitter), h.retries()
+			h.dedup.Clear("lease")
 		}
-		if ctx.Err() == nil {
-			h.dedup.WarnOrClear("lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
-		}
-		sleep.For(ctx, wait)
+		sleep.For(ctx, pause)
 	}
 }
 
@@ -65,18 +85,46 @@ func (h *heartbeat) once(ctx context.Context) (renewed bool, err error) {
 	if node == nil {
 		return false, nil // the Node has not been read, so no topology has been published either
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.LeaseEvery)
+	h.adapt(ctx)
+	ctx, cancel := context.WithTimeout(ctx, min(h.every, minLeaseEvery))
 	defer cancel()
 	if err := h.renew(ctx, *node); err != nil {
 		h.last = nil
 		return false, fmt.Errorf("lease %s/%s: %w", h.LeaseNamespace, h.NodeName, err)
 	}
 	now := time.Now() // monotonic, unlike h.Now
-	if !h.renewed.IsZero() && now.Sub(h.renewed) > 2*h.LeaseEvery {
+	if !h.renewed.IsZero() && now.Sub(h.renewed) > 2*h.every {
 		h.resumed()
 	}
 	h.renewed = now
 	return true, nil
+}
+
+// adapt decides how often the lease is renewed. If the leases cannot be counted, that remains as it
+// was.
+func (h *heartbeat) adapt(ctx context.Context) {
+	if h.LeaseEvery > 0 {
+		h.every = h.LeaseEvery
+		return
+	}
+	now := time.Now()
+	if now.Before(h.count) {
+		return
+	}
+	if h.count.IsZero() {
+		h.counts = wait.Backoff{Duration: minRecount, Factor: 2, Jitter: jitter, Steps: math.MaxInt32, Cap: maxRecount}
+	}
+	h.count = now.Add(h.counts.Step())
+	h.every = max(h.every, minLeaseEvery)
+	ctx, cancel := context.WithTimeout(ctx, minLeaseEvery)
+	defer cancel()
+	page, err := h.Client.CoordinationV1().Leases(h.LeaseNamespace).List(ctx, metav1.ListOptions{Limit: 1})
+	h.dedup.WarnOrClear("leases", "cannot count the agents' leases; this one is renewed as often as before", err)
+	if err != nil {
+		return
+	}
+	leases := int64(len(page.Items)) + ptr.Deref(page.RemainingItemCount, 0)
+	h.every = min(max(time.Duration(leases)*time.Second/renewRate, minLeaseEvery), maxLeaseEvery)
 }
 
 // renew renews the lease, and creates it if it does not exist.
@@ -101,7 +149,7 @@ func (h *heartbeat) renew(ctx context.Context, node types.UID) (err error) {
 }
 
 func (h *heartbeat) fill(lease *coordinationv1.Lease, node types.UID) {
-	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(h.Now())
+	seconds, now := int32(math.Ceil(leaseFactor*h.every.Seconds())), metav1.NewMicroTime(h.Now())
 	lease.OwnerReferences = []metav1.OwnerReference{nodetopology.NodeReference(h.NodeName, node)}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &h.NodeName, LeaseDurationSeconds: &seconds, RenewTime: &now}
 	api.SetVersion(lease, h.Version)

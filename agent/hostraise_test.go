@@ -125,7 +125,7 @@ func TestRaiseOnThisMachine(t *testing.T) {
 	w.eventually(func() error {
 		return w.metricsHave(`pinfold_container_cpu_quota_cores{LABELS} 0.3`, `pinfold_container_cpu_quota_raises_total{LABELS,reason="`,
 			`pinfold_container_cpu_quota_raised_since_timestamp_seconds{LABELS} `, `pinfold_container_cpu_throttled_periods_total{LABELS} `,
-			`pinfold_container_cpu_utilization_ratio_bucket{LABELS,le="0.1"} `, `pinfold_sampler_groups 1`)
+			`pinfold_container_cpu_utilization_ratio_count{LABELS} `, `pinfold_sampler_groups 1`)
 	})
 	if text, err := w.get("/metrics"); err != nil {
 		t.Error(err)

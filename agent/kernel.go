@@ -130,6 +130,9 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, BVT: bvt, Partition: partitions}, ignore)
 		for _, c := range p.Containers {
 			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], BVT: bvt && known[c.ID], Partition: partitions}, nil)
+			if c.Inner != "" {
+				read(c.Inner, cgroup.Parts{CPUs: true, Bandwidth: known[c.ID]}, cgroup.ErrNotEnabled)
+			}
 		}
 		for _, other := range p.Others {
 			read(other, cgroup.Parts{CPUs: true, Partition: partitions}, cgroup.ErrNotEnabled) // without a cpuset it is limited by its pod's

@@ -35,11 +35,15 @@ type meter struct {
 	changed bool
 
 	samples                    uint64
-	utilization                [len(utilizationBounds)]uint64 // number of samples up to each bound
 	utilizationSum             float64
 	periods, throttled, bursts uint64
 	throttledTime, burstTime   time.Duration
 	changes                    map[change]uint64
+
+	recent []trace.Sample // whose demand is not counted yet
+	// demand counts what threads wanted in each period, in CPUs. throttling counts how long the
+	// container was throttled in each sample, in seconds.
+	demand, throttling prometheus.Histogram
 }
 
 // change is a kind of change of a quota: raised or lowered, and why.
@@ -48,8 +52,22 @@ type change struct {
 	reason string
 }
 
-// utilizationBounds are the bounds of the histogram, as multiples of the limit.
-var utilizationBounds = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5}
+// newMeter returns a meter without samples.
+func newMeter(l *control.Limited) *meter {
+	labels := prometheus.Labels{}
+	for i, value := range labelValues(l) {
+		labels[containerLabels()[i]] = value
+	}
+	// Buckets grow by 9%. From the smallest value to the demand of 1,000 CPUs there are 160.
+	histogram := func(name, help string, smallest float64) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_container_cpu_" + name, Help: help, ConstLabels: labels,
+			NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: smallest, NativeHistogramMaxBucketNumber: 160})
+	}
+	return &meter{changes: map[change]uint64{},
+		demand:     histogram("demand_cores", "CPUs that threads wanted in a period: the usage, or an estimate where the container was throttled. Periods of which that is not known are missing.", 1e-3),
+		throttling: histogram("throttling_seconds", "How long the container was throttled in a sample, by default of one period, summed over CPUs.", 1e-4),
+	}
+}
 
 // sampleSpacing bounds what sampling the containers of one pod costs, some 1.5% of a CPU: those of
 // a pod with more than a hundred are sampled less often than once in their period.
@@ -88,7 +106,7 @@ func (m *meters) set(limited []control.Limited) {
 		group := limited[i].Path
 		one := m.byGroup[group]
 		if one == nil {
-			one = &meter{changes: map[change]uint64{}}
+			one = newMeter(&limited[i])
 		}
 		one.limit = limited[i].Base
 		now[group] = one
@@ -123,17 +141,39 @@ func (m *meter) add(s *trace.Sample) {
 	m.bursts += uint64(s.Bursts)
 	m.throttledTime += s.ThrottledTime
 	m.burstTime += s.BurstTime
+	m.throttling.Observe(s.ThrottledTime.Seconds())
 	limit := float64(m.limit.Quota) / float64(m.limit.Period) * float64(s.Interval)
 	if !(limit > 0) { // the limit is not known yet
 		return
 	}
-	utilization := float64(s.Usage) / limit
 	m.samples++
-	m.utilizationSum += utilization
-	for i, bound := range utilizationBounds {
-		if utilization <= bound {
-			m.utilization[i]++
-		}
+	m.utilizationSum += float64(s.Usage) / limit
+	m.recent = append(m.recent, *s)
+	if n := len(m.recent); n >= maxRecent || n >= minRecent && !m.recent[n-1].WasThrottled() && !m.recent[n-2].WasThrottled() {
+		m.countDemand()
+	}
+}
+
+// Demand is computed from minRecent samples at a time. While a container is throttled, samples are
+// collected, maxRecent at most, until it has caught up, because that shows what it wanted.
+const minRecent, maxRecent = 300, 900
+
+// countDemand counts the demand of recent samples. It is not known of a container that was throttled
+// to the end or never caught up, or whose samples were late.
+func (m *meter) countDemand() {
+	series, whole := trace.Series{Samples: m.recent}, time.Duration(0)
+	for i := range m.recent {
+		whole += m.recent[i].Interval
+	}
+	// Short periods, and those of pods with many containers, are sampled several at a time.
+	interval := max(m.limit.Period, (whole / time.Duration(len(m.recent))).Round(m.limit.Period))
+	demand, err := series.Demand(interval, interval)
+	m.recent = m.recent[:0]
+	if err != nil || demand.Open > 0 {
+		return
+	}
+	for _, cpus := range demand.CPUs {
+		m.demand.Observe(cpus)
 	}
 }
 
@@ -174,8 +214,7 @@ func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited
 	}
 	collectSampler(out, m.sampler.Cost())
 	labels := containerLabels()
-	utilization := prometheus.NewDesc("pinfold_container_cpu_utilization_ratio",
-		"CPU time used in a sample, by default of one period, as a part of the limit.", labels, nil)
+	utilization := prometheus.NewDesc("pinfold_container_cpu_utilization_ratio", "CPU time used in a sample, as a part of the limit.", labels, nil)
 	periods := counter(out, "container_cpu_periods_total", "Periods in which the kernel's bandwidth timer ran; it does not run while the container is idle.", labels...)
 	throttled := counter(out, "container_cpu_throttled_periods_total", "Periods in which the container was throttled.", labels...)
 	throttledTime := counter(out, "container_cpu_throttled_seconds_total", "How long the container was throttled, summed over CPUs.", labels...)
@@ -190,11 +229,9 @@ func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited
 			continue
 		}
 		of := labelValues(l)
-		buckets := make(map[float64]uint64, len(utilizationBounds))
-		for i, bound := range utilizationBounds {
-			buckets[bound] = one.utilization[i]
-		}
-		out <- prometheus.MustNewConstHistogram(utilization, one.samples, one.utilizationSum, buckets, of...)
+		out <- prometheus.MustNewConstSummary(utilization, one.samples, one.utilizationSum, nil, of...)
+		one.demand.Collect(out)
+		one.throttling.Collect(out)
 		periods(float64(one.periods), of...)
 		throttled(float64(one.throttled), of...)
 		throttledTime(one.throttledTime.Seconds(), of...)

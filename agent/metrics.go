@@ -20,11 +20,14 @@ func newRegistry(a *agent) (*prometheus.Registry, prometheus.Observer) {
 	registry := prometheus.NewRegistry()
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "pinfold_reconcile_duration_seconds",
 		Help: "Duration of a round, which checks all control groups.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)})
-	registry.MustRegister(collector{a}, duration)
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pinfold_build_info", Help: "1, with the version of the agent.",
+		ConstLabels: prometheus.Labels{"version": a.Version}})
+	build.Set(1)
+	registry.MustRegister(collector{a}, duration, build)
 	if a.Batch.Objective > 0 {
 		registry.MustRegister(a.onlineWait)
 	}
-	if a.delays != nil {
+	if a.delays != nil && !a.NoContainerMetrics {
 		registry.MustRegister(a.delays.waited, a.delays.throttled)
 	}
 	return registry, duration
@@ -42,14 +45,21 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	var status control.Status
 	a.with(func(*control.Control) { status = a.status })
 	limited := status.Limited()
-	collectNode(out, a.reports.get(), a.kernel.groups)
+	stats := a.reports.get()
+	collectNode(out, stats, a.kernel.groups)
+	if a.Socket != "" {
+		gauge(out, "runtime_connected", "1 while the agent is connected to the container runtime by NRI.")(oneIf(stats.connected))
+	}
 	collectMechanisms(out, status.Batch.Mechanisms)
 	collectBatch(out, &status.Batch, a.kernel.groups)
-	collectLimits(out, limited)
-	collectPressure(out, a.usage.Pressure, status.Containers)
 	if a.Priority.Wants(colocation.SchedExt) {
 		collectScheduler(out, a.scheduler.Status())
 	}
+	if a.NoContainerMetrics {
+		return
+	}
+	collectLimits(out, limited)
+	collectPressure(out, a.usage.Pressure, status.Containers)
 	if a.delays != nil {
 		a.delays.collect(out)
 	}
@@ -122,7 +132,6 @@ func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 	}
 	gauge(out, "failed_groups", "Control groups whose settings could not be applied in the last round.")(float64(stats.failed))
 	gauge(out, "holding", "1 while nothing is changed because required input is missing.")(oneIf(stats.holding))
-	gauge(out, "runtime_connected", "1 while the agent is connected to the container runtime by NRI.")(oneIf(stats.connected))
 	counter(out, "reconciles_total", "Rounds, each of which checks all control groups.")(float64(stats.rounds))
 	counter(out, "moves_total", "Running pods that were moved to better CPUs.")(float64(stats.moves))
 	counter(out, "nri_conflicts_total", "Containers that another NRI plugin sets, too.")(float64(stats.nriConflicts))

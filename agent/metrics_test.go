@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -23,6 +24,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMetrics compares all metrics of the agent with a file. tools/monitoring checks that deploy/
@@ -43,11 +45,53 @@ func TestMetrics(t *testing.T) {
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
 	n.reports.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
+	n.Socket, n.Version = "nri.sock", testVersion
 	registry, duration := newRegistry(n.agent)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	golden.Compare(t, "testdata/metrics.prom", page.Body.String())
+
+	n.NoContainerMetrics = true
+	registry, _ = newRegistry(n.agent)
+	for _, family := range must.Get(registry.Gather())(t) {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "container" {
+					t.Fatalf("without metrics of containers there is %s", family.GetName())
+				}
+			}
+		}
+	}
+}
+
+// TestPodsOfOneName: a pod was deleted by force and still runs, and the next one of its name has
+// started. All other metrics are served, and those of one of the two.
+func TestPodsOfOneName(t *testing.T) {
+	n := newQuietNode(t, colocation.Config{})
+	again, id := raisedPod("busy"), containerID('d')
+	again.UID = "uid-again"
+	run(again, id)
+	group := n.tree.podOf(string(again.UID), id)
+	for _, group := range []string{group, filepath.Dir(group)} {
+		must.Do(t, os.WriteFile(n.tree.fs.File(group, cgroup.CPUCFSQuota), []byte("10000\n"), 0o644))
+	}
+	others := n.pods.list()[1:]
+	n.pods.list = func() []*corev1.Pod { return append([]*corev1.Pod{again}, others...) }
+	n.round()
+	same := 0
+	for _, c := range n.status.Containers {
+		if c.Name == "busy" {
+			same++
+		}
+	}
+	registry, _ := newRegistry(n.agent)
+	page := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, scrapeOptions(log.New(io.Discard, "", 0))).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	series := strings.Count(page.Body.String(), `pinfold_container_cpu_limit_cores{container="app",namespace="default",pod="busy"}`)
+	if same != 2 || page.Code != http.StatusOK || series != 1 {
+		t.Errorf("of %d containers of one name, %d have metrics; status %d", same, series, page.Code)
+	}
 }
 
 // quietNode is an agent on ordinary files and with a clock of its own. It has one container whose

@@ -4,16 +4,19 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/internal/filewatch"
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
@@ -30,11 +33,11 @@ type Options struct {
 	Client     kubernetes.Interface
 	Topologies nodetopology.Client
 	// LegacyTopologies lets Cleanup delete what an agent of the first version has left; nil leaves it.
-	LegacyTopologies topologyclient.Interface
-	// Kubelet returns the kubelet's configuration.
-	Kubelet func(context.Context) (control.Kubelet, error)
+	LegacyTopologies nodetopology.LegacyClient
+	// Kubelet returns the configuration of a node's kubelet. The node is nil before it has been read.
+	Kubelet func(context.Context, *corev1.Node) (control.Kubelet, error)
 	// StaticPods returns the static pods that the kubelet runs, by the kubelet's ids.
-	StaticPods func(context.Context) (map[ledger.PodID]types.NamespacedName, error)
+	StaticPods func(context.Context, *corev1.Node) (map[ledger.PodID]types.NamespacedName, error)
 	// Devices makes the agent a DRA driver: it determines which CPUs make a device. "" is for no
 	// driver.
 	Devices dra.Grouping
@@ -47,12 +50,17 @@ type Options struct {
 	Runtime func(context.Context, nri.Options, nri.Handler)
 	// Listen is the address of metrics and health checks; "" for none.
 	Listen string
+	// NoContainerMetrics leaves out the metrics of each container.
+	NoContainerMetrics bool
 	// Secure restricts the access to metrics. If it is nil, everybody who reaches the address may
 	// read them.
 	Secure *Secure
 	// Period is the time between rounds when nothing seems to change, and MinInterval the least
 	// time between rounds. SampleEvery is the interval at which the load of the CPUs is read.
 	Period, MinInterval, SampleEvery time.Duration
+	// FilesEvery is the interval at which configuration files are read again.
+	FilesEvery time.Duration
+	files      []file
 	// SampleInterval is the least time between two samples of a container, which is sampled once in
 	// each of its periods. 0 disables sampling: no quota is raised, and there are no metrics about
 	// periods.
@@ -65,16 +73,19 @@ type Options struct {
 	BatchMaxWait time.Duration
 	// APIEvery is the interval at which the Node, the topology object and the kubelet's
 	// configuration are read. After a failure, these and the container runtime are tried again
-	// after RetryAfter.
+	// after RetryAfter; what asks the API server waits longer after each further failure.
 	APIEvery, RetryAfter time.Duration
 	// LeaseNamespace is the namespace of the agent's lease, whose name is the node's; "" for no
-	// lease. LeaseEvery is the interval at which the lease is renewed.
+	// lease. LeaseEvery is the interval at which the lease is renewed; 0 for one that grows with the
+	// number of leases in the namespace.
 	LeaseNamespace string
 	LeaseEvery     time.Duration
 	// Version is the version of the program, which the lease and the topology carry.
 	Version string
 	Log     *slog.Logger
-	Now     func() time.Time
+	// Level is that of Log, if it can be changed.
+	Level *slog.LevelVar
+	Now   func() time.Time
 }
 
 // The defaults of options that are flags.
@@ -94,11 +105,11 @@ func (o Options) withDefaults() Options {
 	o.CDIDir = cmp.Or(o.CDIDir, filepath.Join(o.Root, "run/cdi"))
 	o.Period = cmp.Or(o.Period, DefaultPeriod)
 	o.MinInterval = cmp.Or(o.MinInterval, 100*time.Millisecond)
+	o.FilesEvery = cmp.Or(o.FilesEvery, filewatch.Every)
 	o.SampleEvery = cmp.Or(o.SampleEvery, DefaultSampleEvery)
 	o.BatchMaxWait = cmp.Or(o.BatchMaxWait, scx.DefaultMaxWait)
 	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
 	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
-	o.LeaseEvery = cmp.Or(o.LeaseEvery, 10*time.Second)
 	if o.Runtime == nil {
 		o.Runtime = nri.Run
 	}
@@ -109,6 +120,18 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	return o
+}
+
+// Pauses are longer by up to jitter of them, at random: agents that something brings into step, such
+// as a restart of the API server, get out of it. Retries do not pause for longer than about maxRetry.
+const (
+	jitter   = 0.1
+	maxRetry = 30 * time.Second
+)
+
+// retries returns the pauses after requests that fail in a row.
+func (o *Options) retries() wait.Backoff {
+	return wait.Backoff{Duration: o.RetryAfter, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: min(maxRetry, o.APIEvery)}
 }
 
 // DefaultSocket returns the path of the container runtime's NRI socket. It avoids /var/run, the

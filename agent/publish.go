@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -29,18 +30,33 @@ import (
 
 // publisher keeps the node's topology object and condition up to date, and passes the Node object
 // and the kubelet's configuration to the engine.
+//
+// Every node has one, so requests are few: changes of what is published are compared with what was
+// read or written last. It is read again at an interval, after a failure, and when something says
+// that others have changed it.
 type publisher struct {
 	Options
 	engine *engine
 	dedup  *logdedup.Log
-	wake   chan struct{} // requests a refresh
+	wake   chan struct{} // requests a call of once
+	stale  atomic.Bool   // what was read has to be read again
 
 	mu        sync.Mutex
 	condition *corev1.NodeCondition // to be published
 
-	node *corev1.Node              // as last read, nil before
-	uid  atomic.Pointer[types.UID] // of node
+	node     *corev1.Node               // as last read or written, nil before
+	uid      atomic.Pointer[types.UID]  // of node
+	object   *nodetopology.NodeTopology // as last read or written, nil before
+	offered  time.Time                  // when the batch capacity was written
+	offering time.Duration              // until it may be written again, if it has to be
 }
+
+// Batch capacity is written no more often than offerEvery, and only if it changes by at least one
+// part in offerParts: it follows the load, and every write of a Node goes to all who watch nodes.
+const (
+	offerEvery = 10 * time.Second
+	offerParts = 20
+)
 
 // setCondition sets the condition to publish. It does not wait.
 func (p *publisher) setCondition(c corev1.NodeCondition) {
@@ -49,45 +65,76 @@ func (p *publisher) setCondition(c corev1.NodeCondition) {
 	p.condition = &c
 	p.mu.Unlock()
 	if !same {
-		p.refresh()
+		p.publish()
 	}
 }
 
+// publish makes loop publish changes soon. It does not wait.
+func (p *publisher) publish() { signal(p.wake) }
+
 // refresh makes loop read and publish everything soon. It does not wait.
-func (p *publisher) refresh() { signal(p.wake) }
+func (p *publisher) refresh() {
+	p.stale.Store(true)
+	p.publish()
+}
 
 // loop publishes changes, and checks periodically what others may have changed.
 func (p *publisher) loop(ctx context.Context) {
+	const group = time.Second // changes come in groups
+	retry := p.retries()
+	read := time.Now() // when everything is read again
 	for {
-		wait := p.APIEvery
-		if err := p.once(ctx); err != nil && ctx.Err() == nil {
-			wait = p.RetryAfter
+		p.offering = 0
+		if !time.Now().Before(read) {
+			p.stale.Store(true)
+		}
+		all := p.stale.Swap(false)
+		least := time.Duration(0) // until the next call
+		switch err := p.once(ctx, all); {
+		case err != nil:
+			p.stale.Store(true)
+			least = retry.Step()
+			read = time.Now().Add(least)
+		case all:
+			retry, read = p.retries(), time.Now().Add(wait.Jitter(p.APIEvery, jitter))
+		}
+		done, most := time.Now(), time.Until(read)
+		if p.offering > 0 {
+			most = min(most, p.offering)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.wake:
-			sleep.For(ctx, min(time.Second, p.RetryAfter)) // changes come in groups
-		case <-time.After(wait):
+			sleep.For(ctx, max(min(group, p.RetryAfter), least-time.Since(done)))
+		case <-time.After(most):
 		}
 	}
 }
 
-// once reads and publishes everything. The failure of one part does not prevent the others.
-func (p *publisher) once(ctx context.Context) error {
+// once publishes everything, and if all is set, it reads everything before. The failure of one part
+// does not prevent the others.
+func (p *publisher) once(ctx context.Context, all bool) error {
+	if all {
+		p.object = nil
+	}
 	var errs []error
 	for _, part := range []struct {
 		about, message string
+		reads          bool
 		do             func(context.Context) error
 	}{
-		{"node", "cannot read the Node object; using its last state", p.readNode},
-		{"kubelet", "cannot read the kubelet's configuration; using the last known one", p.readKubelet},
-		{"static pods", "mirror pods get nothing of their static pods' groups", p.readStaticPods},
-		{"topology", "cannot publish the CPU topology of this node", p.publishTopology},
-		{"condition", "cannot publish the node's condition", p.publishCondition},
-		{"batch condition", "cannot publish whether batch pods starve on this node", p.publishStarved},
-		{"batch capacity", "cannot publish what batch pods may request on this node", p.publishBatchCapacity},
+		{"node", "cannot read the Node object; using its last state", true, p.readNode},
+		{"kubelet", "cannot read the kubelet's configuration; using the last known one", true, p.readKubelet},
+		{"static pods", "mirror pods get nothing of their static pods' groups", true, p.readStaticPods},
+		{"topology", "cannot publish the CPU topology of this node", false, p.publishTopology},
+		{"condition", "cannot publish the node's condition", false, p.publishCondition},
+		{"batch condition", "cannot publish whether batch pods starve on this node", false, p.publishStarved},
+		{"batch capacity", "cannot publish what batch pods may request on this node", false, p.publishBatchCapacity},
 	} {
+		if part.reads && !all {
+			continue
+		}
 		err := part.do(ctx)
 		p.dedup.WarnOrClear(part.about, part.message, err)
 		errs = append(errs, err)
@@ -95,8 +142,12 @@ func (p *publisher) once(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// fromCache lets the API server answer from its memory, without asking etcd. What it answers may be
+// some milliseconds old.
+var fromCache = metav1.GetOptions{ResourceVersion: "0"}
+
 func (p *publisher) readNode(ctx context.Context) error {
-	node, err := p.Client.CoreV1().Nodes().Get(ctx, p.NodeName, metav1.GetOptions{})
+	node, err := p.Client.CoreV1().Nodes().Get(ctx, p.NodeName, fromCache)
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", p.NodeName, err)
 	}
@@ -104,14 +155,15 @@ func (p *publisher) readNode(ctx context.Context) error {
 		p.engine.requestRound() // CPUs are given from then on
 	}
 	p.node = node
-	p.uid.Store(&node.UID)
+	uid := node.UID // writes replace what is in node
+	p.uid.Store(&uid)
 	p.engine.with(func(c *control.Control) { c.SetReserved(api.Reserved(node)) })
 	p.engine.claims.Changed()
 	return nil
 }
 
 func (p *publisher) readKubelet(ctx context.Context) error {
-	k, err := p.Kubelet(ctx)
+	k, err := p.Kubelet(ctx, p.node)
 	p.engine.with(func(c *control.Control) { c.SetKubeletTrust(!errors.Is(err, kubelet.ErrUntrusted)) })
 	if err != nil {
 		if last := savedKubelet(p.RunDir); last != nil {
@@ -137,7 +189,7 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	if p.StaticPods == nil || !needed {
 		return nil
 	}
-	pods, err := p.StaticPods(ctx)
+	pods, err := p.StaticPods(ctx, p.node)
 	if err != nil {
 		return err
 	}
@@ -153,22 +205,25 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 	if want == nil || err != nil {
 		return err
 	}
-	have, err := p.Topologies.Get(ctx, p.NodeName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = p.Topologies.Create(ctx, want, metav1.CreateOptions{})
+	if p.object == nil {
+		p.object, err = p.Topologies.Get(ctx, p.NodeName, fromCache)
 		if apierrors.IsNotFound(err) {
-			return nodetopology.ErrNoDefinition
+			p.object, err = p.Topologies.Create(ctx, want, metav1.CreateOptions{})
+			if apierrors.IsNotFound(err) {
+				err = nodetopology.ErrNoDefinition
+			}
+			return p.published("created", err)
 		}
-		return p.published("created", err)
+		if err != nil {
+			p.object = nil
+			return fmt.Errorf("get topology %s: %w", p.NodeName, err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("get topology %s: %w", p.NodeName, err)
-	}
-	if nodetopology.Equal(have, want) {
+	if nodetopology.Equal(p.object, want) {
 		return nil
 	}
-	want.ResourceVersion = have.ResourceVersion
-	_, err = p.Topologies.Update(ctx, want, metav1.UpdateOptions{})
+	want.ResourceVersion = p.object.ResourceVersion
+	p.object, err = p.Topologies.Update(ctx, want, metav1.UpdateOptions{})
 	return p.published("updated", err)
 }
 
@@ -200,6 +255,7 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 
 func (p *publisher) published(how string, err error) error {
 	if err != nil {
+		p.object = nil
 		return fmt.Errorf("write topology %s: %w", p.NodeName, err)
 	}
 	p.Log.Info("published the CPU topology of this node: " + how)
@@ -246,7 +302,7 @@ func deleteCondition(ctx context.Context, client kubernetes.Interface, node *cor
 	if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind }) {
 		return nil
 	}
-	return patchCondition(ctx, client, node.Name, map[string]any{"type": kind, "$patch": "delete"})
+	return patchCondition(ctx, client, node, map[string]any{"type": kind, "$patch": "delete"})
 }
 
 // writeCondition writes a condition if it differs from that in the Node object.
@@ -264,11 +320,11 @@ func (p *publisher) writeCondition(ctx context.Context, c corev1.NodeCondition) 
 			c.LastTransitionTime = have.LastTransitionTime
 		}
 	}
-	return patchCondition(ctx, p.Client, p.NodeName, c)
+	return patchCondition(ctx, p.Client, p.node, c)
 }
 
-// publishBatchCapacity writes what the node offers to batch pods if that differs from the Node
-// object. Without a bound for batch pods the node offers nothing.
+// publishBatchCapacity writes what the node offers to batch pods if that differs much from the Node
+// object, or if the running pods request more. Without a bound for batch pods the node offers nothing.
 func (p *publisher) publishBatchCapacity(ctx context.Context) error {
 	if p.node == nil {
 		return nil
@@ -276,18 +332,29 @@ func (p *publisher) publishBatchCapacity(ctx context.Context) error {
 	if !p.BoundsBatch() {
 		return deleteBatchCapacity(ctx, p.Client, p.node)
 	}
-	var amount int64
+	var amount, requested int64
 	var known bool
-	p.engine.with(func(*control.Control) { amount, known = p.engine.status.Batch.Capacity() })
-	want := *resource.NewQuantity(amount, resource.DecimalSI)
-	capacity, ok := p.node.Status.Capacity[api.BatchCPU]
-	if !known || ok && capacity.Equal(want) {
+	p.engine.with(func(*control.Control) {
+		amount, known = p.engine.status.Batch.Capacity()
+		requested = p.engine.status.Batch.Requested
+	})
+	offered, ok := p.node.Status.Capacity[api.BatchCPU]
+	if !known || ok && requested <= offered.Value() && alike(amount, offered.Value()) {
 		return nil
 	}
+	if left := min(offerEvery, p.APIEvery) - time.Since(p.offered); left > 0 {
+		p.offering = left
+		return nil
+	}
+	p.offered = time.Now()
 	// The kubelet derives the allocatable amount from the capacity, some seconds later.
-	return patchStatus(ctx, p.Client, p.NodeName, map[string]any{
+	want := *resource.NewQuantity(amount, resource.DecimalSI)
+	return patchStatus(ctx, p.Client, p.node, map[string]any{
 		"capacity": corev1.ResourceList{api.BatchCPU: want}, "allocatable": corev1.ResourceList{api.BatchCPU: want}})
 }
+
+// alike reports whether two capacities differ by too little for a write.
+func alike(a, b int64) bool { return a == b || max(a-b, b-a) < b/offerParts }
 
 // deleteBatchCapacity removes what a node offers to batch pods.
 func deleteBatchCapacity(ctx context.Context, client kubernetes.Interface, node *corev1.Node) error {
@@ -295,23 +362,25 @@ func deleteBatchCapacity(ctx context.Context, client kubernetes.Interface, node 
 		return nil
 	}
 	none := map[corev1.ResourceName]any{api.BatchCPU: nil}
-	return patchStatus(ctx, client, node.Name, map[string]any{"capacity": none, "allocatable": none})
+	return patchStatus(ctx, client, node, map[string]any{"capacity": none, "allocatable": none})
 }
 
 // patchCondition merges a condition into the status of a node, by its type. The condition may be
 // any value that encodes as one or as its deletion.
-func patchCondition(ctx context.Context, client kubernetes.Interface, node string, condition any) error {
+func patchCondition(ctx context.Context, client kubernetes.Interface, node *corev1.Node, condition any) error {
 	return patchStatus(ctx, client, node, map[string]any{"conditions": []any{condition}})
 }
 
-// patchStatus merges fields into the status of a node.
-func patchStatus(ctx context.Context, client kubernetes.Interface, node string, fields map[string]any) error {
+// patchStatus merges fields into the status of a node, and updates node.
+func patchStatus(ctx context.Context, client kubernetes.Interface, node *corev1.Node, fields map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"status": fields})
 	if err != nil {
 		return err
 	}
-	if _, err := client.CoreV1().Nodes().PatchStatus(ctx, node, patch); err != nil {
-		return fmt.Errorf("patch the status of node %s: %w", node, err)
+	now, err := client.CoreV1().Nodes().PatchStatus(ctx, node.Name, patch)
+	if err != nil {
+		return fmt.Errorf("patch the status of node %s: %w", node.Name, err)
 	}
+	*node = *now
 	return nil
 }

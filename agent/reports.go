@@ -27,8 +27,9 @@ type reports struct {
 	dedup     *logdedup.Log
 	events    func(control.Notice) // creates an event
 	condition func(corev1.NodeCondition)
-	// refresh requests that the Node object is brought up to date, and the kubelet asked.
-	refresh func()
+	// changed requests that what the agent has decided is published, and refresh also that the Node
+	// object is read again, and the kubelet asked.
+	changed, refresh func()
 
 	mu    sync.Mutex
 	stats stats
@@ -48,7 +49,7 @@ type stats struct {
 }
 
 func newReports(o Options) *reports {
-	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(control.Notice) {}, condition: func(corev1.NodeCondition) {}, refresh: func() {},
+	return &reports{Options: o, dedup: logdedup.New(o.Log, o.Now), events: func(control.Notice) {}, condition: func(corev1.NodeCondition) {}, changed: func() {}, refresh: func() {},
 		stats: stats{undone: map[control.Field]uint64{}, left: map[control.Field]uint64{}}}
 }
 

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
+	informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
-	a.reports.condition, a.reports.refresh = p.setCondition, p.refresh
+	a.reports.condition, a.reports.changed, a.reports.refresh = p.setCondition, p.publish, p.refresh
 	if err := watchPods(ctx, a.engine); err != nil {
 		return err
 	}
@@ -88,6 +88,7 @@ func Run(ctx context.Context, o Options) error {
 		{"runtime", true, runtimeHandler{a.engine}.serve},
 		{"systemd", true, func(ctx context.Context) { k.units.run(ctx, a.reports.dedup, a.requestRound) }},
 		{"claims", a.servesClaims(), a.claims.Run},
+		{"files", len(a.files) > 0, func(ctx context.Context) { watchFiles(ctx, a.engine) }},
 		{"new pods", true, newPods{a.engine}.watch},
 		{"weight", !o.Observe, func(ctx context.Context) { keepWeight(ctx, a.engine) }},
 		{"batch scheduler", true, a.scheduler.Run},
@@ -116,6 +117,7 @@ func Run(ctx context.Context, o Options) error {
 //	runtime, claims, new pods  while they read one pod's cgroups, decide and write: a container waits for it
 //	weight           while it reads and writes the weight of the agent's own pod
 //	publishing       to copy values, and to pass on what the API server and the kubelet say
+//	files            while it passes on what a file says
 //	batch scheduler, metrics  to copy values
 //
 // These values have locks of their own, which are taken after engine.mu if both are:
@@ -151,10 +153,11 @@ func runTasks(ctx context.Context, serve func(context.Context) error, tasks []ta
 // watchPods watches the pods of the node. It does not wait for the first list, because the API
 // server may be down.
 func watchPods(ctx context.Context, e *engine) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(e.Client, 0,
-		informers.WithTransform(trimPod),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = onNode(e.NodeName) }))
-	informer := factory.Core().V1().Pods().Informer()
+	informer := informers.NewFilteredPodInformer(e.Client, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.FieldSelector = onNode(e.NodeName) })
+	if err := informer.SetTransform(trimPod); err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { e.requestRound() },
 		UpdateFunc: func(before, after any) { // most updates change only conditions and times
@@ -174,7 +177,7 @@ func watchPods(ctx context.Context, e *engine) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	e.with(func(*control.Control) { e.pods.list = func() []*corev1.Pod { return listPods(informer) } })
-	factory.Start(ctx.Done())
+	go informer.RunWithContext(ctx)
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			e.requestRound()

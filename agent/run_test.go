@@ -288,7 +288,7 @@ func TestEventsAndMetrics(t *testing.T) {
 		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_conflicts 1`,
 			`pinfold_pod_warnings{namespace="default",pod="second",reason="CPUConflict"} 1`,
 			`pinfold_foreign_writes_undone_total{setting="cpuset"} 1`, `pinfold_cgroup_writes_total{file="cpuset.cpus",result="done"} 4`,
-			`pinfold_exclusive_split_cores 1`, `pinfold_runtime_connected 0`, `pinfold_containers{home="exclusive"} 1`} {
+			`pinfold_exclusive_split_cores 1`, `pinfold_containers{home="exclusive"} 1`} {
 			if !strings.Contains(text, line+"\n") {
 				return fmt.Errorf("no %s in\n%s", line, text)
 			}

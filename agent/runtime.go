@@ -2,8 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -11,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -54,10 +58,25 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 		h.control.Ask(ref)
 		h.decide()
 		settings, err = h.status.Created, h.status.Refused
+		if err == nil && h.Refuses && !h.Observe && (h.status.Hold != "" || !h.control.HasPod(pod.UID)) && asks(pod) {
+			err = errUnknownPod
+		}
 		h.Log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
 			"cpus", settings.CPUs.String(), "quota", settings.Quota)
 	})
 	return settings, err
+}
+
+// errUnknownPod refuses a container that may be one that must not run in the shared CPUs. The kubelet
+// tries again.
+var errUnknownPod = errors.New("the agent does not know the pod yet, which asks for CPUs of its own (--on-failure=refuse)")
+
+// asks reports whether a pod of the API server asks for CPUs by its annotations. A static pod may be that
+// server, without which the agent knows no pods.
+func asks(pod nri.Pod) bool {
+	is, err := api.Asks(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: pod.Annotations}})
+	source := pod.Annotations["kubernetes.io/config.source"] // as the kubelet sets it
+	return err == nil && is && (source == "" || source == "api")
 }
 
 // Start writes the settings that the runtime cannot write, before the container's first

@@ -113,7 +113,7 @@ func (t *ticks) setBatch(after colocation.Decision, tick *colocation.Tick) {
 			"threshold", after.Threshold, "waited", tick.Waited)
 	}
 	if after.Capacity != before.Capacity || after.Starved != before.Starved || before.Budget == 0 && after.Budget > 0 {
-		e.reports.refresh()
+		e.reports.changed()
 	}
 }
 

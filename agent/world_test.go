@@ -95,12 +95,12 @@ func (w *world) options() Options {
 	options := Options{
 		Socket: socket, Config: w.config, Root: w.root, RunDir: w.runDir,
 		Client: w.client, Topologies: w.topologies, Runtime: w.runtime,
-		Kubelet: func(context.Context) (control.Kubelet, error) {
+		Kubelet: func(context.Context, *corev1.Node) (control.Kubelet, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.kubelet, w.kubeletErr
 		},
-		StaticPods: func(context.Context) (map[ledger.PodID]types.NamespacedName, error) {
+		StaticPods: func(context.Context, *corev1.Node) (map[ledger.PodID]types.NamespacedName, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return w.static, w.kubeletErr
@@ -114,7 +114,7 @@ func (w *world) options() Options {
 		w.more(&options)
 	}
 	if w.legacy != nil {
-		options.LegacyTopologies = w.legacy
+		options.LegacyTopologies = w.legacy.TopologyV1alpha2().NodeResourceTopologies()
 	}
 	return options
 }

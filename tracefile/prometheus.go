@@ -11,10 +11,8 @@ import (
 func errJSON(in *bufio.Reader) error {
 	begin, _ := in.Peek(4096) // less if the file is shorter
 	switch {
-	case bytes.Contains(begin, []byte(`"vector"`)), bytes.Contains(begin, []byte(`"value"`)):
-		return errors.New("JSON of Prometheus about one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
 	case bytes.Contains(begin, []byte(`"resultType"`)), bytes.Contains(begin, []byte(`"metric"`)):
-		return errors.New("JSON of Prometheus: convert it to CSV first: see 'From Prometheus' in docs/pinfold.md")
+		return errors.New("JSON of Prometheus, which only 'pinfold advise' reads")
 	}
 	return errors.New("JSON, and not a recording in CSV, Parquet or .npy")
 }

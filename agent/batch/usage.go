@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
@@ -107,6 +108,10 @@ func (u *Usage) waitingOf(group string, now time.Duration) (waiting, error) {
 	}
 	pressure, err := u.Pressure(group)
 	stat, errStat := cgroupstat.Read(u.Groups, group)
+	if inner := kubepods.Inner(u.Groups, group); inner != "" {
+		in, _ := cgroupstat.Read(u.Groups, inner) // without it, the scope's count must do
+		stat.Throttled += in.Throttled
+	}
 	return waiting{schedtrace.Waited{Total: pressure.Total, Until: now}, stat.Throttled}, errors.Join(err, errStat)
 }
 

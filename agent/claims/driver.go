@@ -49,8 +49,7 @@ import (
 type Options struct {
 	Client   kubernetes.Interface
 	NodeName string
-	// Offers is set if new claims are served. Otherwise those that have CPUs are taken back when
-	// their pods end.
+	// Offers is set if new claims are served. Otherwise claims only end when their pods do.
 	Offers bool
 	// KubeletDir is the kubelet's directory. It has the same name for the kubelet and the agent.
 	KubeletDir string
@@ -99,6 +98,16 @@ func (d *Driver) Changed() {
 	}
 }
 
+// dir returns the directory of the driver's socket.
+func (d *Driver) dir() string { return filepath.Join(d.KubeletDir, "plugins", dra.Driver) }
+
+// HasRun reports whether a driver has run on this node. The kubelet may wait for the next one to end
+// claims, also such that the last one refused.
+func (d *Driver) HasRun() bool {
+	_, err := os.Stat(d.dir())
+	return err == nil
+}
+
 // Run runs the driver until the context ends.
 func (d *Driver) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, logr.FromSlogHandler(d.Log.Handler()))
@@ -111,14 +120,14 @@ func (d *Driver) Run(ctx context.Context) {
 
 // serve registers the driver with the kubelet and publishes devices until the context ends.
 func (d *Driver) serve(ctx context.Context) error {
-	data := filepath.Join(d.KubeletDir, "plugins", dra.Driver)
+	data := d.dir()
 	if err := os.MkdirAll(data, 0o750); err != nil {
 		return fmt.Errorf("make the driver's directory: %w", err)
 	}
 	d.registered.Store(false)
-	notice := func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		if info.FullMethod == registrationapi.Registration_NotifyRegistrationStatus_FullMethodName {
-			d.registered.Store(true)
+	notice := func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if status, ok := request.(*registrationapi.RegistrationStatus); ok {
+			d.registered.Store(status.GetPluginRegistered())
 		}
 		return handler(ctx, request)
 	}

@@ -37,11 +37,12 @@ const (
 	fileSuffix = ".json"
 )
 
-// deviceID returns the id of the CDI device for a request of a claim.
+// deviceID returns the id of the CDI device for a device of a request of a claim. The kubelet reports the
+// health of one device for each id.
 func deviceID(p *dra.Part) string { return kind + "=" + deviceName(p) }
 
 func deviceName(p *dra.Part) string {
-	return string(p.Claim.UID) + "-" + resourceclaim.BaseRequestRef(p.Result.Request)
+	return string(p.Claim.UID) + "-" + resourceclaim.BaseRequestRef(p.Result.Request) + "-" + p.Result.Device
 }
 
 // specFile returns the file that describes the CDI devices of a claim.

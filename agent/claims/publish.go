@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -52,7 +53,7 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	switch {
 	case apierrors.IsInvalid(err) && d.features.Lists:
 		d.features.Lists = false
-	case apierrors.IsForbidden(err) && d.features.Requests:
+	case apierrors.IsForbidden(err) && d.features.Requests && strings.Contains(err.Error(), "DRANodeAllocatableResources"):
 		d.features.Requests = false
 	case !errors.As(err, &dropped):
 		d.Dedup.Warn("dra", "serving resource claims: "+message, err)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -116,7 +117,8 @@ type node struct {
 	reserved       *ledger.MilliCPU // of the Node object, nil until SetReserved
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU
-	notes          []string // what is wrong with the files about the machine, and assumed instead
+	notes          []string         // what is wrong with the files about the machine, and assumed instead
+	refused        map[string]error // configuration files of which the content before the last change counts
 }
 
 // New returns a state machine without any input.
@@ -139,6 +141,7 @@ func New(config Config) *Control {
 		quota:    quota.New(ceilings, config.QuotaOwner == OwnerOther),
 		batch:    batch.New(config.Priority, config.Batch),
 		round:    groups.Round{Groups: &groups.Groups{}, First: true, Plan: &nodeplan.Desired{}},
+		node:     node{refused: map[string]error{}},
 		watch:    watch{expected: map[string]cgroup.Settings{}},
 		noticed:  noticed{},
 	}
@@ -156,6 +159,25 @@ func (c *Control) SetMachine(m *topology.Machine) {
 
 // SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
 func (c *Control) SetMachineNotes(notes []string) { c.node.notes = notes }
+
+// SetCeilings sets the ceilings.
+func (c *Control) SetCeilings(ceilings api.Ceilings) {
+	ceilings = ceilings.Allowing(c.config.Burst)
+	c.quota.SetCeilings(ceilings)
+	c.Pods.SetCeilings(ceilings)
+}
+
+// SetRefused sets whether a configuration file has changed and cannot be used, and why, or nil. It
+// reports whether that is new.
+func (c *Control) SetRefused(file string, err error) bool {
+	if fmt.Sprint(c.node.refused[file]) == fmt.Sprint(err) {
+		return false
+	}
+	if delete(c.node.refused, file); err != nil {
+		c.node.refused[file] = err
+	}
+	return true
+}
 
 // SetKubelet sets the kubelet's configuration.
 func (c *Control) SetKubelet(k Kubelet) { c.node.kubelet = &k }
@@ -204,6 +226,13 @@ func (c *Control) compare(path string, now cgroup.Settings) bool {
 func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Settings) {
 	if c.round.Observed() {
 		c.round.Add(path, where, settings)
+	}
+}
+
+// AddInner adds the cgroup in that of a container; see [kubepods.Inner].
+func (c *Control) AddInner(path, inner string, settings cgroup.Settings) {
+	if c.round.Observed() {
+		c.round.AddInner(path, inner, settings)
 	}
 }
 

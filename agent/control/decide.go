@@ -59,14 +59,14 @@ func (c *Control) hold() string {
 // next decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
 	idle := !c.config.Allocates && len(c.allocate.Given().Pods) == 0
-	if idle || c.cannotAllocate(now) != "" {
+	if idle || c.holdAllocation(now) != "" {
 		return false
 	}
-	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
+	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books(), c.node.kubelet.bindingOff()) && !c.config.Observe
 }
 
-// cannotAllocate begins a round, and returns why nothing can be given in it, or "".
-func (c *Control) cannotAllocate(now time.Time) string {
+// holdAllocation begins a round, and returns the reason why nothing is given or taken back yet, or "".
+func (c *Control) holdAllocation(now time.Time) string {
 	if hold := c.hold(); hold != "" {
 		return hold
 	}
@@ -75,13 +75,21 @@ func (c *Control) cannotAllocate(now time.Time) string {
 	}
 	c.round.Now = now
 	c.begin()
-	return c.node.kubelet.bindingOff()
+	return ""
 }
 
-// Claim gives a pod the CPUs that its resource claims ask for. Then save what Control.Given
-// returns, and pass the result to Control.Allocated before the next decision.
+// Recovered reports whether what runs has its CPUs, as the first decision sees to.
+func (c *Control) Recovered() bool { return c.allocate.Recovered() }
+
+// Claim gives a pod the CPUs that its resource claims ask for. Before the first decision, CPUs of what
+// runs may seem to be free: make one unless Recovered. Then save what Control.Given returns, and pass
+// the result to Control.Allocated before the next decision.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
-	if reason := c.cannotAllocate(now); reason != "" {
+	reason := c.holdAllocation(now)
+	if reason == "" {
+		reason = c.node.kubelet.bindingOff()
+	}
+	if reason != "" {
 		return fmt.Errorf("%s: CPUs cannot be given %w", reason, ErrNotYet)
 	}
 	return c.allocate.Claim(&c.round, c.Pods, c.node.index, c.books(), pod, request)
@@ -129,6 +137,7 @@ func (c *Control) Decide(now time.Time) Decision {
 	}
 	bandwidth, left := c.quota.Decide(r, c.watch.limits())
 	d := merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r))
+	d.alignInner(r)
 	r.First = false
 	if c.config.Observe {
 		return c.observe(d, needed)
@@ -149,6 +158,7 @@ func (c *Control) Restore() Decision {
 	c.begin()
 	c.round.SetPlan(c.state(c.quota.Adopted), nodeplan.Kubelet)
 	d := merge(c.cpus.Restore(&c.round), c.quota.Restore(&c.round), c.batch.Restore(&c.round))
+	d.alignInner(&c.round)
 	d.InForce = true
 	return d
 }

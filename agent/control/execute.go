@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -59,12 +60,19 @@ func (a Decision) Execute(k Kernel) Result {
 	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
 	var stuck []cpus.Holding
+	unmoved := map[string]bool{} // of those that should get CPUs of their own
+	stay := func(m cpus.Move, holding cpus.Holding) {
+		stuck = append(stuck, holding)
+		if m.Exclusive && !holding.Exclusive {
+			unmoved[m.Path] = true
+		}
+	}
 	for _, m := range a.Moves {
 		holding := a.Held[m.Path]
 		free := m.CPUs.Difference(blockedCPUs(stuck, m))
 		if free.IsEmpty() {
 			r.fail(m.Path, fmt.Errorf("%s: CPUs %s: %w", m.Path, m.CPUs, ErrBlocked))
-			stuck = append(stuck, holding)
+			stay(m, holding)
 			continue
 		}
 		err := r.apply(map[string]cgroup.Wanted{m.Path: {CPUs: &free, Nested: true}}, apply)[m.Path]
@@ -74,11 +82,11 @@ func (a Decision) Execute(k Kernel) Result {
 			holding.CPUs = free
 			a.Held[m.Path] = holding
 		case !errors.Is(err, cgroup.ErrGone):
-			stuck = append(stuck, holding)
+			stay(m, holding)
 		}
 	}
 	r.narrow(a, apply)
-	r.apply(a.Bandwidth, apply)
+	r.apply(a.withoutLifted(unmoved), apply)
 	r.partition(a, apply)
 	for _, group := range a.Recheck {
 		if cpus, err := k.Effective(group); err == nil { // else it has ended, or the next round reports the error
@@ -86,6 +94,19 @@ func (a Decision) Execute(k Kernel) Result {
 		}
 	}
 	return r
+}
+
+// withoutLifted returns the bandwidth to write. Containers that could not be moved to CPUs of their own
+// keep their quota.
+func (a Decision) withoutLifted(unmoved map[string]bool) map[string]cgroup.Wanted {
+	bandwidths := maps.Clone(a.Bandwidth)
+	for path := range unmoved {
+		if w, ok := bandwidths[path]; ok && w.Quota != nil && *w.Quota == bandwidth.Unlimited {
+			w.Quota = nil
+			bandwidths[path] = w
+		}
+	}
+	return bandwidths
 }
 
 // narrow removes CPUs from pods' cgroups, except those that a child still has.
@@ -227,6 +248,9 @@ func (c *Control) record(r Result) {
 	c.watch.changed, c.watch.expected = nil, maps.Clone(settings)
 	for path := range c.failures {
 		delete(c.watch.expected, path)
+	}
+	for _, container := range c.round.Inner() {
+		delete(c.watch.expected, container.Inner) // its writer may be the tenant
 	}
 }
 

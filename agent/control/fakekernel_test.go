@@ -224,7 +224,10 @@ func (k *fakeKernel) below(path string) []string {
 	return found
 }
 
-func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
+func (k *fakeKernel) remove(path string) {
+	delete(k.groups, path)
+	delete(k.groups, path+"/container")
+}
 
 func (k *fakeKernel) view() View {
 	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
@@ -248,6 +251,9 @@ func (k *fakeKernel) view() View {
 		case !ok && len(v.Pods) > 0 && path.Dir(group) == v.Pods[len(v.Pods)-1].Path:
 			last := &v.Pods[len(v.Pods)-1]
 			last.Others = append(last.Others, group)
+		case !ok && path.Base(group) == "container":
+			containers := v.Pods[len(v.Pods)-1].Containers
+			containers[len(containers)-1].Inner = group
 		case !ok || place.PodUID == "":
 		case place.Container == "":
 			v.Pods = append(v.Pods, kubepods.Pod{Path: group, UID: place.PodUID, Tier: place.Tier})

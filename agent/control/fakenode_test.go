@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -131,6 +132,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return n.makeGroup(args[0]), nil
 	case "other":
 		n.kernel.other(args[0], args[1:])
+	case "crun":
+		n.kernel.crun(args[0])
 	case "create":
 		return n.create(args[0]), nil
 	case "start":
@@ -160,6 +163,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 			}
 		}
 		return text, nil
+	case "devices":
+		devices, err := n.control.Devices(dra.ByNUMA)
+		text := ""
+		for _, d := range devices {
+			text += fmt.Sprintf("%s: %d CPUs\n", d.Name, d.Size)
+		}
+		return text, err
 	case "wait":
 		pause, err := time.ParseDuration(args[0])
 		n.now = n.now.Add(pause)
@@ -290,6 +300,9 @@ func (n *fakeNode) addGroup(of string) {
 	path := n.kernel.pathOf(of)
 	place, _ := n.kernel.naming.Parse(path)
 	n.control.AddGroup(path, place, n.kernel.groups[path])
+	if inner, ok := n.kernel.groups[path+"/container"]; ok {
+		n.control.AddInner(path, path+"/container", inner)
+	}
 }
 
 func (n *fakeNode) busy(args []string) error {

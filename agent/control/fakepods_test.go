@@ -156,3 +156,10 @@ func (n *fakeNode) end(of string) {
 	}
 	n.pods[pod] = p
 }
+
+// crun makes the cgroup in that of a container, with the same settings.
+func (k *fakeKernel) crun(of string) {
+	path := k.pathOf(of)
+	inner := path + "/container"
+	k.groups[inner], k.names[inner] = k.groups[path], of+"/container"
+}

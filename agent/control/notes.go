@@ -16,6 +16,10 @@ import (
 
 // problems returns the problems and the notes of the node and its pods.
 func (c *Control) problems() (all, notes []Notice) {
+	for _, file := range slices.Sorted(maps.Keys(c.node.refused)) {
+		all = append(all, Notice{Reason: FileRefused, Message: fmt.Sprintf("%s cannot be used, so what it said before counts; correct it before the agent starts again: %v",
+			file, c.node.refused[file])})
+	}
 	for _, note := range c.node.notes {
 		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}

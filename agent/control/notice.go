@@ -42,6 +42,8 @@ const (
 	LackingMechanism = "LackingMechanism"
 	// DamagedTopology: files of the kernel about the machine are missing, damaged or contradictory.
 	DamagedTopology = "DamagedTopology"
+	// FileRefused: a configuration file has changed and cannot be used.
+	FileRefused = "FileRefused"
 	// CannotWrite: the settings of a cgroup could not be written.
 	CannotWrite = "CannotWrite"
 	// CannotEnforce: no settings can be enforced on the node.

@@ -54,6 +54,9 @@ func (c *Control) pending(d Decision) (all []Pending) {
 		l := &c.round.Planned[i]
 		pods[l.Path], containers[l.Path] = l.Pod.Name(), l.Ref.Container
 	}
+	for _, container := range c.round.Inner() {
+		pods[container.Inner], containers[container.Inner] = pods[container.Path], containers[container.Path]
+	}
 	for _, group := range slices.Sorted(maps.Keys(k.written)) {
 		p := Pending{Group: group, Pod: pods[group], Container: containers[group]}
 		for _, f := range slices.Sorted(maps.Keys(k.written[group])) {

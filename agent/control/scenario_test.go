@@ -49,6 +49,8 @@ import (
 //	    the kubelet makes the pod's cgroup, and the agent notices
 //	other POD/NAME CONTAINER...
 //	    a runtime makes a cgroup whose name is not a container's, and these containers run in it
+//	crun POD/CONTAINER
+//	    the container's cgroup has another one in it, with the same settings, as crun makes it
 //	status POD/CONTAINER
 //	    the pod's status shows that the container runs
 //	create POD/CONTAINER
@@ -82,8 +84,8 @@ import (
 //	    prints the writes in their order, and what users are told
 //	groups
 //	    prints the settings of all cgroups
-//	given
-//	    prints what the agent has given to pods
+//	given, devices
+//	    prints what the agent has given to pods; prints the devices, in their order
 //	disk full, disk free, forget
 //	    the agent cannot save this, and can again; what it has saved is lost
 //	pending

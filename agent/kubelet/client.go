@@ -1,7 +1,7 @@
 // Package kubelet asks the kubelet of a node for its configuration and its static pods.
 //
-//	client := kubelet.Client{Client: client, NodeName: "n1", Config: config}
-//	k, err := client.Configuration(ctx)
+//	client := kubelet.Client{NodeName: "n1", Config: config}
+//	k, err := client.Configuration(ctx, node)
 //
 // What answers may be another program, and the agent's token lets it read pods. So the token is
 // sent only if the answering program has proven that it is the kubelet: see [Client].
@@ -26,20 +26,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// Client is a client of the kubelet of one node. It uses the agent's own credentials, which
-// need the verb get on nodes/configz and nodes/pods.
+// Client is a client of the kubelet of this machine, whose address is in its Node object. It uses
+// the agent's own credentials, which need the verb get on nodes/configz and nodes/pods.
 type Client struct {
-	// Client reads the kubelet's address from the Node object named NodeName.
-	Client   kubernetes.Interface
 	NodeName string
 	// Config has the agent's credentials.
 	Config *rest.Config
@@ -58,17 +54,17 @@ const (
 )
 
 // Configuration returns the kubelet's configuration (GET /configz).
-func (c Client) Configuration(ctx context.Context) (control.Kubelet, error) {
-	return ask(ctx, c, "configz", maxConfig, parseKubelet)
+func (c Client) Configuration(ctx context.Context, node *corev1.Node) (control.Kubelet, error) {
+	return ask(ctx, c, node, "configz", maxConfig, parseKubelet)
 }
 
 // StaticPods returns the static pods that the kubelet runs, by the kubelet's ids (GET /pods).
-func (c Client) StaticPods(ctx context.Context) (map[ledger.PodID]types.NamespacedName, error) {
-	return ask(ctx, c, "pods", maxPods, parseStaticPods)
+func (c Client) StaticPods(ctx context.Context, node *corev1.Node) (map[ledger.PodID]types.NamespacedName, error) {
+	return ask(ctx, c, node, "pods", maxPods, parseStaticPods)
 }
 
-func ask[T any](ctx context.Context, c Client, resource string, limit int64, parse func([]byte) (T, error)) (answer T, err error) {
-	host, port, err := c.address(ctx)
+func ask[T any](ctx context.Context, c Client, node *corev1.Node, resource string, limit int64, parse func([]byte) (T, error)) (answer T, err error) {
+	host, port, err := address(node)
 	if err != nil {
 		return answer, err
 	}
@@ -82,11 +78,10 @@ func ask[T any](ctx context.Context, c Client, resource string, limit int64, par
 	return answer, nil
 }
 
-// address returns the address of the kubelet in the Node object.
-func (c Client) address(ctx context.Context) (host string, port int, err error) {
-	node, err := c.Client.CoreV1().Nodes().Get(ctx, c.NodeName, metav1.GetOptions{})
-	if err != nil {
-		return "", 0, fmt.Errorf("find the kubelet: get node %s: %w", c.NodeName, err)
+// address returns the address of the kubelet of a node, which may be nil.
+func address(node *corev1.Node) (host string, port int, err error) {
+	if node == nil {
+		return "", 0, errors.New("find the kubelet: its Node object has not been read")
 	}
 	port = int(node.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	for _, address := range node.Status.Addresses {
@@ -94,7 +89,7 @@ func (c Client) address(ctx context.Context) (host string, port int, err error) 
 			return address.Address, port, nil
 		}
 	}
-	return "", 0, fmt.Errorf("find the kubelet: node %s has no internal IP address and kubelet port (%d): is its kubelet running?", c.NodeName, port)
+	return "", 0, fmt.Errorf("find the kubelet: node %s has no internal IP address and kubelet port (%d): is its kubelet running?", node.Name, port)
 }
 
 // get gets /resource, which needs the permission for nodes/resource. It reads at most limit bytes.
@@ -228,10 +223,20 @@ func checkLocal(host string) error {
 		"run the agent in the host's network, or name the CA of the kubelet's certificate with --kubelet-ca")
 }
 
+// configuration is the part of KubeletConfiguration (k8s.io/kubelet/config/v1beta1) that the agent
+// needs. The package itself links OpenTelemetry and zap.
+type configuration struct {
+	CPUManagerPolicy   string           `json:"cpuManagerPolicy"`
+	ReservedSystemCPUs string           `json:"reservedSystemCPUs"`
+	CgroupRoot         string           `json:"cgroupRoot"`
+	CPUCFSQuota        *bool            `json:"cpuCFSQuota"`
+	CPUCFSQuotaPeriod  *metav1.Duration `json:"cpuCFSQuotaPeriod"`
+}
+
 // parseKubelet parses the kubelet's answer to GET /configz.
 func parseKubelet(text []byte) (control.Kubelet, error) {
 	var answer struct {
-		Config *kubeletconfig.KubeletConfiguration `json:"kubeletconfig"`
+		Config *configuration `json:"kubeletconfig"`
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return control.Kubelet{}, errors.New("read the kubelet's configuration: the answer is not a configuration in JSON; is this a kubelet?")

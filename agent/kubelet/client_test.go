@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"encoding/json"
 	"encoding/pem"
 	"maps"
 	"net"
@@ -16,8 +17,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -40,14 +41,14 @@ const kubeletPods = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
 
 func TestStaticPodsOfKubelet(t *testing.T) {
 	_, port := serveConfigz(t)
-	client := newClient("127.0.0.1", port)
-	got, err := client.StaticPods(t.Context())
+	client, node := newClient(), nodeAt("127.0.0.1", port)
+	got, err := client.StaticPods(t.Context(), node)
 	want := map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd-n1"}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 	client.Config = &rest.Config{BearerToken: "wrong"}
-	if _, err := client.StaticPods(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/pods") {
+	if _, err := client.StaticPods(t.Context(), node); err == nil || !strings.Contains(err.Error(), "nodes/pods") {
 		t.Errorf("without permission: %v", err)
 	}
 	for _, text := range []string{"", "{}", `{"kind":"PodList","items":[1]}`, "<html>"} {
@@ -68,6 +69,16 @@ func TestParseKubelet(t *testing.T) {
 	if err != nil || got.CPUManagerPolicy != "static" || !got.Quota.NoQuota {
 		t.Errorf("%+v, %v", got, err)
 	}
+	// The names of the fields are those of Kubernetes.
+	text, err := json.Marshal(map[string]any{"kubeletconfig": &kubeletconfig.KubeletConfiguration{CPUManagerPolicy: "none", ReservedSystemCPUs: "0-1",
+		CgroupRoot: "/", CPUCFSQuota: new(false), CPUCFSQuotaPeriod: &metav1.Duration{Duration: 50 * time.Millisecond}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Quota.NoQuota = true
+	if got, err := parseKubelet(text); err != nil || got != want {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
 	for _, text := range []string{"", "{}", `{"kubeletconfig":{}}`, `{"kubeletconfig":{"cpuManagerPolicy":"none","reservedSystemCPUs":"x"}}`, "<html>"} {
 		if got, err := parseKubelet([]byte(text)); err == nil {
 			t.Errorf("%q gives %+v", text, got)
@@ -84,14 +95,15 @@ func FuzzParseKubelet(f *testing.F) {
 	})
 }
 
-// kubeletClient returns a client with the token of serveConfigz, for a node whose kubelet has the
-// given address.
-func newClient(host string, port int) Client {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}, Status: corev1.NodeStatus{
+// newClient returns a client with the token of serveConfigz.
+func newClient() Client { return Client{NodeName: node1, Config: &rest.Config{BearerToken: "secret"}} }
+
+// nodeAt returns a node whose kubelet has the given address.
+func nodeAt(host string, port int) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node1}, Status: corev1.NodeStatus{
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: node1}, {Type: corev1.NodeInternalIP, Address: host}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(port)}},
 	}}
-	return Client{Client: fake.NewClientset(node), NodeName: node1, Config: &rest.Config{BearerToken: "secret"}}
 }
 
 // serveConfigz serves the API of a kubelet to clients with a token.
@@ -125,31 +137,31 @@ func serveConfigz(t *testing.T) (server *httptest.Server, port int) {
 
 func TestClient(t *testing.T) {
 	server, port := serveConfigz(t)
-	client := newClient("127.0.0.1", port)
-	if got, err := client.Configuration(t.Context()); err != nil || got.CPUManagerPolicy != "none" {
+	client, node := newClient(), nodeAt("127.0.0.1", port)
+	if got, err := client.Configuration(t.Context(), node); err != nil || got.CPUManagerPolicy != "none" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	client.Config = &rest.Config{BearerToken: "wrong"}
-	if _, err := client.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
+	if _, err := client.Configuration(t.Context(), node); err == nil || !strings.Contains(err.Error(), "nodes/configz") {
 		t.Errorf("without permission: %v", err)
 	}
 	// Without a CA, any other machine could answer and would get the token.
-	if _, err := newClient("192.0.2.1", port).Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
+	if _, err := newClient().Configuration(t.Context(), nodeAt("192.0.2.1", port)); err == nil || !strings.Contains(err.Error(), "--kubelet-ca") {
 		t.Errorf("to another machine: %v", err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client = newClient("127.0.0.1", port)
+	client = newClient()
 	client.CAFile = ca
-	if _, err := client.Configuration(t.Context()); err != nil {
+	if _, err := client.Configuration(t.Context(), node); err != nil {
 		t.Errorf("with the right CA: %v", err)
 	}
 	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "no certificate") {
+	if _, err := client.Configuration(t.Context(), node); err == nil || !strings.Contains(err.Error(), "no certificate") {
 		t.Errorf("with a broken CA: %v", err)
 	}
 }

@@ -170,9 +170,9 @@ func TestWhoGetsTheToken(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := serveAs(t, test.user, test.listen, test.certificate, answerConfigz)
-			client := newClient(test.ask, server.port())
+			client := newClient()
 			client.Config.CAData = cluster.pem()
-			_, err := client.Configuration(t.Context())
+			_, err := client.Configuration(t.Context(), nodeAt(test.ask, server.port()))
 			checkAnswer(t, server, err, test.refusal)
 		})
 	}
@@ -197,13 +197,13 @@ func TestKubeletIsReplaced(t *testing.T) {
 	certificate := newAuthority(t).server("n1")
 	kubelet := serveAs(t, root, "127.0.0.1:0", certificate, answerConfigz)
 	port := kubelet.port()
-	client := newClient("127.0.0.1", port)
+	client, node := newClient(), nodeAt("127.0.0.1", port)
 	for range 2 {
-		_, err := client.Configuration(t.Context())
+		_, err := client.Configuration(t.Context(), node)
 		checkAnswer(t, kubelet, err, "")
 		kubelet.Close()
 		thief := serveAs(t, nobody, "127.0.0.1:"+strconv.Itoa(port), certificate, answerConfigz)
-		_, err = client.Configuration(t.Context())
+		_, err = client.Configuration(t.Context(), node)
 		checkAnswer(t, thief, err, "user 65534")
 		thief.Close()
 		kubelet = serveAs(t, root, "127.0.0.1:"+strconv.Itoa(port), certificate, answerConfigz)
@@ -218,7 +218,7 @@ func TestKubeletRedirects(t *testing.T) {
 		kubelet := serveAs(t, root, "127.0.0.1:0", certificate, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, thief.URL+"/configz", status)
 		})
-		if got, err := newClient("127.0.0.1", kubelet.port()).Configuration(t.Context()); err == nil || thief.tokens.Load() != 0 {
+		if got, err := newClient().Configuration(t.Context(), nodeAt("127.0.0.1", kubelet.port())); err == nil || thief.tokens.Load() != 0 {
 			t.Errorf("status %d: %+v, %v; the other server got %d tokens", status, got, err, thief.tokens.Load())
 		}
 	}
@@ -236,7 +236,7 @@ func TestKubeletWithoutProxy(t *testing.T) {
 	}
 	t.Setenv("NO_PROXY", "")
 	kubelet := serveAs(t, root, net.JoinHostPort(address, "0"), certificate, answerConfigz)
-	_, err := newClient(address, kubelet.port()).Configuration(t.Context())
+	_, err := newClient().Configuration(t.Context(), nodeAt(address, kubelet.port()))
 	checkAnswer(t, kubelet, err, "")
 	if asked.Load() != 0 {
 		t.Error("the proxy was asked")

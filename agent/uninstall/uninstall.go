@@ -35,8 +35,12 @@ const (
 	cleanupContainer = "cleanup" // an init container
 )
 
-// pollEvery is how often the pods are looked at.
-const pollEvery = 500 * time.Millisecond
+// pollEvery is how often the pods are looked at, or longer, so that this takes at most a twentieth of
+// the time: in a large cluster they are many.
+const (
+	pollEvery = 500 * time.Millisecond
+	pollShare = 20
+)
 
 // Options configures [Run].
 type Options struct {
@@ -96,10 +100,20 @@ func (r removal) run(ctx context.Context) error {
 	return r.await(ctx, set.Generation)
 }
 
+// cleansUp reports whether a pod cleans up and then waits. After a rollback it may do the former and then
+// run an agent.
+func cleansUp(pod *corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) &&
+		slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer && slices.Equal(c.Args, waitArgs) })
+}
+
+// waitArgs are the arguments of an agent's container that only waits.
+var waitArgs = []string{"wait"}
+
 // patchOf returns the change that makes the DaemonSet clean up, nil if it does already.
 func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 	pod := set.Spec.Template.Spec
-	if slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+	if cleansUp(&pod) {
 		return nil, nil
 	}
 	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
@@ -121,7 +135,7 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 		"template": map[string]any{"spec": map[string]any{
 			"initContainers": []any{cleanup},
 			"containers": []any{map[string]any{
-				"name": agentContainer, "args": []string{"wait"},
+				"name": agentContainer, "args": waitArgs,
 				"livenessProbe": nil, "readinessProbe": nil, "startupProbe": nil,
 			}},
 		}},
@@ -147,6 +161,7 @@ func cleanupArgs(run []string) []string {
 func (r removal) await(ctx context.Context, generation int64) error {
 	reported, last := "", errors.New("the DaemonSet was not read")
 	for {
+		begun := time.Now()
 		done, all, waiting, err := r.look(ctx, generation)
 		switch {
 		case apierrors.IsNotFound(err):
@@ -166,7 +181,7 @@ func (r removal) await(ctx context.Context, generation int64) error {
 			}
 			last = unfinished(waiting, all-done)
 		}
-		if !sleep.For(ctx, pollEvery) {
+		if !sleep.For(ctx, max(pollEvery, pollShare*time.Since(begun))) {
 			return fmt.Errorf("%w (%w)", last, context.Cause(ctx))
 		}
 	}
@@ -226,7 +241,7 @@ func nodeOf(pod *corev1.Pod) string {
 
 // problem returns why the pod's node is not cleaned up, "" if it is.
 func problem(pod *corev1.Pod) string {
-	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+	if !cleansUp(&pod.Spec) {
 		if pod.DeletionTimestamp != nil {
 			return "its agent has not ended: is the node down?"
 		}

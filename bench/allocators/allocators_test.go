@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -92,8 +92,8 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
-// TestDevices shows that kube-scheduler takes CPUs of the first device that has enough: this is why
-// small pods get cores that others have split, although other NUMA nodes have whole ones.
+// TestDevices shows that kube-scheduler takes CPUs of the first device that has enough, in the order
+// in which they are published.
 func TestDevices(t *testing.T) {
 	d := newDevices(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}, smallHost(t))
 	var got []int
@@ -110,5 +110,10 @@ func TestDevices(t *testing.T) {
 	d.consumed.Remove(d.share(0, 1))
 	if at := must.Get(d.allocate(t.Context(), 1))(t); at != 0 {
 		t.Errorf("device %d, want 0, of which a CPU is free again", at)
+	}
+	d.consumed.Remove(d.share(1, 2))
+	d.sort(d.devices[1].CPUs)
+	if at := must.Get(d.allocate(t.Context(), 1))(t); at != 1 {
+		t.Errorf("device %d, want 1, which is published first", at)
 	}
 }

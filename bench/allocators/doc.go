@@ -15,7 +15,8 @@
 //     (cpumanager.TakeByTopologyNUMAPacked). Which arguments it gets is copied from the driver
 //     (prepareGroupedResourceClaim), because only a driver that runs on a node can be called.
 //   - Pinfold's agent as allocator: core/ledger decides about all CPUs of the node.
-//   - Pinfold's DRA driver: a device per NUMA node (kube/dra), in which core/ledger decides.
+//   - Pinfold's DRA driver: a device per NUMA node (kube/dra), in which core/ledger decides. After
+//     each change the devices are published in their new order; nodes need about a second for this.
 //
 // For both DRA drivers kube-scheduler's own allocator
 // (k8s.io/dynamic-resource-allocation/structured) chooses the device. It is asked for each node

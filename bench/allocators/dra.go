@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,11 +16,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/dra"
 )
 
 // devices are a node's devices, one per NUMA node, and what is allocated of them.
 type devices struct {
+	*host
 	node     *corev1.Node
 	slice    *resourceapi.ResourceSlice
 	consumed structured.ConsumedCapacityCollection
@@ -34,7 +37,7 @@ func newDevices(node *corev1.Node, h *host) *devices {
 	for _, d := range h.devices {
 		spec.Devices = append(spec.Devices, d.Describe(h.machine, nil, dra.Features{}))
 	}
-	return &devices{node: node, slice: &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: spec},
+	return &devices{host: h, node: node, slice: &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: spec},
 		consumed: structured.NewConsumedCapacityCollection(), cel: cel.NewCache(1, cel.Features{})}
 }
 
@@ -42,8 +45,21 @@ func quantity(cpus int) resource.Quantity {
 	return *resource.NewQuantity(int64(cpus), resource.DecimalSI)
 }
 
-// allocate returns the position of the device from which kube-scheduler's allocator takes n CPUs,
-// or -1.
+// sort publishes the devices in the order for these free CPUs.
+func (d *devices) sort(free cpuset.Set) {
+	order := slices.Clone(d.devices)
+	dra.Sort(order, d.machine, free)
+	slices.SortFunc(d.slice.Spec.Devices, func(a, b resourceapi.Device) int {
+		return cmp.Compare(position(order, a.Name), position(order, b.Name))
+	})
+}
+
+func position(all []dra.Device, name string) int {
+	return slices.IndexFunc(all, func(d dra.Device) bool { return d.Name == name })
+}
+
+// allocate returns the position among the host's devices of the one from which kube-scheduler's
+// allocator takes n CPUs, or -1.
 func (d *devices) allocate(ctx context.Context, n int) (at int, err error) {
 	features := dynamicresources.AllocatorFeatures(feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	allocator, err := structured.NewAllocator(ctx, features, structured.AllocatedState{AggregatedCapacity: d.consumed},
@@ -55,13 +71,12 @@ func (d *devices) allocate(ctx context.Context, n int) (at int, err error) {
 	if err != nil || len(results) == 0 {
 		return -1, err
 	}
-	name := results[0].Devices.Results[0].Device
-	return slices.IndexFunc(d.slice.Spec.Devices, func(device resourceapi.Device) bool { return device.Name == name }), nil
+	return position(d.devices, results[0].Devices.Results[0].Device), nil
 }
 
 // share is n CPUs of the device at a position.
 func (d *devices) share(at, n int) structured.DeviceConsumedCapacity {
-	return structured.NewDeviceConsumedCapacity(structured.MakeDeviceID(dra.Driver, d.node.Name, d.slice.Spec.Devices[at].Name),
+	return structured.NewDeviceConsumedCapacity(structured.MakeDeviceID(dra.Driver, d.node.Name, d.devices[at].Name),
 		map[resourceapi.QualifiedName]resource.Quantity{dra.Capacity: quantity(n)})
 }
 

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/command"
 )
 
 func main() { os.Exit(command.Main("allocators", run)) }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -81,7 +82,7 @@ func withPinfold() ([]kubescheduler.Option, error) {
 	}
 	return []kubescheduler.Option{
 		kubescheduler.WithProfiles(c.(*config.KubeSchedulerConfiguration).Profiles...),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.Name: scheduler.NewFactory(nil)}),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.Name: scheduler.NewFactory(nil, prometheus.NewRegistry().MustRegister)}),
 	}, nil
 }
 

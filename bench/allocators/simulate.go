@@ -159,7 +159,15 @@ func (s *simulation) start(p placed) {
 		d := s.offers[p.node]
 		d.consumed.Insert(d.share(p.device, p.cpus.Len()))
 	}
+	s.publish(p.node)
 	s.add(p.pod, p.node)
+}
+
+// publish publishes a node's devices after a change.
+func (s *simulation) publish(node int) {
+	if s.sorted {
+		s.offers[node].sort(s.allocatable().Difference(s.taken[node]))
+	}
 }
 
 // end ends a pod, unless it was not placed.
@@ -174,6 +182,7 @@ func (s *simulation) end(ctx context.Context, number int) error {
 		d := s.offers[p.node]
 		d.consumed.Remove(d.share(p.device, p.cpus.Len()))
 	}
+	s.publish(p.node)
 	return s.remove(ctx, p.pod, p.node)
 }
 

@@ -22,6 +22,8 @@ type system struct {
 	name string
 	// byDevice is true if the scheduler chooses a NUMA node, which is a device.
 	byDevice bool
+	// sorted is true if the devices are published again, in another order, when pods come and go.
+	sorted bool
 	// allocator returns what chooses CPUs on a host; nil if Pinfold's scheduler does.
 	allocator func(h *host) (allocator, error)
 }
@@ -66,7 +68,7 @@ func systems() []system {
 		{name: "stock + kubelet, single-numa-node", allocator: ofKubelet(single)},
 		{name: "stock + dra-driver-cpu", byDevice: true, allocator: ofDRADriverCPU},
 		{name: "stock + Pinfold's agent", allocator: ofLedger},
-		{name: "stock + Pinfold's DRA driver", byDevice: true, allocator: ofLedger},
+		{name: "stock + Pinfold's DRA driver", byDevice: true, sorted: true, allocator: ofLedger},
 		{name: "Pinfold's scheduler"},
 	}
 }

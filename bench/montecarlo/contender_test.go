@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/internal/command"
 )
 
 // All simulations have the same groups and burst.

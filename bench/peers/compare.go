@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/bench/internal/kubelet"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/command"
 )
 
 // verdict compares an answer with Pinfold's: as good, or the first criterion by which it is worse.

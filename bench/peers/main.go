@@ -8,9 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/command"
 )
 
 func main() { os.Exit(command.Main("peers", run)) }

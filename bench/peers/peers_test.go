@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 )

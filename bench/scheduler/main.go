@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"pinfold.dev/pinfold/bench/internal/command"
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/kube/scheduler"
 )
 

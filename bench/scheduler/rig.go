@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
-	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -109,26 +107,4 @@ func (r *rig) explain(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("%d pods are not bound, %s first: %s", len(pods.Items), pods.Items[0].Name, reason)
-}
-
-// usage is what a process has used.
-type usage struct {
-	cpu       time.Duration // system and user
-	now, peak uint64        // resident memory and its maximum, in bytes
-}
-
-func usageOf(pid int) (u usage, err error) {
-	var stat procfs.ProcStat
-	var status procfs.ProcStatus
-	process, err := procfs.NewProc(pid)
-	if err == nil {
-		stat, err = process.Stat()
-	}
-	if err == nil {
-		status, err = process.NewStatus()
-	}
-	if err != nil {
-		return u, fmt.Errorf("read what the scheduler uses: %w", err)
-	}
-	return usage{time.Duration(stat.CPUTime() * float64(time.Second)), status.VmRSS, status.VmHWM}, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
@@ -81,11 +82,11 @@ func (r *rig) bindInPhases(ctx context.Context, v variant, pods []*corev1.Pod) (
 	if err != nil {
 		return f, err
 	}
-	used, err := usageOf(pid)
+	used, err := command.UsageOf(pid)
 	if err != nil {
 		return f, err
 	}
-	f.idle = used.now
+	f.idle = used.Now
 	ready := time.Now()
 	if err := r.createPods(ctx, opening); err != nil {
 		return f, err
@@ -101,10 +102,10 @@ func (r *rig) bindInPhases(ctx context.Context, v variant, pods []*corev1.Pod) (
 	if f.perSecond, err = r.bindAll(ctx, seen, others); err != nil {
 		return f, err
 	}
-	if used, err = usageOf(pid); err != nil {
+	if used, err = command.UsageOf(pid); err != nil {
 		return f, err
 	}
-	f.peak = used.peak
+	f.peak = used.Peak
 	if f.failover, err = r.failOver(ctx, seen, pid, waiting); err != nil {
 		return f, err
 	}

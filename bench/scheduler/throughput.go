@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
 
@@ -97,7 +98,7 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	before, err := usageOf(pid)
+	before, err := command.UsageOf(pid)
 	if err != nil {
 		return f, err
 	}
@@ -105,6 +106,6 @@ func (r *rig) schedule(ctx context.Context, v variant) (f figures, err error) {
 	if err != nil {
 		return f, err
 	}
-	after, err := usageOf(pid)
-	return newFigures(ready, append(first, times...), after.cpu-before.cpu), err
+	after, err := command.UsageOf(pid)
+	return newFigures(ready, append(first, times...), after.CPU-before.CPU), err
 }

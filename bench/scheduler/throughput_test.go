@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"pinfold.dev/pinfold/internal/command"
 )
 
 // steady returns the times of n bindings at regular intervals.
@@ -77,16 +79,16 @@ func TestTurns(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	before, err := usageOf(os.Getpid())
-	if err != nil || before.now < 1<<20 || before.peak < before.now {
+	before, err := command.UsageOf(os.Getpid())
+	if err != nil || before.Now < 1<<20 || before.Peak < before.Now {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	for begun := time.Now(); time.Since(begun) < 10*time.Second; {
-		if now, err := usageOf(os.Getpid()); err != nil || now.cpu > before.cpu {
-			if err != nil || now.cpu-before.cpu > time.Second {
+		if now, err := command.UsageOf(os.Getpid()); err != nil || now.CPU > before.CPU {
+			if err != nil || now.CPU-before.CPU > time.Second {
 				t.Errorf("%+v after %+v, %v", now, before, err)
 			}
-			if _, err := usageOf(1 << 30); err == nil {
+			if _, err := command.UsageOf(1 << 30); err == nil {
 				t.Error("a process that does not exist uses something")
 			}
 			return

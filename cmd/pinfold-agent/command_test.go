@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 	"pinfold.dev/pinfold/test/must"
@@ -29,20 +31,27 @@ func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
 
 func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
 
+// writeKubeconfig writes a kubeconfig for an API server that does not exist.
+func writeKubeconfig(t *testing.T) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	must.Do(t, os.WriteFile(file, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",`+
+		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600))
+	return file
+}
+
 // TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {
 	t.Setenv("NODE_NAME", "")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	must.Do(t, os.WriteFile(kubeconfig, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"c",`+
-		`"contexts":[{"name":"c","context":{"cluster":"c"}}],"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`), 0o600))
+	kubeconfig := writeKubeconfig(t)
 	empty, broken := filepath.Join(t.TempDir(), "empty"), filepath.Join(t.TempDir(), "broken")
 	for file, text := range map[string]string{empty: "\n", broken: "default: {burst: {percent: 5}}"} {
 		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	}
 	reports := t.TempDir()
 	report := fmt.Sprintf(`{"time":%q,"node":"n1","mode":"observe","pending":[{"group":"/kubepods/x/y","pod":"a/web","container":"app",`+
-		`"files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},{"group":"/kubepods","files":[]}]}`, time.Now().Format(time.RFC3339))
+		`"files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},{"group":"/kubepods","files":[]}]}`, time.Now().Add(-5*time.Minute-30*time.Second).Format(time.RFC3339))
 	if err := os.WriteFile(filepath.Join(reports, "report.json"), []byte(report), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +89,10 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor 0", 2, "--batch-floor 0: it must be 0.01 to"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor NaN", 2, "--batch-floor NaN: it must be 0.01 to"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --partition member", 2, `"--partition" flag: must be none or root or isolated`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --claims numa", 2, "it needs --allocator=node"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --repack cores", 2, "it needs --allocator=node"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocator node --repack cores --partition isolated", 2, "--repack does not go with --partition=isolated"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocator node --repack numa-nodes --claims package", 2, "use --repack=llcs or --claims=machine"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys /no/such/file", 1, "--allocation-keys: open /no/such/file"},
@@ -89,7 +102,7 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + broken, 1, `unknown field "percent"`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --mode watch", 2, `"--mode" flag: must be enforce or observe`},
 		{"status --run-dir /no/such", 1, "no agent runs on this machine, or it has just started: /no/such/report.json does not exist"},
-		{"status --run-dir " + reports, 0, "node n1, mode observe, last round 0s ago: it would change 2 control groups\ncontainer app of pod a/web /kubepods/x/y\n  cpuset.cpus: (empty) -> 0,4\n/kubepods\n"},
+		{"status --run-dir " + reports, 0, "node n1, mode observe, last round 5m ago: it would change 2 control groups\ncontainer app of pod a/web /kubepods/x/y\n  cpuset.cpus: (empty) -> 0,4\n/kubepods\n"},
 		{"status -o json --run-dir " + reports, 0, `"pending":[{"group":"/kubepods/x/y","pod":"a/web","container":"app","files":[{"file":"cpuset.cpus","now":"","wanted":"0,4"}]},`},
 		{"cleanup", 2, "give --node-name"},
 		{"uninstall", 2, "give --daemonset NAMESPACE/NAME"},
@@ -107,6 +120,25 @@ func TestCommandLine(t *testing.T) {
 		if frame.ExitStatus(err) != test.status || !strings.Contains(text, test.says) {
 			t.Errorf("%s: status %d, want %d; want %q in\n%s", test.args, frame.ExitStatus(err), test.status, test.says, text)
 		}
+	}
+}
+
+// TestLogFormat checks that each line of a log is JSON if it is asked for, with the fields of the text.
+func TestLogFormat(t *testing.T) {
+	kubeconfig := writeKubeconfig(t)
+	log := func(format string) string {
+		var out bytes.Buffer
+		flags, o := nodeOptions{nodeName: "n1", kubeconfig: kubeconfig, root: "/", logFormat: format}, agent.Options{}
+		must.Do(t, flags.apply(&o, &out))
+		o.Log.Warn("cannot write", "group", "/kubepods/x")
+		return out.String()
+	}
+	if got := log(logText); !strings.Contains(got, `level=WARN msg="cannot write" group=/kubepods/x`) {
+		t.Errorf("text: %s", got)
+	}
+	var line struct{ Level, Msg, Group string }
+	if got := log(logJSON); json.Unmarshal([]byte(got), &line) != nil || line.Level != "WARN" || line.Msg != "cannot write" || line.Group != "/kubepods/x" {
+		t.Errorf("JSON: %s", got)
 	}
 }
 

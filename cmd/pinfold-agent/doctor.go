@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/agent/doctor"
@@ -70,6 +71,7 @@ func examine(cmd *cobra.Command, options doctor.Options, output frame.Format) er
 // cluster implements [doctor.Cluster].
 type cluster struct {
 	node       string
+	client     kubernetes.Interface
 	kubelet    kubelet.Client
 	topologies nodetopology.Client
 }
@@ -92,14 +94,18 @@ func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := kubelet.Client{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
-	return cluster{node.nodeName, k, topologies}, nil
+	k := kubelet.Client{NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
+	return cluster{node.nodeName, client, k, topologies}, nil
 }
 
 func (c cluster) CPUManagerPolicy(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	k, err := c.kubelet.Configuration(ctx)
+	node, err := c.client.CoreV1().Nodes().Get(ctx, c.node, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("find the kubelet: get node %s: %w", c.node, err)
+	}
+	k, err := c.kubelet.Configuration(ctx, node)
 	return k.CPUManagerPolicy, err
 }
 

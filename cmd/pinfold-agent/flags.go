@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 
-	topologyclient "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -18,15 +16,21 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // nodeOptions are the flags that several commands share.
 type nodeOptions struct {
 	nodeName, kubeconfig, root, runDir, kubeletCA, leases string
+	logFormat                                             string
 	verbose                                               bool
 }
+
+// The formats of the log.
+const (
+	logText = "text"
+	logJSON = "json"
+)
 
 func (f *nodeOptions) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's `NAME` (default: the variable NODE_NAME)")
@@ -43,6 +47,7 @@ func (f *nodeOptions) addWriter(flags *pflag.FlagSet) {
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
 		"`NAMESPACE` of the agent's lease, which tells the scheduler that the agent works; empty for no lease")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
+	frame.OneOf(flags, &f.logFormat, "log-format", "format of the log", logText, logJSON)
 }
 
 // apply checks the flags and sets the options that they determine.
@@ -60,18 +65,22 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	if o.Client, o.Topologies, err = newClients(compact); err != nil {
 		return err
 	}
-	if o.LegacyTopologies, err = topologyclient.NewForConfig(config); err != nil {
+	if o.LegacyTopologies, err = nodetopology.NewLegacyClient(config); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	client := kubelet.Client{Client: o.Client, NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
+	client := kubelet.Client{NodeName: f.nodeName, Config: config, CAFile: f.kubeletCA, Root: f.root}
 	o.Kubelet, o.StaticPods = client.Configuration, client.StaticPods
 	o.NodeName, o.Root, o.RunDir, o.LeaseNamespace = f.nodeName, f.root, f.runDir, f.leases
 	o.Version = frame.Version().Version
-	level := slog.LevelInfo
+	o.Level = &slog.LevelVar{}
 	if f.verbose {
-		level = slog.LevelDebug
+		o.Level.Set(slog.LevelDebug)
 	}
-	o.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	handled := slog.HandlerOptions{Level: o.Level}
+	o.Log = slog.New(slog.NewTextHandler(stderr, &handled))
+	if f.logFormat == logJSON {
+		o.Log = slog.New(slog.NewJSONHandler(stderr, &handled))
+	}
 	return nil
 }
 
@@ -101,23 +110,4 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		return nil, frame.KubeconfigError(err)
 	}
 	return config, nil
-}
-
-// readCeilings reads the file of the ceilings, if one is named. The agent must not start when that
-// fails: pods would get more than the administrator allows.
-func readCeilings(path string) (ceilings api.Ceilings, err error) {
-	if path == "" {
-		return ceilings, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ceilings, fmt.Errorf("--ceilings: %w", err)
-	}
-	if len(bytes.TrimSpace(text)) == 0 {
-		return ceilings, fmt.Errorf("--ceilings %s: the file is empty: write {} to have only the built-in ceilings", path)
-	}
-	if ceilings, err = api.ParseCeilings(text); err != nil {
-		return ceilings, fmt.Errorf("--ceilings %s: %w", path, err)
-	}
-	return ceilings, nil
 }

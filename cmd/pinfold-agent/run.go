@@ -34,6 +34,7 @@ type runOptions struct {
 	claims         dra.Grouping
 	agent          agent.Options
 	keys, ceilings string // files
+	perContainer   bool   // metrics
 	secure         bool
 	certificate    agent.Secure
 	batchPercent   int
@@ -53,7 +54,7 @@ func newRun() *cobra.Command {
 service account at the API server. "pinfold-agent doctor" says whether this node
 meets its requirements.`,
 		Example: `  pinfold-agent run --node-name worker-1 --kubeconfig agent.conf
-  pinfold-agent run --burst-policy auto --batch-percent 65 -v`,
+  pinfold-agent run --burst-policy auto --batch-priority idle -v`,
 	}
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
@@ -74,9 +75,10 @@ meets its requirements.`,
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 	flags.Float64Var(&o.tracePercent, "trace-percent", 0,
 		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
-	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
+	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations, read again when it changes")
 	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
 	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", "`ADDRESS` where /metrics, /healthz and /readyz are served; \"\" for nowhere")
+	flags.BoolVar(&o.perContainer, "container-metrics", true, "serve the metrics of each container, some 25 to 55 series each")
 	flags.BoolVar(&o.secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
 	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")
 	flags.StringVar(&o.certificate.KeyFile, "tls-private-key-file", "", "`FILE` with the key of --tls-cert-file")
@@ -84,6 +86,7 @@ meets its requirements.`,
 	flags.StringVar(&o.keys, "allocation-keys", "", "`FILE` of public keys (PEM): only allocations signed by one of them are accepted; read once, at the start (default: all are)")
 	flags.IntVar(&o.agent.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "`N` CPUs always stay shared, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&o.agent.Period, "period", agent.DefaultPeriod, "check everything every `TIME` when nothing seems to change")
+	flags.DurationVar(&o.agent.LeaseEvery, "lease-interval", 0, "renew the agent's lease every `TIME`; 0 for 10s, and for longer in namespaces of more than 1250 leases")
 	flags.DurationVar(&o.agent.SampleEvery, "sample", agent.DefaultSampleEvery, "read the load of the CPUs every `TIME`, while core sets follow it")
 	flags.DurationVar(&o.agent.SampleInterval, "sample-interval", agent.DefaultSampleInterval,
 		"least `TIME` between two samples of a container, which is sampled once in each of its periods, or less often in a pod with more than a hundred of them; 0 disables sampling: no quota is raised then")
@@ -126,11 +129,15 @@ func (o *runOptions) check(flags *pflag.FlagSet) error {
 		// whose threads wait for 30 s; the agent needs some of that.
 		minBatchWait, maxBatchWait = 100 * time.Millisecond, 5 * time.Second
 		minFloor                   = 0.01 // the kernel's minimum of a quota, 1 ms, in a period of 100 ms
+		// Four intervals are less than the ten minutes after which any agent counts as silent.
+		minLease, maxLease = time.Second, 2 * time.Minute
 	)
 	a, b := &o.agent, &o.agent.Burst
 	switch {
 	case a.MinShared < 0 || a.Period <= 0 || a.SampleEvery <= 0:
 		return frame.Usagef("--min-shared-cpus must not be negative, and --period and --sample must be more than 0")
+	case a.LeaseEvery != 0 && (a.LeaseEvery < minLease || a.LeaseEvery > maxLease):
+		return frame.Usagef("--lease-interval %v: it must be %v to %v, or 0", a.LeaseEvery, minLease, maxLease)
 	case (o.certificate.CertFile == "") != (o.certificate.KeyFile == "") || o.certificate.CertFile != "" && !o.secure:
 		return frame.Usagef("--tls-cert-file and --tls-private-key-file go together, and with --metrics-secure")
 	case b.BurstPercent < 1 || b.BurstPercent > maxPercent:
@@ -180,6 +187,8 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 			return frame.Usagef("--repack moves pods to which this agent gives CPUs: it needs --allocator=node")
 		case o.agent.Partition == cgroup.PartitionIsolated:
 			return frame.Usagef("--repack does not go with --partition=isolated, where the kernel does not spread a pod's threads over its new CPUs: choose one of them")
+		case o.agent.Repack == allocate.RepackNUMA && (o.claims == dra.ByNUMA || o.claims == dra.ByPackage):
+			return frame.Usagef("--repack=numa-nodes does not go with --claims=%s: a pod could move to CPUs that the scheduler has just allocated to a claim; use --repack=llcs or --claims=machine", o.claims)
 		}
 	}
 	if o.claims != noClaims && (o.allocator != nodetopology.AllocatorNode || o.mode == agent.Observe) {
@@ -190,7 +199,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 		a.Devices = o.claims
 	}
 	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
-	a.Refuses = o.onFailure == "refuse"
+	a.Refuses, a.NoContainerMetrics = o.onFailure == "refuse", !o.perContainer
 	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
 	if a.Partition == noPartition {
 		a.Partition = cgroup.PartitionMember
@@ -214,7 +223,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if a.Keys, err = frame.AllocationKeys(o.keys); err != nil {
 		return err
 	}
-	if a.Ceilings, err = readCeilings(o.ceilings); err != nil {
+	if err := a.ReadCeilings("--ceilings", o.ceilings); err != nil {
 		return err
 	}
 	return agent.Run(cmd.Context(), *a)

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
 	"pinfold.dev/pinfold/lab/measure"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/race"
 )
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
@@ -33,7 +34,7 @@ func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
 func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"run":                          "give the NAME",
-		"run nothing":                  "there are binding, burst",
+		"run nothing":                  "there are binding, budget",
 		"run burst nothing":            `"nothing"`,
 		"run burst --config x.yaml":    "not both",
 		"run burst --repetitions -1":   "must not be negative",
@@ -124,13 +125,17 @@ func TestList(t *testing.T) {
 
 // TestReport makes a report of the documented results, and reads directories that have none.
 func TestReport(t *testing.T) {
+	race.SkipLong(t)
 	const results = "../../docs/results"
 	dir := t.TempDir()
-	must.Get(run(t, "report", results, "-o", dir))(t)
+	must.Get(run(t, "report", results, "--beside", results+"/other", "-o", dir))(t)
 	have := must.Get(os.ReadFile(filepath.Join(dir, markdown)))(t)
 	want, err := os.ReadFile(filepath.Join(results, markdown))
 	if err != nil || string(have) != string(want) {
-		t.Errorf("%s/%s is not the report of its data: run 'pinfold-lab report %s' (%v)", results, markdown, results, err)
+		t.Errorf("%s/%s is not the report of its data: run 'pinfold-lab report %s --beside %s/other' (%v)", results, markdown, results, results, err)
+	}
+	if _, err := run(t, "report", results+"/pi", "--beside", results+"/other", "-o", dir); err == nil || !strings.Contains(err.Error(), ", which is not in this report") {
+		t.Errorf("error %v, want that a run is of another experiment", err)
 	}
 	if _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "has no result.jsonl") {
 		t.Errorf("error %v, want that there is no result", err)

@@ -53,12 +53,17 @@ const (
 
 // newReport returns the command that makes a report of earlier runs.
 func newReport() *cobra.Command {
-	var output string
+	var (
+		output string
+		others []string
+	)
 	command := &cobra.Command{
 		Use:   "report DIR... [flags]",
 		Short: "Make a report of earlier runs",
 		Long: `Write a page (` + page + `) and a text (` + markdown + `) with pictures about
-runs. A DIR is that of one run, or one that contains those of several.`,
+runs. A DIR is that of one run, or one that contains those of several. With
+--beside, the answers are compared with those of other runs of the same
+experiments, on another day or in another place.`,
 		Example:           `  pinfold-lab report lab-results -o report`,
 		ValidArgsFunction: frame.CompleteDirs,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -72,13 +77,12 @@ runs. A DIR is that of one run, or one that contains those of several.`,
 			if err != nil {
 				return err
 			}
-			var runs []findings.Run
-			for _, dir := range dirs {
-				run, err := open(dir)
-				if err != nil {
-					return err
-				}
-				runs = append(runs, run)
+			runs, err := openAll(dirs)
+			if err != nil {
+				return err
+			}
+			if err := compareWith(others, runs); err != nil {
+				return err
 			}
 			if output == "" {
 				output = args[0]
@@ -90,6 +94,7 @@ runs. A DIR is that of one run, or one that contains those of several.`,
 			return err
 		},
 	}
+	command.Flags().StringSliceVar(&others, "beside", nil, "compare with the runs in this `DIR`; several with commas")
 	command.Flags().StringVarP(&output, "output", "o", "", "`DIR` of the report; the first that was named if empty")
 	return command
 }
@@ -99,8 +104,44 @@ func open(dir string) (findings.Run, error) {
 	return findings.Run{Result: result, Usage: recording}, err
 }
 
+func openAll(dirs []string) ([]findings.Run, error) {
+	runs := make([]findings.Run, len(dirs))
+	for i, dir := range dirs {
+		var err error
+		if runs[i], err = open(dir); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// compareWith gives runs the others of the same experiments.
+func compareWith(others []string, runs []findings.Run) error {
+	dirs, err := measure.Find(others)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		other, err := open(dir)
+		if err != nil {
+			return err
+		}
+		name, found := other.Result.Config.Name, false
+		for i := range runs {
+			if runs[i].Result.Config.Name == name {
+				runs[i].Others, found = append(runs[i].Others, other.Result), true
+			}
+		}
+		if !found {
+			return frame.Usagef("--beside: %s is a run of %q, which is not in this report", dir, name)
+		}
+	}
+	return nil
+}
+
 // write writes the report of runs.
 func write(dir string, runs []findings.Run) error {
+	runs = findings.Judge(runs)
 	files := map[string]func(io.Writer) error{
 		page:     func(w io.Writer) error { return findings.Page(w, runs, "pinfold-lab "+frame.Version().Version) },
 		markdown: func(w io.Writer) error { return findings.Markdown(w, runs) },

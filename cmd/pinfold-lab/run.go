@@ -21,13 +21,15 @@ func newRun() *cobra.Command {
 	var (
 		config, output    string
 		place, kubeconfig string
+		until             string
+		within            time.Duration
 		options           measure.Options
 	)
 	command := &cobra.Command{
 		Use:   "run NAME... [flags]\nrun --config FILE [flags]",
 		Short: "Run experiments",
 		Long: `Run experiments, one after the other, and print what they have measured. "all"
-runs all of them.
+runs all that have an answer on this machine.
 
 Each run writes a directory OUTPUT/NAME-TIME, from which 'pinfold-lab report'
 makes a page. What was measured is kept if the run is ended.`,
@@ -46,6 +48,14 @@ makes a page. What was measured is kept if the run is ended.`,
 			if options.Rounds < 0 {
 				return frame.Usagef("--repetitions must not be negative")
 			}
+			switch {
+			case until == allRounds && command.Flags().Changed("within"):
+				return frame.Usagef("--within has no effect without --until concluded: give both")
+			case within <= 0:
+				return frame.Usagef("--within %v: must be a time above 0, such as 1h", within)
+			case until == concluded:
+				options.Within = within
+			}
 			executable, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find the programs of the experiment: %w", err)
@@ -59,6 +69,10 @@ makes a page. What was measured is kept if the run is ended.`,
 			for _, c := range configs {
 				options.Dir = filepath.Join(output, c.Name+time.Now().Format("-20060102-150405"))
 				err := measure.Run(command.Context(), c, options)
+				if errors.Is(err, measure.ErrTooSmall) && len(configs) > 1 {
+					options.Progress("left out: " + err.Error())
+					continue
+				}
 				if _, statErr := os.Stat(options.Dir); statErr != nil {
 					return err
 				}
@@ -73,6 +87,8 @@ makes a page. What was measured is kept if the run is ended.`,
 	flags.StringVar(&config, "config", "", "run the experiment in this `FILE` (YAML)")
 	frame.CompleteExtensions(command, "config", "yaml", "yml")
 	flags.IntVar(&options.Rounds, "repetitions", 0, "`NUMBER` of rounds; 0: as the experiment says")
+	frame.OneOf(flags, &until, "until", "when the run ends: after its rounds, or when it has concluded for all answers of the experiment, for which it goes on with two, four and more times its rounds", allRounds, concluded)
+	flags.DurationVar(&within, "within", time.Hour, "with --until concluded, end each run within about this `TIME`")
 	flags.BoolVar(&options.BuiltIn, "built-in", false, "use built-in programs, even where others are installed")
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
 	frame.OneOf(flags, &place, "on", "where services run: as processes in control groups, or as pods of a local cluster on this machine", onGroups, onCluster)
@@ -81,16 +97,20 @@ makes a page. What was measured is kept if the run is ended.`,
 	return command
 }
 
+// The values of --until.
+const allRounds, concluded = "rounds", "concluded"
+
 // conclude prints what a run has measured, and writes its report.
 func conclude(w io.Writer, dir string) error {
 	run, err := open(dir)
 	if err != nil {
 		return err
 	}
-	if err := findings.Summary(w, run); err != nil {
+	runs := findings.Judge([]findings.Run{run})
+	if err := findings.Summary(w, runs[0]); err != nil {
 		return err
 	}
-	if err := write(dir, []findings.Run{run}); err != nil {
+	if err := write(dir, runs); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "\nReport: %s\n\n", filepath.Join(dir, page))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,7 @@ import (
 )
 
 func newDemo() *cobra.Command {
-	var options upOptions
+	var options demoOptions
 	command := &cobra.Command{
 		Use:   "demo [flags]",
 		Short: "Place the example pods on a cluster of three nodes and draw where they went",
@@ -33,29 +35,59 @@ pods on their CPUs, rate each placement, and remove everything.
 
 With --node, this machine is a real node instead of a simulated one. The same
 pods then run on it as well, reduced to its size, and the maps show where the
-kernel runs their threads.`,
+kernel runs their threads.
+
+With --fleet, this machine is the only node. A dozen other pods run there for a
+few minutes, a Prometheus reads their metrics, and "pinfold advise" gives advice
+on their limits and requests, also as a page.`,
 		Example: `  pinfold-local demo
-  pinfold-local demo --node`,
+  pinfold-local demo --node
+  pinfold-local demo --fleet`,
 		Args: frame.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := options.checkNode(command.Flags()); err != nil {
+			flags := command.Flags()
+			if options.fleet {
+				if flags.Changed("node") && !options.node {
+					return frame.Usagef("--fleet needs a real node: leave out --node=false")
+				}
+				if err := flags.Set("node", "true"); err != nil {
+					return err
+				}
+			}
+			if err := cmp.Or(options.checkNode(flags), frame.Needs(flags, "fleet", "duration")); err != nil {
 				return err
 			}
 			return runDemo(command.Context(), options, command.OutOrStdout(), command.ErrOrStderr())
 		},
 	}
-	addNodeFlags(command, &options)
+	addNodeFlags(command, &options.upOptions)
+	flags := command.Flags()
+	flags.BoolVar(&options.fleet, "fleet", false, "show advice on the workloads of a cluster, with this machine as its node; needs root")
+	options.duration = 4 * time.Minute
+	frame.Var(flags, &options.duration, "duration", "TIME", "with --fleet, run the pods for `TIME`, and until the next full minute", parseDuration)
 	return command
 }
 
-func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (err error) {
+// demoOptions are the flags of demo.
+type demoOptions struct {
+	upOptions
+	fleet    bool
+	duration time.Duration
+}
+
+func runDemo(ctx context.Context, options demoOptions, stdout, stderr io.Writer) (err error) {
 	host, err := hostMachine()
 	if err != nil {
 		return err
 	}
 	simulated := demoNodes()
 	nodes := slices.Clone(simulated)
-	if options.node {
+	if options.fleet {
+		if err := checkFleet(host); err != nil {
+			return err
+		}
+		simulated, options.featureGates = nil, fleetGates
+	} else if options.node {
 		nodes = append(nodes, simnode.Node{Name: localnode.Name, Machine: host})
 	} else {
 		simulated = append(simulated, simnode.Nodes([]simnode.Group{{Name: hostShape, Machine: host, Count: 1}})...)
@@ -95,8 +127,12 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		}
 	}()
 	output := demoOutput(stdout, progress)
-	err = demo.Run(ctx, cluster.RESTConfig(), nodes, output)
-	if err == nil && options.node {
+	if options.fleet {
+		err = runFleet(ctx, cluster, options.duration, output, progress)
+	} else {
+		err = demo.Run(ctx, cluster.RESTConfig(), nodes, output)
+	}
+	if err == nil && options.node && !options.fleet {
 		err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: api.DefaultMinSharedCPUs}, output)
 	}
 	if err != nil {

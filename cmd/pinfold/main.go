@@ -1,21 +1,22 @@
 // Command pinfold shows the CPU topology of machines, chooses CPUs, runs commands with CPU
 // settings, shows and records the CPU usage of cgroups, explains why they are slow, computes the
-// effect of limits and burst, and shows the state of a cluster. Its manuals are docs/pinfold.md and
-// docs/status.md.
+// effect of limits and burst, and shows the state of a cluster. Its manuals are docs/pinfold.md,
+// docs/advice.md and docs/status.md.
 //
 // The command changes nothing on the machine, except files that it is asked to write and the
-// cgroups in which "pinfold run" runs a command. Only "pinfold status" and the plugin use the
-// network: the API server. Results go to standard output, messages to standard error. The exit
-// status is 0 on success, 1 on failure, and 2 on wrong usage. "pinfold run" exits with the status
-// of its command.
+// cgroups in which "pinfold run" runs a command. Only "pinfold status", the plugin and "pinfold advise
+// --prometheus" use the network: the API server, and the server that is named. Results go to standard
+// output, messages to standard error. The exit status is 0 on success, 1 on failure, 2 on wrong usage,
+// and 3 if "pinfold advise --check" finds what it looks for. "pinfold run" exits with the status of
+// its command.
 //
 // Under the name kubectl-pinfold it is a plugin of kubectl, "kubectl pinfold", whose subcommands
 // sample, top and why are about pods of the cluster (internal/cluster). Under the name
 // kubectl_complete-pinfold it completes the plugin's command line, as kubectl asks it to.
 //
 // Each group of subcommands is a package: internal/place, internal/record, internal/groups,
-// internal/why, internal/model, internal/run, internal/top and internal/status. This package
-// assembles them; internal/frame contains what they share.
+// internal/why, internal/model with internal/fleet, internal/run, internal/top and internal/status. This
+// package assembles them; internal/frame contains what they share.
 package main
 
 import (
@@ -84,5 +85,11 @@ state of Pinfold in a cluster. Only 'run' changes anything on the machine.`,
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),
 	})
+	if more != nil {
+		commands = append(commands, more())
+	}
 	return frame.New(root, commands...)
 }
+
+// more returns a command of some builds; see documents.go.
+var more func() *cobra.Command

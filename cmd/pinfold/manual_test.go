@@ -18,8 +18,7 @@ import (
 )
 
 // TestManual executes the examples of docs/pinfold.md. "json file=NAME" and "csv file=NAME" blocks
-// are files, besides docs/prometheus.jq and the recordings of testdata. "console" blocks are
-// commands with their output; those that need jq are "console jq" blocks.
+// are files, besides those of testdata. "console" blocks are commands with their output.
 func TestManual(t *testing.T) {
 	race.SkipLong(t)
 	archive, commands := scriptOf(golden.ReadCode(t, "../../docs/pinfold.md"))
@@ -27,7 +26,7 @@ func TestManual(t *testing.T) {
 		t.Fatalf("the manual has %d examples, want some", commands)
 	}
 	for _, path := range []string{
-		"testdata/manual/cg1.csv", "testdata/manual/range.json", "testdata/recordings/shop.csv", "../../docs/prometheus.jq",
+		"testdata/manual/cg1.csv", "testdata/manual/range.json", "testdata/recordings/shop.csv",
 	} {
 		data, err := os.ReadFile(path)
 		if err != nil {

@@ -16,7 +16,7 @@ const finest = 20 * time.Millisecond
 // bindingAt queues work behind as many CPUs as a limit has.
 func (sub *subject) bindingAt(at limitAt) Binding {
 	var b Binding
-	b.CPUs = int(math.Ceil(at.cpus - 1e-9))
+	b.CPUs = max(1, int(math.Ceil(at.cpus-1e-9)))
 	if sub.nominal > finest {
 		b.Reason = fmt.Sprintf("not enough data: samples of %v hide how many threads run at a time; record with --interval 10ms", sub.nominal)
 		return b

@@ -23,13 +23,15 @@ func (c Config) Check() error {
 	refuse(!nameForm.MatchString(c.Name), "name: %q: use letters, digits, spaces, '.', '_' and '-', the first a letter or a digit", c.Name)
 	refuse(c.Question == "", "question is missing")
 	refuse(c.CPUs < 0, "cpus: %d: must not be negative", c.CPUs)
+	refuse(c.MinCPUs < 0, "minCPUs: %d: must not be negative", c.MinCPUs)
 	for name, rounds := range map[string]int{"rounds": c.Rounds, "quick.rounds": c.Quick.Rounds} {
-		refuse(rounds < 1 || rounds > maxRounds, "%s: %d: must be from 1 to %d", name, rounds, maxRounds)
+		refuse(rounds < 1 || rounds > MaxRounds, "%s: %d: must be from 1 to %d", name, rounds, MaxRounds)
 	}
 	for name, window := range map[string]Duration{"window": c.Window, "quick.window": c.Quick.Window} {
 		refuse(window.Duration < minWindow || window.Duration > maxWindow, "%s: %v: must be from %v to %v", name, window, minWindow, maxWindow)
 	}
 	refuse(!(c.Foreign > 0 && c.Foreign <= 1), "foreign: %v: must be more than 0%% and at most 100%%", c.Foreign)
+	refuse(c.Margin != 0 && !(c.Margin > 1 && c.Margin <= 2), "margin: %v: must be more than 1 and at most 2", c.Margin)
 	refuse(c.Repeated < 0, "repeated: %d: must not be negative", c.Repeated)
 	refuse(len(c.Services) == 0, "there must be a service")
 	refuse(len(c.Conditions) == 0, "there must be a condition")
@@ -43,8 +45,10 @@ func (c Config) Check() error {
 // nameForm is the form of the name of an experiment, which is also that of files.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}$`)
 
+// MaxRounds is how many rounds an experiment may have.
+const MaxRounds = 1000
+
 const (
-	maxRounds = 1000
 	minWindow = 100 * time.Millisecond
 	maxWindow = 10 * time.Minute
 )
@@ -133,7 +137,9 @@ func (l Load) check() error {
 		return fmt.Errorf("load %q: client: %q: use one of %q", l.Name, l.Client, clients)
 	case l.Client == Batches && (l.Batch.Value <= 0 || l.Every.Duration <= 0):
 		return fmt.Errorf("load %q: %q need batch and every, each more than 0", l.Name, l.Client)
-	case l.Client == Random && !(l.Use > 0 && l.Use <= maxUse):
+	case l.Use != 0 && (l.Client == Batches || l.Client == Wrk):
+		return fmt.Errorf("load %q: use: %q sends as many requests as it says, or as are answered: leave it out", l.Name, l.Client)
+	case l.Use < 0 || l.Use > maxUse || l.Use == 0 && l.Client == Random:
 		return fmt.Errorf("load %q: use: %v: must be more than 0%% and at most %v", l.Name, l.Use, maxUse)
 	case slices.Contains([]Client{OnOff, Planned, Wrk}, l.Client) && l.Clients.Value <= 0:
 		return fmt.Errorf("load %q: %q needs clients", l.Name, l.Client)
@@ -181,8 +187,8 @@ func (c Config) checkPrediction(p Published) error {
 	if p.From == "" {
 		return nil
 	}
-	of, err := c.first(p.Condition)
-	from, errFrom := c.first(p.From)
+	of, err := c.first(p.Condition, 1)
+	from, errFrom := c.first(p.From, 1)
 	switch {
 	case err != nil || errFrom != nil:
 		return errors.Join(err, errFrom)
@@ -192,8 +198,8 @@ func (c Config) checkPrediction(p Published) error {
 		return fmt.Errorf("figure %q: it is predicted for the program %q with the default period", p.Figure, Demand)
 	case of.Limit.Value == 0 || from.Limit.Value > 0 || from.Count() > 1:
 		return fmt.Errorf("figure %q: it is predicted for a condition with a limit, from one without and with one replica", p.Figure)
-	case !slices.Contains(averages(), p.Figure):
-		return fmt.Errorf("figure %q: only %q can be predicted", p.Figure, averages())
+	case !slices.Contains(predictable(), p.Figure):
+		return fmt.Errorf("figure %q: only %q can be predicted", p.Figure, predictable())
 	case p.Value != 0 || p.Of != 0:
 		return fmt.Errorf("figure %q: it has a value, or is predicted from a condition, not both", p.Figure)
 	}

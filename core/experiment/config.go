@@ -30,14 +30,19 @@ type Config struct {
 	Source string `json:"source"`
 	// CPUs is how many the machine of the document had, see [Amount]. 0: amounts are not scaled.
 	CPUs int `json:"cpus,omitempty"`
+	// MinCPUs is the least number of CPUs on which the question has an answer.
+	MinCPUs int `json:"minCPUs,omitempty"`
 
 	Rounds   int            `json:"rounds"`
 	Window   Duration       `json:"window"`   // of one measurement
 	Settle   Duration       `json:"settle"`   // from the start of the programs to the measurement, under load
 	Foreign  quantity.Share `json:"foreign"`  // use of the CPUs by others that disturbs a window
 	Repeated int            `json:"repeated"` // how often a disturbed window is measured again
-	Seed     uint64         `json:"seed"`     // of the order of windows, and of the loads
-	Quick    Quick          `json:"quick"`
+	// Margin is the ratio up to which figures do not differ in practice; 0: [DefaultMargin].
+	Margin float64 `json:"margin,omitempty"`
+	// Seed is that of the order of windows, and of the loads. 0: each run has another.
+	Seed  uint64 `json:"seed"`
+	Quick Quick  `json:"quick"`
 
 	// Services run at the same time. Latencies, usage and throttling are those of the first.
 	Services   []Service   `json:"services"`
@@ -230,15 +235,16 @@ type Load struct {
 	// Batch requests are sent every Every, by "batches".
 	Batch Amount   `json:"batch,omitzero"`
 	Every Duration `json:"every,omitzero"`
-	// Use is how much of the CPUs the service uses in the first condition; "random" sends as many
-	// requests as this takes.
+	// Use is how much of the CPUs the service uses in the first condition: "random", "onoff" and
+	// "planned" send as many requests as this takes. The last two have Pause without it, and begin
+	// to search from there.
 	Use quantity.Share `json:"use,omitempty"`
 	// Clients of "onoff", "planned" and "wrk". On ("active") and Off ("inactive") are mean times.
 	Clients Amount   `json:"clients,omitzero"`
 	On      Duration `json:"active,omitzero"`
 	Off     Duration `json:"inactive,omitzero"`
 	// Pause is the time from an answer to the next request ("onoff"), or from one planned request
-	// of a client to the next ("planned").
+	// of a client to the next ("planned": on average, because all rounds plan about as many).
 	Pause Duration `json:"pause,omitzero"`
 }
 
@@ -263,6 +269,9 @@ type Published struct {
 	Text string `json:"text,omitempty"`
 	// Note explains a difference to what is measured here.
 	Note string `json:"note,omitempty"`
+	// Unjudged is why the published and the measured value say nothing about each other: the
+	// configuration sets it, say.
+	Unjudged string `json:"unjudged,omitempty"`
 }
 
 // names returns the names of things, and an error if one is empty or there twice.

@@ -28,7 +28,7 @@ const (
 	Throttled Figure = "throttled" // share of the periods of the quota's timer in which the service was throttled
 	Waited    Figure = "waited"    // milliseconds per second that threads of the service were ready and did not run
 	Others    Figure = "others"    // CPUs that the other services used
-	Machine   Figure = "machine"   // share of the CPUs that everything used
+	Machine   Figure = "machine"   // share of the CPUs that everything but the load generator used
 	Generator Figure = "generator" // share of the CPUs that the load generator used
 	Cost      Figure = "cost"      // microseconds of CPU time of the load generator for a request
 	Lateness  Figure = "lateness"  // of the load generator: the longest, in milliseconds
@@ -67,7 +67,7 @@ func Figures() map[Figure]Description {
 	return map[Figure]Description{
 		Calls: {"answered requests", PerSecond, 1}, Goodput: {"goodput", Work, 1}, Elapsed: {"time to finish", Seconds, -1},
 		Mean: latency("mean latency"), P50: latency("p50 latency"), P90: latency("p90 latency"), P99: latency("p99 latency"),
-		P999: latency("p99.9 latency"), Longest: latency("longest latency"),
+		P999: latency("p99.9 latency"), Longest: latency("longest latency of a window"),
 		Backlog: {"work left at the end of a period", Milliseconds, -1}, Full: {"periods without idle CPUs", Share, -1},
 		Used: {"usage", CPUs, 0}, Peak: {"peak usage in 100 ms", CPUs, 0}, PeakSlow: {"peak usage in 1 s", CPUs, 0},
 		Throttled: {"throttled periods", Share, -1}, Waited: {"waiting for CPUs", Milliseconds, -1}, Others: {"usage of the others", CPUs, 0},

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -37,55 +38,60 @@ func bursting(periods int) (Result, *trace.Recording) {
 			used = 0
 		}
 	}
-	result.Windows = []Window{{Condition: "alone", To: at}}
+	for round := range time.Duration(10) {
+		result.Windows = append(result.Windows, Window{Round: int(round), Condition: "alone", From: at * round / 10, To: at * (round + 1) / 10})
+	}
 	return result, recording
 }
 
-// TestPredict compares predictions with the exact probability of throttling: sigma^(1+b) for
-// exponential demand, where sigma = exp(-(1-sigma)/u).
+// TestPredict compares predictions with the exact probability of throttling if demand comes when the
+// quota is refilled: sigma^(1+b) for exponential demand, where sigma = exp(-(1-sigma)/u). Where it
+// comes in between, tokens and the next quota make it smaller.
 func TestPredict(t *testing.T) {
 	result, recording := bursting(20_000)
 	must.Do(t, result.Config.Check())
 	sigma := 0.46699642
-	for _, test := range []struct {
-		figure    Figure
-		condition string
-		low, high float64
-	}{
-		{Throttled, "quota", .95 * sigma, 1.05 * sigma},
-		{Throttled, "burst", .93 * sigma * sigma, 1.07 * sigma * sigma},
-		{Full, "quota", 0, 0},
-		{Full, "burst", .1, .3},
-		{Backlog, "quota", 15, 60},
-		{Backlog, "burst", 5, 30},
+	for condition, want := range map[string]map[Figure][2]float64{
+		"quota": {Throttled: {.8 * sigma, 1.05 * sigma}, Full: {.05, .15}, Backlog: {10, 60}},
+		"burst": {Throttled: {.7 * sigma * sigma, 1.07 * sigma * sigma}, Full: {.1, .3}, Backlog: {5, 30}},
 	} {
-		p := Published{Answer: Answer{Figure: test.figure, Condition: test.condition}, From: "alone"}
-		got, err := result.Predict(t.Context(), p, recording)
-		if err != nil || !(got >= test.low && got <= test.high) {
-			t.Errorf("%s, %s: %g, error %v, want %g to %g", test.figure, test.condition, got, err, test.low, test.high)
+		got := must.Get(result.Predict(t.Context(), condition, "alone", recording))(t)
+		for f, want := range want {
+			v := got[f]
+			t.Logf("%s, %s: %+v", f, condition, v)
+			if !(v.Estimate >= want[0] && v.Estimate <= want[1]) {
+				t.Errorf("%s, %s: %+v, want %g", f, condition, v, want)
+			}
+			if !(v.Low < v.Estimate && v.Estimate < v.High && v.High-v.Low < v.Estimate && v.Rounds == 10) {
+				t.Errorf("%s, %s: %+v, want an interval", f, condition, v)
+			}
 		}
-		if again, err := result.Predict(t.Context(), p, recording); err != nil || again != got {
-			t.Errorf("%s, %s: %g, and then %g, error %v", test.figure, test.condition, got, again, err)
+		if again := must.Get(result.Predict(t.Context(), condition, "alone", recording))(t); !maps.Equal(got, again) {
+			t.Errorf("%s: %+v, and then %+v", condition, got, again)
 		}
 	}
 }
 
 // TestUnpredictable checks the reasons why nothing can be predicted.
 func TestUnpredictable(t *testing.T) {
-	for want, change := range map[string]func(*Result, **trace.Recording, *Published){
-		"no whole period was recorded":       func(r *Result, _ **trace.Recording, _ *Published) { r.Windows[0].Disturbed = "by the test" },
-		"recording of the usage is missing":  func(_ *Result, r **trace.Recording, _ *Published) { *r = nil },
-		"the recording has no group /alone/": func(_ *Result, r **trace.Recording, _ *Published) { (*r).Series[0].Group = "/other" },
-		`there is no condition "absent"`:     func(_ *Result, _ **trace.Recording, p *Published) { p.Condition = "absent" },
-		"no stationary state":                func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 2) },
-		"samples are longer than the period": func(_ *Result, r **trace.Recording, _ *Published) { (*r).Interval = time.Second },
-		"the samples sum to 0; record while": func(_ *Result, r **trace.Recording, _ *Published) { multiply((*r).Series[0].Samples, 0) },
+	for want, change := range map[string]func(*Result, **trace.Recording, *string){
+		"no whole period was recorded": func(r *Result, _ **trace.Recording, _ *string) {
+			for i := range r.Windows {
+				r.Windows[i].Disturbed = "by the test"
+			}
+		},
+		"recording of the usage is missing":  func(_ *Result, r **trace.Recording, _ *string) { *r = nil },
+		"the recording has no group /alone/": func(_ *Result, r **trace.Recording, _ *string) { (*r).Series[0].Group = "/other" },
+		`there is no condition "absent"`:     func(_ *Result, _ **trace.Recording, condition *string) { *condition = "absent" },
+		"no stationary state":                func(_ *Result, r **trace.Recording, _ *string) { multiply((*r).Series[0].Samples, 2) },
+		"samples are longer than the period": func(_ *Result, r **trace.Recording, _ *string) { (*r).Interval = time.Second },
+		"the samples sum to 0; record while": func(_ *Result, r **trace.Recording, _ *string) { multiply((*r).Series[0].Samples, 0) },
 	} {
 		result, recording := bursting(200)
-		p := Published{Answer: Answer{Figure: Full, Condition: "burst"}, From: "alone"}
-		change(&result, &recording, &p)
-		if got, err := result.Predict(t.Context(), p, recording); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%g, error %v, want %q", got, err, want)
+		condition := "burst"
+		change(&result, &recording, &condition)
+		if got, err := result.Predict(t.Context(), condition, "alone", recording); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, error %v, want %q", got, err, want)
 		}
 	}
 }
@@ -96,35 +102,31 @@ func multiply(samples []trace.Sample, by time.Duration) {
 	}
 }
 
-// TestAverage checks means of what happens rarely, and intervals if it did not happen.
-func TestAverage(t *testing.T) {
+// TestRare checks means of what happens rarely, and intervals if it did not happen.
+func TestRare(t *testing.T) {
 	result, _ := bursting(1)
 	add := func(round int, share float64, disturbed string) {
 		result.Windows = append(result.Windows, Window{Round: round, Condition: "burst", Disturbed: disturbed,
-			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, Backlog: 0, P99: 1}})
+			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, Backlog: 0}})
 	}
-	a := Answer{Figure: Full, Condition: "burst"}
 	for round := range MinRounds {
-		if v, ok := result.Average(a); !ok || v.Bounded() {
+		if v := result.Compare(Answer{Figure: Full, Condition: "burst"}).Value; v.Bounded() {
 			t.Errorf("%d rounds have the interval %+v", round, v)
 		}
 		add(round, 0, "")
 	}
 	add(6, 1, "by the test")
-	if v, ok := result.Average(a); !ok || v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
-		t.Errorf("%+v, %t, want 0 to 0.005", v, ok)
+	if v := result.Compare(Answer{Figure: Full, Condition: "burst"}).Value; v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
+		t.Errorf("%+v, want 0 to 0.005", v)
 	}
-	if v, ok := result.Average(Answer{Figure: Backlog, Condition: "burst"}); !ok || v.Low != 0 || v.High != 0 {
-		t.Errorf("%+v, %t, want 0 milliseconds", v, ok)
+	if v := result.Compare(Answer{Figure: Backlog, Condition: "burst"}).Value; v.Low != 0 || v.High != 0 {
+		t.Errorf("%+v, want 0 milliseconds", v)
 	}
 	add(7, .14, "")
-	if v, ok := result.Average(a); !ok || math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {
-		t.Errorf("%+v, %t, want a mean of 0.02", v, ok)
+	if v := result.Compare(Answer{Figure: Full, Condition: "burst"}).Value; math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {
+		t.Errorf("%+v, want a mean of 0.02", v)
 	}
-	if v, ok := result.Average(Answer{Figure: P99, Condition: "burst"}); ok {
-		t.Errorf("%+v of a figure that is no average", v)
-	}
-	if v, ok := result.Average(Answer{Figure: Full, Condition: "quota"}); !ok || v.Bounded() || v.Rounds != 0 {
+	if v := result.Compare(Answer{Figure: Full, Condition: "quota"}).Value; v.Bounded() || v.Rounds != 0 {
 		t.Errorf("%+v of a condition that was not measured", v)
 	}
 }

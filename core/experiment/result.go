@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/placement"
 )
 
 // Result is an experiment and what was measured.
@@ -40,7 +42,24 @@ type Environment struct {
 	// Programs has the version of each program, and says if a built-in one replaced it.
 	Programs map[Program]string `json:"programs"`
 	Quick    bool               `json:"quick"`
+	// Arrivals is the version of how loads become requests, [Arrivals] for new runs.
+	Arrivals int `json:"arrivals,omitempty"`
+	// Looks is how often the run may have looked at its results to find out whether it could end; 0
+	// if it was not to end before its last round. Intervals and tests allow for that.
+	Looks int `json:"looks,omitempty"`
 }
+
+// Arrivals is the present version of how loads become requests. In version 0 "random" had one request in
+// each interval, and windows began without the requests of the time before.
+const Arrivals = 1
+
+// replaced reports whether a built-in program replaced another one.
+func (e Environment) replaced(p Program) bool {
+	return strings.HasPrefix(e.Programs[p], BuiltIn) && e.Programs[p] != BuiltIn
+}
+
+// BuiltIn is the version of a program that is built in, and begins that of one that replaced another.
+const BuiltIn = "built in"
 
 // Place is where the services of an experiment run.
 type Place string
@@ -79,8 +98,8 @@ func (w Window) Group(service string) string {
 	return "/" + w.Condition + "/" + w.Load + "/" + service
 }
 
-// Disturbed returns why a window is not used, "" if it is. Others may use more where they use some
-// anyway, as the components of a cluster do.
+// Disturbed returns why a window is not used, "" if it is. Other processes may use more where they
+// use some anyway, as the components of a cluster do.
 func (c Config) Disturbed(w Window, e Environment) string {
 	switch {
 	case w.Figures[Foreign] > float64(c.Foreign)+e.Background:
@@ -88,8 +107,33 @@ func (c Config) Disturbed(w Window, e Environment) string {
 	case w.Figures[Stolen] > float64(c.Foreign):
 		return fmt.Sprintf("the hypervisor took %s of the CPUs", Stolen.Format(w.Figures[Stolen]))
 	}
+	services, err := c.in(w.Condition, e.CPUs)
+	if err != nil {
+		return ""
+	}
+	own, others := 0, 0
+	for i, s := range services {
+		if s.Policy == placement.Static {
+			own += s.Limit.Count() * min(1, s.Count())
+		}
+		if i > 0 && s.Count() > 0 {
+			others++
+		}
+	}
+	all := float64(e.CPUs)
+	if busy := w.Figures[Generator] * all / float64(max(1, e.CPUs-own)); busy > maxBusy {
+		return fmt.Sprintf("the load generator used %s of its CPUs", Generator.Format(busy))
+	}
+	if others > 0 && w.Figures[Others] < minOthers*all {
+		return fmt.Sprintf("the other services used only %s", Others.Format(w.Figures[Others]))
+	}
 	return ""
 }
+
+// maxBusy is how much of the CPUs that no service has alone the load generator may use. With more,
+// what is measured is the generator. minOthers is how much of all CPUs the other services must use
+// together, if any of them runs. With less, they do not disturb the first one.
+const maxBusy, minOthers = 0.9, 0.02
 
 // Explanation is where the time of the service's threads went in a condition, as traced in a window
 // of its own.
@@ -165,6 +209,8 @@ func Read(from io.Reader) (r Result, err error) {
 			return r, nil
 		case err != nil:
 			return r, fmt.Errorf("line %d is neither a window nor the end: %w", line, err)
+		case next.Round < 0 || next.Round >= MaxRounds:
+			return r, fmt.Errorf("line %d: round %d: must be from 0 to %d", line, next.Round, MaxRounds-1)
 		case next.Ended != "":
 			r.Explained, r.Ended = next.Explained, next.Ended
 			if r.Complete = r.Ended == complete; r.Complete {
@@ -172,6 +218,35 @@ func Read(from io.Reader) (r Result, err error) {
 			}
 			return r, nil
 		}
+		next.withoutGenerator(r.Environment.CPUs)
 		r.Windows = append(r.Windows, next.Window)
 	}
+}
+
+// withoutGenerator computes the usage of the machine again: windows that were recorded before
+// 2026-11-27 include the load generator in it.
+func (w Window) withoutGenerator(cpus int) {
+	if _, ok := w.Figures[Machine]; ok && cpus > 0 {
+		w.Figures[Machine] = (w.Figures[Used]+w.Figures[Others])/float64(cpus) + w.Figures[Foreign]
+	}
+}
+
+// WithDisturbed returns the result with the first window of each round, condition and load, whether
+// it was disturbed or not: nothing is left out or measured again.
+func (r Result) WithDisturbed() Result {
+	type place struct {
+		round           int
+		condition, load string
+	}
+	seen := map[place]bool{}
+	windows := r.Windows
+	r.Windows = nil
+	for _, w := range windows {
+		if at := (place{w.Round, w.Condition, w.Load}); !seen[at] {
+			seen[at] = true
+			w.Disturbed = ""
+			r.Windows = append(r.Windows, w)
+		}
+	}
+	return r
 }

@@ -47,12 +47,9 @@ func (c Config) Setups(cpus int) (all []Setup, err error) {
 		loads[i] = &l
 	}
 	for _, condition := range c.Conditions {
-		services, err := condition.in(c.Services)
+		services, err := c.in(condition.Name, cpus)
 		if err != nil {
 			return nil, err
-		}
-		for i, s := range services {
-			services[i] = s.on(scale)
 		}
 		settle := cmp.Or(condition.Settle, c.Settle).Duration
 		for _, l := range loads {
@@ -68,13 +65,22 @@ func (s Service) on(scale Scale) Service {
 	return s
 }
 
-// first returns the first service in a condition.
-func (c Config) first(condition string) (Service, error) {
+// in returns the services in a condition, with the amounts of a machine.
+func (c Config) in(condition string, cpus int) ([]Service, error) {
 	i := slices.IndexFunc(c.Conditions, func(o Condition) bool { return o.Name == condition })
 	if i < 0 {
-		return Service{}, fmt.Errorf("there is no condition %q", condition)
+		return nil, fmt.Errorf("there is no condition %q", condition)
 	}
 	services, err := c.Conditions[i].in(c.Services)
+	for i, s := range services {
+		services[i] = s.on(Scale{CPUs: cpus, Full: c.CPUs})
+	}
+	return services, err
+}
+
+// first returns the first service in a condition, with the amounts of a machine.
+func (c Config) first(condition string, cpus int) (Service, error) {
+	services, err := c.in(condition, cpus)
 	if err != nil || len(services) == 0 {
 		return Service{}, err
 	}
@@ -83,6 +89,5 @@ func (c Config) first(condition string) (Service, error) {
 
 // First returns the first service as it was in a condition, with the amounts of the machine.
 func (r Result) First(condition string) (Service, error) {
-	s, err := r.Config.first(condition)
-	return s.on(r.Scale()), err
+	return r.Config.first(condition, r.Environment.CPUs)
 }

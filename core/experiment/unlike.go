@@ -17,12 +17,12 @@ const overload quantity.Share = 0.9
 
 // unlike returns why the figure of a condition cannot be compared with that of its baseline, "" if
 // it can. Usage can always be compared.
-func (r Result) unlike(c Comparison) string {
+func (r *comparer) unlike(c Comparison) string {
 	if Figures()[c.Figure].Better == 0 || c.Condition == c.Baseline {
 		return ""
 	}
-	median := func(f Figure, condition string) float64 { return r.Value(f, condition, c.Load).Estimate }
-	others, before := median(Others, c.Condition), median(Others, c.Baseline)
+	mean := func(f Figure, condition string) float64 { return r.value(Answer{f, condition, c.Load}).Estimate }
+	others, before := mean(Others, c.Condition), mean(Others, c.Baseline)
 	if min(others, before) > 0 && min(others, before) < starved*max(others, before) {
 		return fmt.Sprintf("the other services used %s here and %s in the baseline: they did not do the same work",
 			Others.Format(others), Others.Format(before))
@@ -30,15 +30,40 @@ func (r Result) unlike(c Comparison) string {
 	if !slices.Contains(latencies(), c.Figure) || !r.planned(c.Load) {
 		return ""
 	}
-	used := max(median(Used, c.Condition), median(Used, c.Baseline))
+	used := max(mean(Used, c.Condition), mean(Used, c.Baseline))
 	for _, condition := range []string{c.Condition, c.Baseline} {
 		service, _ := r.First(condition) // without a limit if there is no such condition
-		if limit := service.Limit.Value * float64(service.Count()); limit > 0 && used > float64(overload)*limit {
+		limit := service.Limit.Value * float64(service.Count())
+		if limit <= 0 {
+			continue
+		}
+		if used > float64(overload)*limit {
 			return fmt.Sprintf("%s is overloaded: the requests need %s and its limit is %s, so latency depends on the length of the window",
 				condition, Used.Format(used), Used.Format(limit))
 		}
+		if n, of := r.above(c, float64(overload)*limit); 4*n > of {
+			return fmt.Sprintf("%s is overloaded in %d of %d rounds: the requests need more than %s of its limit, so latency depends on the length of the window",
+				condition, n, of, overload)
+		}
 	}
 	return ""
+}
+
+// above returns in how many rounds a condition or its baseline used more than a number of CPUs, and
+// how many rounds there are.
+func (r *comparer) above(c Comparison, cpus float64) (n, of int) {
+	used := map[int]float64{}
+	for _, w := range r.Windows {
+		if w.Disturbed == "" && w.Load == c.Load && (w.Condition == c.Condition || w.Condition == c.Baseline) {
+			used[w.Round] = max(used[w.Round], w.Figures[Used])
+		}
+	}
+	for _, u := range used {
+		if u > cpus {
+			n++
+		}
+	}
+	return n, len(used)
 }
 
 // planned reports whether the requests of a load are sent when they are due, answered or not.

@@ -25,6 +25,22 @@
 // capacity is then divided in the same way, no token is used, and the period counts as missed under
 // both rules.
 //
+// # Staggered periods
+//
+// In this model all periods begin together. In the kernel the quota of each group is refilled at a
+// time of its own. The rule [Staggered] is a model of that: demand still comes at the begin of a
+// period, but each quota is refilled at a random time in it, always the same one in a replica (more
+// than 16 groups share 16 times). So a group may use what is left of one quota and then the next,
+// and groups want more at the same time than with periods that begin together.
+//
+//   - At each moment, the groups that have need, and quota or tokens left, share the capacity in
+//     proportion to their quotas.
+//   - A group is throttled in a quota period if it needs more when its quota and tokens are used up.
+//   - A period misses its deadline if there is something left in it of what a group could have
+//     used, by its need, quota and tokens, a period earlier: at the begin or after the refill.
+//
+// With all refills at the begin of the period, the results are those of the model above.
+//
 // # Monte Carlo
 //
 // [Simulate] runs 64 replicas of the model ([Replicas]), each with its own random source. A replica

@@ -12,12 +12,21 @@ const roomTicks = 1 << 58
 
 // engine steps all groups of one replica through periods.
 type engine interface {
-	// step simulates one period and reports whether it missed its deadline.
-	step() (missed bool, err error)
+	// step simulates one period.
+	step() (outcome, error)
 	// sums returns the sums since the last reset, one per kind of group.
 	sums() []sums
 	reset()
 }
+
+// outcome is that of a period.
+type outcome struct {
+	missed bool // its deadline
+	full   bool // hardly any capacity was idle
+}
+
+// allowedIdle returns how much of a capacity may be idle in a full period: 3%.
+func allowedIdle(capacity int64) int64 { return capacity / 100 * 3 }
 
 // sums are over the groups of one kind and over periods, in ticks.
 type sums struct {
@@ -26,7 +35,7 @@ type sums struct {
 }
 
 // Rule defines when a period misses its deadline. It compares the capacity with the submitted
-// demand: what the groups need, limited by their quota and tokens.
+// demand: what the groups need, limited by their quota and tokens. It also says when periods begin.
 type Rule int
 
 const (
@@ -38,19 +47,22 @@ const (
 	// half of the misses. In the tables the quotas sum to the capacity; if they sum to more and do
 	// not fit, it is as Strict.
 	Published
+	// Staggered is Strict for quotas that are refilled at random times, as in the kernel, instead of
+	// together: see the package comment.
+	Staggered
 )
 
 // String returns the name of the rule as users write it.
-func (r Rule) String() string { return []string{"strict", "published"}[r] }
+func (r Rule) String() string { return []string{"strict", "published", "staggered"}[r] }
 
-// ParseRule parses "strict" or "published".
+// ParseRule parses "strict", "published" or "staggered".
 func ParseRule(word string) (Rule, error) {
-	for _, r := range []Rule{Strict, Published} {
+	for _, r := range []Rule{Strict, Published, Staggered} {
 		if word == r.String() {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict or published", word)
+	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict, published or staggered", word)
 }
 
 // roundingTicks is a millionth of the smallest quota. Amounts are divided in whole ticks, so an
@@ -76,6 +88,7 @@ func (r Rule) missed(free, wants int64) bool {
 type uniform struct {
 	rule   Rule
 	burst  int64
+	idle   int64 // at most, in a full period
 	demand *rows
 	depth  []int64
 	left   []int64 // backlog for lack of capacity
@@ -85,7 +98,7 @@ type uniform struct {
 }
 
 func newUniform(m int, rule Rule, burst int64, d drawer) *uniform {
-	a := &uniform{rule: rule, burst: burst, demand: newRows(d, m), depth: make([]int64, m), left: make([]int64, m)}
+	a := &uniform{rule: rule, burst: burst, idle: allowedIdle(int64(m) * quotaTicks), demand: newRows(d, m), depth: make([]int64, m), left: make([]int64, m)}
 	for i := range a.depth {
 		a.depth[i] = -burst
 	}
@@ -95,10 +108,10 @@ func newUniform(m int, rule Rule, burst int64, d drawer) *uniform {
 func (a *uniform) sums() []sums { return []sums{a.sum} }
 func (a *uniform) reset()       { a.sum = sums{} }
 
-func (a *uniform) step() (bool, error) {
+func (a *uniform) step() (outcome, error) {
 	excesses, err := a.demand.next()
 	if err != nil {
-		return false, err
+		return outcome{}, err
 	}
 	excess, wants, short, throttled := refill(excesses, a.depth, a.left, -a.burst)
 	// Together, the groups need lastShort + lastLeft + excess more than their quotas. Some need
@@ -115,7 +128,7 @@ func (a *uniform) step() (bool, error) {
 	a.sum.backlog += float64(short + wants - used)
 	a.sum.burst += float64(used)
 	a.sum.throttled += throttled
-	return a.rule.missed(free, wants), nil
+	return outcome{a.rule.missed(free, wants), free-used <= a.idle}, nil
 }
 
 // refill adds demand and quota of one period to each group and sets left to what the group wants

@@ -34,26 +34,29 @@ func newMixed(rule Rule, capacity int64, kinds []kind) *mixed {
 	return x
 }
 
-func (x *mixed) sums() []sums {
+func (x *mixed) sums() []sums { return sumsOf(x.kinds) }
+func (x *mixed) reset()       { resetSums(x.kinds) }
+
+func sumsOf(kinds []kind) []sums {
 	var all []sums
-	for _, k := range x.kinds {
+	for _, k := range kinds {
 		all = append(all, k.sum)
 	}
 	return all
 }
 
-func (x *mixed) reset() {
-	for i := range x.kinds {
-		x.kinds[i].sum = sums{}
+func resetSums(kinds []kind) {
+	for i := range kinds {
+		kinds[i].sum = sums{}
 	}
 }
 
-func (x *mixed) step() (bool, error) {
+func (x *mixed) step() (outcome, error) {
 	free, wants := x.capacity, int64(0)
 	for i := range x.kinds {
 		f, w, err := x.submit(&x.kinds[i])
 		if err != nil {
-			return false, err
+			return outcome{}, err
 		}
 		free, wants = free-f, wants+w
 	}
@@ -74,7 +77,7 @@ func (x *mixed) step() (bool, error) {
 	for i := range x.kinds {
 		x.grant(&x.kinds[i], overload)
 	}
-	return x.rule.missed(free, wants), nil
+	return outcome{x.rule.missed(free, wants), free-wants <= allowedIdle(x.capacity)}, nil
 }
 
 // submit draws the demands of a kind. It returns how much of their quotas the groups need and how

@@ -128,7 +128,7 @@ func (p *plan) canMiss() bool {
 		quotas += k.quota * int64(k.count)
 		bursts = max(bursts, k.burst)
 	}
-	return bursts > 0 || quotas > p.capacity
+	return p.rule == Staggered || bursts > 0 || quotas > p.capacity
 }
 
 // checkLoad returns an error if backlog would grow without bound; otherwise it sets the length of
@@ -156,7 +156,10 @@ func (p *plan) checkLoad() error {
 // newEngine returns the engine of a replica.
 func (p *plan) newEngine(r *rand.Rand) engine {
 	room := roomTicks / int64(p.groups) // for each group
-	if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
+	var phases []float64
+	if p.rule == Staggered {
+		phases = randomPhases(p.groups, r)
+	} else if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
 		return newUniform(k.count, p.rule, k.burst, newDrawer(k, room, r))
 	}
 	var kinds []kind
@@ -165,6 +168,9 @@ func (p *plan) newEngine(r *rand.Rand) engine {
 		kinds = append(kinds, kind{first: first, end: first + k.count, quota: k.quota, burst: k.burst,
 			demand: newRows(newDrawer(k, room, r), k.count)})
 		first += k.count
+	}
+	if p.rule == Staggered {
+		return newStaggered(p.capacity, kinds, phases)
 	}
 	return newMixed(p.rule, p.capacity, kinds)
 }

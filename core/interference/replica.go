@@ -41,11 +41,14 @@ func (r *replica) steps(ctx context.Context, periods int64, done func(int64)) er
 		}
 		n := min(periods, r.plan.chunk())
 		for range n {
-			missed, err := r.engine.step()
+			o, err := r.engine.step()
 			if err != nil {
 				return err
 			}
-			r.count(missed)
+			r.count(o.missed)
+			if o.full {
+				r.counts.full++
+			}
 		}
 		r.counts.periods += n
 		periods -= n
@@ -86,11 +89,11 @@ func (r *replica) finish(ctx context.Context) (batch, error) {
 		if length > r.streak+b.periods+patience {
 			return batch{}, fmt.Errorf("%w: deadlines have been missed for %d periods on end", ErrUnstable, length)
 		}
-		var err error
-		if missed, err = r.engine.step(); err != nil {
+		o, err := r.engine.step()
+		if err != nil {
 			return batch{}, err
 		}
-		if missed {
+		if missed = o.missed; missed {
 			length++
 		}
 	}

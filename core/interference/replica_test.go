@@ -17,9 +17,9 @@ type scripted struct {
 func (s *scripted) sums() []sums { return nil }
 func (s *scripted) reset()       {}
 
-func (s *scripted) step() (bool, error) {
+func (s *scripted) step() (outcome, error) {
 	s.n++
-	return s.n <= len(s.missed) && s.missed[s.n-1], nil
+	return outcome{missed: s.n <= len(s.missed) && s.missed[s.n-1]}, nil
 }
 
 // TestWCET computes the WCET of each period separately and compares with a replica, also if the

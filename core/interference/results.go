@@ -18,6 +18,7 @@ type Result struct {
 	Misses           int64 // periods that missed their deadline
 	ExpectedWCET     Estimate
 	ProbabilityWCET1 Estimate
+	Full             Estimate // share of periods in which at least 97% of the capacity was used
 	// WCET[w] is the number of periods with a WCET of w. The last entry, if it is WCET[MaxWCET],
 	// includes longer ones.
 	WCET []int64
@@ -42,6 +43,7 @@ type GroupResult struct {
 // batch is what one replica counted.
 type batch struct {
 	periods, misses int64
+	full            int64   // periods
 	wcet            float64 // sum over periods
 	histogram       []int64
 	groups          []sums
@@ -95,6 +97,7 @@ func summarise(c *plan, batches []batch) *Result {
 	r.ProbabilityWCET1 = estimate(batches, func(b batch) float64 {
 		return 1 - float64(b.misses)/float64(b.periods)
 	})
+	r.Full = estimate(batches, func(b batch) float64 { return float64(b.full) / float64(b.periods) })
 	for i, k := range c.kinds {
 		r.Groups = append(r.Groups, summariseGroup(k, batches, i))
 	}

@@ -316,3 +316,21 @@ func tradesCPUs(now map[Ref]cpuset.Set, final map[Ref]Assignment) bool {
 	}
 	return false
 }
+
+// TestStepsFreeCPUsFirst: "late" has been made by the runtime without asking, and holds all CPUs. So
+// no CPU is free, and what "waits" gets must be freed by "leaves" before: that may fail.
+func TestStepsFreeCPUsFirst(t *testing.T) {
+	at := func(pod, cpus string, exclusive bool) Assignment {
+		return Assignment{Ref{ledger.PodID(pod), "app"}, cpuset.MustParse(cpus), exclusive}
+	}
+	from := []Assignment{at("waits", "4-5", false), at("late", "0-5", false), at("leaves", "2", true)}
+	to := []Assignment{at("waits", "2", true), at("late", "4", true), at("leaves", "3", true)}
+	want := []string{"late 4", "leaves 3", "waits 2"}
+	var got []string
+	for _, s := range Steps(from, to) {
+		got = append(got, string(s.Ref.Pod)+" "+s.CPUs.String())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

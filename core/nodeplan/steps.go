@@ -1,6 +1,8 @@
 package nodeplan
 
 import (
+	"slices"
+
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 )
@@ -38,16 +40,17 @@ func (d Desired) Assignments() []Assignment {
 //
 // First, containers that lose CPUs shrink to what they keep. A container that keeps none moves to
 // those of its new CPUs that are exclusive to no other pod before or after and, if they become
-// exclusive, that no other pod had before. Next come moves for which there are no such CPUs. They
-// are the exception: when pods exchange exclusive CPUs, two pods can have a CPU for a moment. Last,
-// containers grow to their final CPUs.
+// exclusive, that no other pod had before. Next come moves for which there are no such CPUs, each
+// after those that free its CPUs. Where pods exchange exclusive CPUs there is no such order. They are
+// the exception: two pods can have a CPU for a moment. Last, containers grow to their final CPUs.
 func Steps(from, to []Assignment) []Step {
 	before := map[Ref]Assignment{}
 	for _, a := range from {
 		before[a.Ref] = a
 	}
 	held, heldExclusively, wanted := newPodUnions(from, false), newPodUnions(from, true), newPodUnions(to, true)
-	var shrink, move, grow []Step
+	var shrink, grow []Step
+	var move []Assignment
 	for _, a := range to {
 		old, known := before[a.Ref]
 		if known && old.CPUs == a.CPUs {
@@ -67,7 +70,7 @@ func Steps(from, to []Assignment) []Step {
 			grow = append(grow, final)
 			continue
 		case kept.IsEmpty():
-			move = append(move, final)
+			move = append(move, a)
 			continue
 		case kept != old.CPUs:
 			shrink = append(shrink, Step{a.Ref, kept})
@@ -76,7 +79,36 @@ func Steps(from, to []Assignment) []Step {
 			grow = append(grow, final)
 		}
 	}
-	return append(append(shrink, move...), grow...)
+	return slices.Concat(shrink, inOrder(move, before), grow)
+}
+
+// inOrder returns the steps of moves, each after those that free its CPUs. If a move failed, a
+// container that had got its CPUs before would share them for as long as it fails.
+func inOrder(moves []Assignment, before map[Ref]Assignment) (steps []Step) {
+	for len(moves) > 0 {
+		leaving := make([]Assignment, len(moves))
+		for i, m := range moves {
+			leaving[i] = before[m.Ref]
+		}
+		held, heldExclusively := newPodUnions(leaving, false), newPodUnions(leaving, true)
+		var blocked []Assignment
+		for _, m := range moves {
+			others := heldExclusively
+			if m.Exclusive {
+				others = held
+			}
+			if m.CPUs.Intersects(others.besides(m.Ref.Pod)) {
+				blocked = append(blocked, m)
+			} else {
+				steps = append(steps, Step{m.Ref, m.CPUs})
+			}
+		}
+		if len(blocked) == len(moves) { // pods exchange CPUs
+			steps, blocked = append(steps, Step{moves[0].Ref, moves[0].CPUs}), blocked[1:]
+		}
+		moves = blocked
+	}
+	return steps
 }
 
 // podUnions are the CPUs of pods.

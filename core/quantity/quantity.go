@@ -26,6 +26,14 @@ func Plural(n int, one string) string {
 	return one + "s"
 }
 
+// Are returns the verb for n things: is, or are.
+func Are(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
 // Share is a fraction of a whole, usually from 0 to 1.
 type Share float64
 

@@ -14,43 +14,8 @@ import (
 	"runtime/debug"
 	"strings"
 
-	cdx "github.com/CycloneDX/cyclonedx-go"
+	"pinfold.dev/pinfold/internal/sbom"
 )
-
-// bom returns the list of the modules that are linked into a program, in CycloneDX JSON. It has no
-// serial number and no time, which would differ between builds.
-func bom(name string, info *debug.BuildInfo) ([]byte, error) {
-	purl := func(path, version string) string { return "pkg:golang/" + path + "@" + version }
-	root := purl(info.Main.Path, info.Main.Version)
-	components := []cdx.Component{{Type: cdx.ComponentTypeLibrary, BOMRef: purl(goModule, goVersion(info)), Name: goModule,
-		Version: goVersion(info), PackageURL: purl(goModule, goVersion(info)), Scope: cdx.ScopeRequired}}
-	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
-		}
-		c := cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: purl(m.Path, m.Version), Name: m.Path, Version: m.Version,
-			PackageURL: purl(m.Path, m.Version), Scope: cdx.ScopeRequired}
-		if m.Sum != "" {
-			c.Properties = &[]cdx.Property{{Name: "go:sum", Value: m.Sum}}
-		}
-		components = append(components, c)
-	}
-	list := cdx.NewBOM()
-	list.Metadata = &cdx.Metadata{Component: &cdx.Component{Type: cdx.ComponentTypeApplication, BOMRef: root, Name: name,
-		Version: info.Main.Version, PackageURL: root}}
-	list.Components = &components
-	refs := make([]string, 0, len(components))
-	for _, c := range components {
-		refs = append(refs, c.BOMRef)
-	}
-	list.Dependencies = &[]cdx.Dependency{{Ref: root, Dependencies: &refs}}
-	var out bytes.Buffer
-	encoder := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON)
-	if err := encoder.SetPretty(true).EncodeVersion(list, cdx.SpecVersion1_6); err != nil {
-		return nil, fmt.Errorf("write the list of modules: %w", err)
-	}
-	return out.Bytes(), nil
-}
 
 // text is a licence or notice.
 type text struct {
@@ -82,7 +47,7 @@ func (l *licences) of(ctx context.Context, info *debug.BuildInfo) ([]text, error
 	if err != nil {
 		return nil, err
 	}
-	ofGo, err := textsIn(strings.TrimSpace(string(goRoot)), goModule)
+	ofGo, err := textsIn(strings.TrimSpace(string(goRoot)), sbom.GoModule)
 	if err != nil {
 		return nil, err
 	}

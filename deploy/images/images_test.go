@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
+	"pinfold.dev/pinfold/internal/sbom"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -107,7 +108,7 @@ func inspect(t *testing.T, image v1.Image, architecture string) {
 	must.Do(t, cdx.NewBOMDecoder(bytes.NewReader(files["usr/share/sbom/version.cdx.json"]), cdx.BOMFileFormatJSON).Decode(&list))
 	for _, c := range *list.Components {
 		found := slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(name string) bool {
-			return strings.HasPrefix(name, licencesDir+c.Name+"@"+c.Version+"/") || c.Name == goModule
+			return strings.HasPrefix(name, licencesDir+c.Name+"@"+c.Version+"/") || c.Name == sbom.GoModule
 		})
 		if !found {
 			t.Errorf("module %s %s is in the list, but its licence is not in the image", c.Name, c.Version)
@@ -125,7 +126,7 @@ func TestWrongUsage(t *testing.T) {
 	for args, says := range map[string]string{
 		"-platforms linux/riscv64":        `platform "linux/riscv64": there are linux/amd64 and linux/arm64`,
 		"-push Registry/Team":             `-push "Registry/Team": give a registry and a path`,
-		"-tag v1 all":                     `what is "all"?`,
+		"-tag v1 all":                     `"all" is not a flag`,
 		"-fly":                            "flag provided but not defined: -fly",
 		"-platforms linux/amd64 -tag a+b": `-tag "a+b"`,
 		"-platforms linux/amd64 -tag v1 -o " + full:     "is not empty and no OCI image layout",

@@ -19,11 +19,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -33,25 +31,15 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/internal/ociimage"
 )
 
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	err := run(ctx, programs(), os.Args[1:], os.Stdout, os.Stderr)
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(os.Stderr, "images:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "images:", err)
-		os.Exit(1)
-	}
+	os.Exit(command.Main("images", func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		return run(ctx, programs(), args, stdout, stderr)
+	}))
 }
-
-var errUsage = errors.New("wrong usage; see -help")
 
 // defaultRegistry is the registry in the names of images that are not pushed.
 const defaultRegistry = "pinfold.dev"
@@ -73,25 +61,19 @@ func run(ctx context.Context, programs []program, args []string, stdout, stderr 
 	flags.StringVar(&o.tag, "tag", "", "tag of the images (default: the version in the programs)")
 	flags.StringVar(&platforms, "platforms", "linux/amd64,linux/arm64", "platforms, separated by commas")
 	flags.StringVar(&o.ldflags, "ldflags", "-s -w", "flags of the Go linker")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", errUsage, err)
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("%w: what is %q?", errUsage, flags.Arg(0))
+	if err := command.Parse(flags, args); err != nil {
+		return err
 	}
 	for platform := range strings.SplitSeq(platforms, ",") {
 		architecture, ok := strings.CutPrefix(platform, "linux/")
 		if !ok || architecture != "amd64" && architecture != "arm64" {
-			return fmt.Errorf("%w: platform %q: there are linux/amd64 and linux/arm64", errUsage, platform)
+			return fmt.Errorf("%w: platform %q: there are linux/amd64 and linux/arm64", command.ErrUsage, platform)
 		}
 		o.architectures = append(o.architectures, architecture)
 	}
 	if o.push != "" {
 		if _, err := name.NewRepository(o.push+"/x", name.StrictValidation); err != nil {
-			return fmt.Errorf("%w: -push %q: give a registry and a path, such as registry.example.com/pinfold (%w)", errUsage, o.push, err)
+			return fmt.Errorf("%w: -push %q: give a registry and a path, such as registry.example.com/pinfold (%w)", command.ErrUsage, o.push, err)
 		}
 	}
 	all, err := o.build(ctx, programs, stderr)
@@ -165,7 +147,7 @@ func (o options) build(ctx context.Context, programs []program, stderr io.Writer
 		}
 		full, err := name.NewTag(registry+"/"+program.name+":"+tag, name.StrictValidation)
 		if err != nil {
-			return nil, fmt.Errorf("%w: -tag %q: %w", errUsage, tag, err)
+			return nil, fmt.Errorf("%w: -tag %q: %w", command.ErrUsage, tag, err)
 		}
 		all = append(all, built{full, index})
 	}

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"pinfold.dev/pinfold/internal/ociimage"
+	"pinfold.dev/pinfold/internal/sbom"
 )
 
 // program is a program that gets an image.
@@ -107,7 +108,7 @@ func contents(ctx context.Context, path, architecture string, all *licences) ([]
 	for _, text := range texts {
 		files = append(files, ociimage.File{Name: licencesDir + text.path, Mode: 0o644, Data: text.data})
 	}
-	list, err := bom(name, info)
+	list, err := sbom.New(name, info)
 	return append(files, ociimage.File{Name: fmt.Sprintf(sbomPath, name), Mode: 0o644, Data: list}), info, err
 }
 
@@ -129,13 +130,4 @@ func setting(info *debug.BuildInfo, key string) string {
 		}
 	}
 	return ""
-}
-
-// goModule is the name of the standard library in the list of modules.
-const goModule = "std"
-
-// goVersion returns the version of the Go toolchain without the experiments in it.
-func goVersion(info *debug.BuildInfo) string {
-	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
-	return version
 }

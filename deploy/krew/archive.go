@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -33,18 +31,10 @@ type archive struct {
 // bytes: owners, times and modes in the archive do not depend on the machine.
 func writeArchive(dir string, p platform, files []ociimage.File) (archive, error) {
 	made := archive{platform: p, Name: fmt.Sprintf("pinfold_%s.tar.gz", p)}
-	data, err := ociimage.Tar(files)
+	data, err := ociimage.Archive(files)
 	if err != nil {
 		return made, fmt.Errorf("write %s: %w", made.Name, err)
 	}
-	var zipped bytes.Buffer
-	zip := gzip.NewWriter(&zipped)
-	if _, err := zip.Write(data); err != nil {
-		return made, fmt.Errorf("write %s: %w", made.Name, err)
-	}
-	if err := zip.Close(); err != nil {
-		return made, fmt.Errorf("write %s: %w", made.Name, err)
-	}
-	made.SHA256, made.Bytes = fmt.Sprintf("%x", sha256.Sum256(zipped.Bytes())), zipped.Len()
-	return made, os.WriteFile(filepath.Join(dir, made.Name), zipped.Bytes(), 0o644)
+	made.SHA256, made.Bytes = fmt.Sprintf("%x", sha256.Sum256(data)), len(data)
+	return made, os.WriteFile(filepath.Join(dir, made.Name), data, 0o644)
 }

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"flag"
@@ -20,6 +21,7 @@ import (
 	"strings"
 	"text/template"
 
+	"pinfold.dev/pinfold/internal/command"
 	"pinfold.dev/pinfold/internal/ociimage"
 )
 
@@ -29,12 +31,7 @@ var manifest string
 // homepage is shown by "kubectl krew info".
 const homepage = "https://pinfold.dev/pinfold"
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "krew:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(command.Main("krew", run)) }
 
 // release is what the manifest is made of.
 type release struct {
@@ -42,7 +39,7 @@ type release struct {
 	Archives               []archive
 }
 
-func run(args []string, stdout, stderr io.Writer) error {
+func run(_ context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("krew", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	r := release{Homepage: homepage}
@@ -51,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	binaries := flags.String("binaries", "", "directory of OS_ARCH/kubectl-pinfold")
 	source := flags.String("source", ".", "directory of the repository")
 	out := flags.String("out", "", "directory to write to")
-	if err := flags.Parse(args); err != nil {
+	if err := command.Parse(flags, args); err != nil {
 		return err
 	}
 	if err := r.check(); err != nil {

@@ -29,7 +29,7 @@ func makeRelease(t *testing.T, args ...string) (dir, printed string, err error) 
 		}
 	}
 	var stdout, stderr strings.Builder
-	err = run(append([]string{"-source", "../..", "-binaries", dir, "-out", filepath.Join(dir, "out")}, args...), &stdout, &stderr)
+	err = run(t.Context(), append([]string{"-source", "../..", "-binaries", dir, "-out", filepath.Join(dir, "out")}, args...), &stdout, &stderr)
 	return filepath.Join(dir, "out"), stdout.String(), err
 }
 

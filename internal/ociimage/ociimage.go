@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -103,6 +104,19 @@ func Tar(files []File, dirs ...string) ([]byte, error) {
 		return nil, fmt.Errorf("end the layer: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// Archive returns a compressed tar archive of files, which depends on nothing else.
+func Archive(files []File) ([]byte, error) {
+	data, err := Tar(files)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	_, err = zip.Write(data)
+	err = errors.Join(err, zip.Close())
+	return out.Bytes(), err
 }
 
 // allDirs returns the directories, those of files, and all their parents, parents first.

@@ -26,7 +26,7 @@ const chartSuffix = `{{include "pinfold.suffix" .}}`
 // TestTemplates compares the chart's templates with the policies. In the templates, values of the
 // chart take the place of the names of the lease and the account.
 func TestTemplates(t *testing.T) {
-	compareTemplate(t, "scheduler-admission.yaml", "and .Values.admissionPolicies.enabled .Values.scheduler.enabled",
+	compareTemplate(t, "scheduler-admission.yaml", "pinfold-scheduler", "and .Values.admissionPolicies.enabled .Values.scheduler.enabled",
 		"{{- $namespace := include \"pinfold.leaseNamespace\" . }}\n"+
 			"{{- $lease := include \"pinfold.leaseName\" . }}\n"+
 			"# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
@@ -36,13 +36,13 @@ func TestTemplates(t *testing.T) {
 			"# which no binding has leases as parameters does not see changes of leases any more, until it is restarted,\n"+
 			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n"+
 			manifest(t, append(named(Name, Policy(), Binding()), chartFence("{{$namespace}}", "{{$lease}}")...)...))
-	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
+	compareTemplate(t, "agent-admission.yaml", "pinfold-agent", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
 		"# Confines every agent to its own node: its token may not write about another one.\n"+
 			manifest(t, named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())...))
 	const scheduler = "{{$scheduler}}"
 	raise, raiseBinding := Requests(scheduler), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
-	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled (include \"pinfold.agentsAllocate\" .))",
+	compareTemplate(t, "requests.yaml", "pinfold", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled (include \"pinfold.agentsAllocate\" .))",
 		"{{- $scheduler := ternary (include \"pinfold.schedulerName\" .) \"\" (empty (include \"pinfold.agentsAllocate\" .)) }}\n"+
 			"# Autoscalers, quotas and agents that allocate count requests: raises those of containers that get exclusive\n"+
 			"# CPUs to their limits, or, before Kubernetes 1.36, warns. Where agents allocate, pods may have any scheduler.\n"+
@@ -74,8 +74,10 @@ func chartFence(namespace, lease string) []any {
 	return named(FenceName("scheduler"), policy, binding)
 }
 
-func compareTemplate(t *testing.T, name, condition, text string) {
+// compareTemplate compares a template, and gives its objects the labels of a component.
+func compareTemplate(t *testing.T, name, component, condition, text string) {
 	t.Helper()
+	text = strings.ReplaceAll(text, "\nmetadata:\n", "\nmetadata:\n  labels:\n    {{- include \"pinfold.labels\" (dict \"root\" . \"name\" \""+component+"\") | nindent 4 }}\n")
 	golden.Compare(t, "../../deploy/chart/templates/"+name, "{{- /* Written by TestTemplates of kube/admission: do not edit. */}}\n"+
 		"{{- if "+condition+" }}\n"+text+"{{- end }}\n")
 }

@@ -99,15 +99,10 @@ func (a Allocation) asGiven(pod *corev1.Pod) *entitlement {
 	return e
 }
 
-// Claim returns the claim of a pod about which nothing but the allocation is known. Containers may
-// have the same CPUs, if some are init containers.
+// Claim returns the claim of a pod about which nothing but the allocation is known.
 func (a Allocation) Claim(pod types.UID) ledger.Claim {
 	claim := ledger.Claim{ID: ledger.PodID(pod), Rank: a.Rank()}
-	var all cpuset.Set
-	for _, c := range a.Containers {
-		all = all.Union(c.CPUs)
-	}
-	if a.Policy == placement.Static {
+	if all := a.CPUs(); a.Policy == placement.Static {
 		claim.Containers = []ledger.ContainerClaim{{Policy: a.Policy, Limit: all.Len(), CPUs: all}}
 	}
 	return claim
@@ -139,11 +134,19 @@ func Covers(ask *ledger.Ask) error {
 // isRequested returns an error unless the containers request the CPUs of the claims, too.
 func (a Allocation) isRequested(pod *corev1.Pod) error {
 	need := map[string]int{}
-	var all cpuset.Set // init containers run on CPUs of others
 	for _, c := range a.Containers {
-		need[c.Name], all = c.CPUs.Len(), all.Union(c.CPUs)
+		need[c.Name] = c.CPUs.Len()
 	}
-	return ClaimsRequested(pod, a.Claims, all.Len(), need)
+	return ClaimsRequested(pod, a.Claims, a.CPUs().Len(), need)
+}
+
+// CPUs returns the exclusive CPUs of all containers. Some may have the same ones, if they are init
+// containers.
+func (a Allocation) CPUs() (all cpuset.Set) {
+	for _, c := range a.Containers {
+		all = all.Union(c.CPUs)
+	}
+	return all
 }
 
 // ClaimsRequested returns an error unless the containers of a pod request as many CPUs as they get
@@ -153,11 +156,21 @@ func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, all int, cpus map[strin
 		return nil
 	}
 	counts := newCounts(pod)
+	var lasting ledger.MilliCPU // requests of all containers but init containers
+	before := all               // CPUs that only init containers use
 	for _, m := range members(pod) {
-		if has, need := counts.own(m), cpus[m.Name]; has < ledger.MilliCPU(need)*1000 {
+		has, need := counts.own(m), cpus[m.Name]
+		if has < ledger.MilliCPU(need)*1000 {
 			return fmt.Errorf("container %s requests %v CPUs, and its resource claims ask for %d: "+
 				"set its resources.requests.cpu to %[3]d, because schedulers count requests", m.Name, has, need)
 		}
+		if m.role != ledger.RoleInit {
+			lasting, before = lasting+has, before-need
+		}
+	}
+	if want, has := lasting+ledger.MilliCPU(before)*1000, EffectiveRequest(pod); before > 0 && has < want {
+		return fmt.Errorf("init containers claim %d CPUs that no other container uses, and the pod keeps them: "+
+			"let another container use the claim, too, or set the pod's spec.resources.requests.cpu, which is %v, to %v", before, has, want)
 	}
 	return nil
 }
@@ -233,7 +246,7 @@ func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
 // Holds returns an error unless what the kubelet has allocated to the pod's containers covers the
 // exclusive CPUs. While a resize waits, schedulers count that, and not what the pod asks for.
 func (a Allocation) Holds(pod *corev1.Pod) error {
-	if countedFor(pod, a.Claims) > 0 {
+	if countedFor(pod, a.Claims) >= ledger.MilliCPU(a.CPUs().Len())*1000 {
 		return nil
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -138,3 +138,37 @@ func TestCountedClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsOfInitContainers: a pod has requested all CPUs that it keeps, also those that only its
+// init containers use.
+func TestClaimsOfInitContainers(t *testing.T) {
+	for _, test := range []struct{ pod, init, app, want string }{
+		{"init: [setup 3/-]\ncontainers: [app 3/-]", "0-2", "0-2", ""},
+		{"init: [setup 3/-]\ncontainers: [app 3/-]", "0-2", "3-5", "init containers claim 3 CPUs that no other container uses"},
+		{"init: [setup 3/-]\ncontainers: [app 6/-]", "0-2", "3-5", "which is 6, to 9"},
+		{"init: [setup 3/-]\ncontainers: [app 1/-]", "0-2", "", "which is 3, to 4"},
+		{"init: [setup 3/-]\ncontainers: [app 1/-]\npod: 4/-", "0-2", "", ""},
+		{"init: [setup 1/-]\ncontainers: [app 3/-]", "0-2", "0-2", "container setup requests 1 CPUs"},
+	} {
+		a := Allocation{Policy: placement.Static, Claims: []ClaimRef{{Name: "a"}}, Containers: []ContainerAllocation{{Name: "setup", CPUs: must.Get(cpuset.Parse(test.init))(t)}}}
+		if test.app != "" {
+			a.Containers = append(a.Containers, ContainerAllocation{Name: "app", CPUs: must.Get(cpuset.Parse(test.app))(t)})
+		}
+		if err := a.Matches(readPod(t, "p", test.pod+"\nnode: n1")); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s with CPUs %q and %q: %v, want %q", test.pod, test.init, test.app, err, test.want)
+		}
+	}
+}
+
+// TestLargeQuantities: quantities whose exact values take minutes to compare are as others above the
+// most that counts.
+func TestLargeQuantities(t *testing.T) {
+	const many = "1e2147483647"
+	pod := readPod(t, "many", "containers: [app "+many+"/"+many+", one 1/1]\nannotations: {cpuset-scheduler: true}\nnode: n1")
+	if got := EffectiveRequest(pod); got != ledger.MaxRequest {
+		t.Errorf("the pod requests %v", got)
+	}
+	if own := placed(pod); len(own) != 1 || own[0].Name != "one" {
+		t.Errorf("placed are %+v", own)
+	}
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,8 +44,8 @@ func InitRole(c *corev1.Container) ledger.Role {
 // wholeCPUs returns the limits.cpu of a container if it is a whole number of CPUs, and otherwise 0.
 func (m member) wholeCPUs() int64 {
 	limit, ok := m.Resources.Limits[corev1.ResourceCPU]
-	n := limit.Value()
-	if !ok || n < 1 || limit.Cmp(*resource.NewQuantity(n, resource.DecimalSI)) != 0 {
+	n, about := limit.Value(), limit.AsApproximateFloat64()
+	if !ok || about < 1 || about > math.MaxInt64 || limit.Cmp(*resource.NewQuantity(n, resource.DecimalSI)) != 0 {
 		return 0
 	}
 	return n
@@ -99,7 +100,7 @@ func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking setting) error {
 		return nil
 	}
 	limit, ok := pod.Spec.Resources.Limits[corev1.ResourceCPU]
-	if n := ask.CPUs(); ok && limit.CmpInt64(int64(n)) < 0 {
+	if n := ask.CPUs(); ok && limit.AsApproximateFloat64() < float64(n) {
 		return refuse("its containers are to get %d CPUs together, and the pod's own limits.cpu is %s: "+
 			"raise it to %d or lower limits.cpu of the containers", n, limit.String(), n)
 	}
@@ -129,7 +130,7 @@ func MilliCPU(list corev1.ResourceList) ledger.MilliCPU {
 	if q.Sign() <= 0 {
 		return 0
 	}
-	if q.CmpInt64(int64(ledger.MaxRequest)/1000) >= 0 {
+	if q.AsApproximateFloat64() >= float64(ledger.MaxRequest)/1000 { // comparing 1e100000000 exactly takes minutes
 		return ledger.MaxRequest
 	}
 	return ledger.MilliCPU(q.MilliValue())

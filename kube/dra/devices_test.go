@@ -21,6 +21,7 @@ import (
 //	llc 1048576 0-3                these CPUs share a cache of this size
 //	nowhere 4-7                    these CPUs have no NUMA node
 //	devices GROUPING               the devices
+//	sort FREE                      the order in which devices with these free CPUs are published
 //	describe DEVICE [lists] [requests] [pci...]   a device as it is published, with PCIe roots
 func TestDevices(t *testing.T) {
 	golden.Scenarios(t, "testdata/devices.txt", func(t *testing.T, text string) string {
@@ -49,6 +50,15 @@ func (s *devicesScenario) run(words []string) (out string, err error) {
 		s.devices = Devices(s.machine, Grouping(words[1]))
 		for _, d := range s.devices {
 			out += fmt.Sprintf("%s: %d CPUs, %s\n", d.Name, d.Size, d.CPUs)
+		}
+	case "sort":
+		free, err := cpuset.Parse(words[1])
+		if err != nil {
+			return "", err
+		}
+		Sort(s.devices, s.machine, free)
+		for _, d := range s.devices {
+			out += fmt.Sprintf("%s: %s free\n", d.Name, d.CPUs.Intersection(free))
 		}
 	case "describe":
 		return s.describe(words[1], words[2:])

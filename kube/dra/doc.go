@@ -11,6 +11,7 @@ package dra
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -66,6 +67,32 @@ func Devices(m *topology.Machine, by Grouping) (devices []Device) {
 		add("numa-none", m.CPUsOfNUMA(topology.NoNUMA))
 	}
 	return devices
+}
+
+// smallClaim is how many CPUs a small claim asks for.
+const smallClaim = 4
+
+// Sort orders devices as they are to be published, by their free CPUs: kube-scheduler takes the
+// first device that has enough. The fewest free CPUs in whole cores come first, so that large claims
+// find room in the others. But a device that has less than a small claim of these comes last, because
+// the claim would get parts of cores.
+func Sort(devices []Device, m *topology.Machine, free cpuset.Set) {
+	whole := map[string]int{}
+	for _, d := range devices {
+		own := free.Intersection(d.CPUs)
+		for _, core := range m.Cores() {
+			if core.CPUs.IsSubsetOf(own) {
+				whole[d.Name] += core.CPUs.Len()
+			}
+		}
+	}
+	slices.SortStableFunc(devices, func(a, b Device) int {
+		x, y := whole[a.Name], whole[b.Name]
+		if x < smallClaim || y < smallClaim {
+			return cmp.Compare(y, x)
+		}
+		return cmp.Compare(x, y)
+	})
 }
 
 // Features are optional features of the cluster.

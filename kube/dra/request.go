@@ -1,9 +1,8 @@
 package dra
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,6 +10,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/json"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -68,9 +69,9 @@ func PodOf(claims []*resourceapi.ResourceClaim) (pod types.UID, err error) {
 
 // Read reads the claims of a pod that have been allocated. The errors are for the pod's author.
 func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, devices []Device) (Request, error) {
-	r := Request{Shares: map[string]string{}}
+	r, names := Request{Shares: map[string]string{}}, claimNames(pod)
 	for _, claim := range claims {
-		if err := r.add(pod, claim, node, devices); err != nil {
+		if err := r.add(pod, names, claim, node, devices); err != nil {
 			return Request{}, fmt.Errorf("resource claim %s: %w", claim.Name, err)
 		}
 	}
@@ -83,20 +84,30 @@ func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, dev
 	return r, nil
 }
 
-func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node string, devices []Device) error {
-	if claim.Status.Allocation == nil {
-		return fmt.Errorf("it is not allocated")
-	}
+func (r *Request) add(pod *corev1.Pod, names map[string]string, claim *resourceapi.ResourceClaim, node string, devices []Device) error {
 	ref := api.ClaimRef{Name: claim.Name, UID: claim.UID}
+	switch {
+	case claim.Namespace != pod.Namespace: // who writes its status may name any pod
+		return fmt.Errorf("it is in namespace %s, and pod %s is in namespace %s", claim.Namespace, pod.Name, pod.Namespace)
+	case claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true":
+		return errors.New("CPUs are not given for extended resources: name a claim in spec.resourceClaims instead")
+	case claim.Status.Allocation == nil:
+		return fmt.Errorf("it is not allocated")
+	case slices.Contains(r.Claims, ref):
+		return nil // a pod may name a claim twice
+	}
 	r.Claims = append(r.Claims, ref)
 	for _, result := range claim.Status.Allocation.Devices.Results {
 		if result.Driver != Driver {
 			continue
 		}
 		p := Part{Claim: ref, Result: result}
-		used, err := r.user(&p, pod, claim.Name)
+		used, err := r.user(&p, pod, names, claim.Name)
 		if err == nil && used {
 			err = p.read(claim, node, devices)
+		}
+		if used && slices.ContainsFunc(r.Parts, p.repeats) {
+			err = cmp.Or(err, fmt.Errorf("its allocation lists device %s twice: delete the pod and its claim", result.Device))
 		}
 		if err != nil {
 			return fmt.Errorf("request %s: %w", result.Request, err)
@@ -106,6 +117,11 @@ func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node st
 		}
 	}
 	return nil
+}
+
+// repeats reports whether both are the same share of a device: the API server keeps one status.
+func (p *Part) repeats(other Part) bool {
+	return p.Claim == other.Claim && p.Result.Device == other.Result.Device && ptr.Equal(p.Result.ShareID, other.Result.ShareID)
 }
 
 // read sets how many CPUs of which device a container gets.
@@ -124,14 +140,17 @@ func (p *Part) read(claim *resourceapi.ResourceClaim, node string, devices []Dev
 	if !ok {
 		amount, ok = result.ConsumedCapacity[Driver+"/"+Capacity]
 	}
-	cpus := amount.Value()
+	cpus, about := amount.Value(), amount.AsApproximateFloat64()
 	switch {
 	case !ok:
 		return fmt.Errorf("its allocation does not say how many CPUs it has: the cluster needs the feature gate DRAConsumableCapacity")
-	case amount.CmpInt64(cpus) != 0 || cpus < 1 || cpus > cpuset.MaxCPUs:
-		return fmt.Errorf("it has %s CPUs: request a whole number", amount.String())
+	case about < 1 || about > cpuset.MaxCPUs || amount.CmpInt64(cpus) != 0: // comparing 1e100000000 takes minutes
+		return fmt.Errorf("it has %s CPUs: request a whole number", api.Shorten(amount.String(), longestCause))
 	}
 	p.CPUs, p.Within = int(cpus), devices[at].CPUs
+	if has := p.Within.Len(); p.CPUs > has {
+		return fmt.Errorf("it has %d CPUs, and device %s has %d: delete the pod and its claim", p.CPUs, result.Device, has)
+	}
 	return p.configure(claim.Status.Allocation.Devices.Config)
 }
 
@@ -154,9 +173,8 @@ func (p *Part) configure(configs []resourceapi.DeviceAllocationConfiguration) er
 const longestCause = 300
 
 func decode(text []byte) (p Parameters, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err = decoder.Decode(&p); err != nil {
+	wrong, err := json.UnmarshalStrict(text, &p)
+	if err = cmp.Or(err, errors.Join(wrong...)); err != nil {
 		return p, err
 	}
 	switch {
@@ -170,12 +188,12 @@ func decode(text []byte) (p Parameters, err error) {
 
 // user finds the container that gets the CPUs of a part. Ordinary init containers that use it, too,
 // run on CPUs of that container.
-func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err error) {
+func (r *Request) user(p *Part, pod *corev1.Pod, names map[string]string, claim string) (used bool, err error) {
 	request := resourceclaim.BaseRequestRef(p.Result.Request)
 	var inits, others []string
 	roles := map[string]ledger.Role{}
 	visit := func(c *corev1.Container, role ledger.Role) {
-		if !uses(pod, c, claim, request) {
+		if !uses(names, c, claim, request) {
 			return
 		}
 		roles[c.Name] = role
@@ -212,27 +230,47 @@ func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err e
 	return true, nil
 }
 
-// uses reports whether a container uses a request of a claim.
-func uses(pod *corev1.Pod, c *corev1.Container, claim, request string) bool {
+// uses reports whether a container uses a request of a claim. names are those of the pod's claims.
+func uses(names map[string]string, c *corev1.Container, claim, request string) bool {
 	return slices.ContainsFunc(c.Resources.Claims, func(used corev1.ResourceClaim) bool {
-		return (used.Request == "" || used.Request == request) && slices.ContainsFunc(pod.Spec.ResourceClaims, func(of corev1.PodResourceClaim) bool {
-			if of.Name != used.Name {
-				return false
-			}
-			name, _, err := resourceclaim.Name(pod, &of)
-			return err == nil && name != nil && *name == claim
-		})
+		return (used.Request == "" || used.Request == request) && names[used.Name] == claim
 	})
 }
 
-// ClaimNames returns the names of a pod's claims, as far as they exist.
-func ClaimNames(pod *corev1.Pod) (names []string) {
+// claimNames returns the names of a pod's claims, as far as they exist, by those that the pod has for
+// them, as [resourceclaim.Name] does for one.
+func claimNames(pod *corev1.Pod) map[string]string {
+	made, names := map[string]*string{}, map[string]string{}
+	for i := range pod.Status.ResourceClaimStatuses {
+		status := &pod.Status.ResourceClaimStatuses[i]
+		made[status.Name] = status.ResourceClaimName
+	}
 	for i := range pod.Spec.ResourceClaims {
-		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
-			names = append(names, *name)
+		claim := &pod.Spec.ResourceClaims[i]
+		name := claim.ResourceClaimName
+		if name == nil && claim.ResourceClaimTemplateName != nil {
+			name = made[claim.Name]
+		}
+		if name != nil {
+			names[claim.Name] = *name
 		}
 	}
 	return names
+}
+
+// ClaimNames returns the names of a pod's claims, as far as they exist, also of that for extended
+// resources.
+func ClaimNames(pod *corev1.Pod) (all []string) {
+	names := claimNames(pod)
+	for i := range pod.Spec.ResourceClaims {
+		if name, ok := names[pod.Spec.ResourceClaims[i].Name]; ok {
+			all = append(all, name)
+		}
+	}
+	if status := pod.Status.ExtendedResourceClaimStatus; status != nil {
+		all = append(all, status.ResourceClaimName)
+	}
+	return all
 }
 
 // Divide returns the CPUs of each part, of those that its container was given.

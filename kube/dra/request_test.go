@@ -2,6 +2,7 @@ package dra
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -98,7 +100,7 @@ func (c *testClaim) object() *resourceapi.ResourceClaim {
 	devices := resourceapi.DeviceAllocationResult{Results: slices.Clone(c.Results), Config: c.Config}
 	for i := range devices.Results {
 		r := &devices.Results[i]
-		r.Driver, r.Pool = cmp.Or(r.Driver, Driver), cmp.Or(r.Pool, testNode)
+		r.Driver, r.Pool, r.ShareID = cmp.Or(r.Driver, Driver), cmp.Or(r.Pool, testNode), cmp.Or(r.ShareID, new(types.UID(fmt.Sprint(i))))
 	}
 	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: devices}
 	return claim
@@ -184,6 +186,10 @@ func TestLongParameters(t *testing.T) {
 		if _, err := p.read(); err == nil || len(err.Error()) > 1000 {
 			t.Errorf("%.50s: the error has %d bytes", parameters, len(err.Error()))
 		}
+		p.Claims[0].Results[0].ConsumedCapacity = capacity(strings.Repeat("1", 10<<10))
+		if _, err := p.read(); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("a long number: the error has %d bytes", len(err.Error()))
+		}
 	}
 }
 
@@ -205,6 +211,40 @@ func FuzzParameters(f *testing.F) {
 		p, err := decode([]byte(text))
 		if err == nil && p.FullCores != "" && p.FullCores != placement.FullCoresPreferred && p.FullCores != placement.FullCoresRequired {
 			t.Fatalf("%q was read as %+v", text, p)
+		}
+	})
+}
+
+// FuzzRead: whatever a claim's status says, what is accepted are whole CPUs that a device of this
+// node has, and each share once.
+func FuzzRead(f *testing.F) {
+	for _, amount := range []string{`"2"`, `1`, `"9E"`, `"-1"`, `"1e-3"`, `"1e2147483647"`} {
+		f.Add(`{"allocation":{"devices":{"results":[{"request":"one","driver":"cpu.pinfold.dev","pool":"n1","device":"numa-0","shareID":"x","consumedCapacity":{"cpu":` + amount +
+			`}},{"request":"two/x","driver":"cpu.pinfold.dev","pool":"n1","device":"numa-0","consumedCapacity":{"cpu.pinfold.dev/cpu":1}}],` +
+			`"config":[{"requests":["two"],"opaque":{"driver":"cpu.pinfold.dev","parameters":{"apiVersion":"cpu.pinfold.dev/v1alpha1","kind":"Parameters","fullCores":"required"}}}]}}}`)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p := testPod{Init: []testContainer{{Name: "init", Uses: []string{"a/one"}}}, Claims: []testClaim{{Name: "a"}},
+			Containers: []testContainer{{Name: "app", Uses: []string{"a/one"}}, {Name: "other", Uses: []string{"a/two"}}}}
+		pod, claims := p.objects()
+		if json.Unmarshal([]byte(text), &claims[0].Status) != nil {
+			return
+		}
+		_, _ = PodOf(claims)
+		r, err := Read(pod, claims, testNode, testDevices)
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, part := range r.Parts {
+			result := part.Result
+			cpu, long := result.ConsumedCapacity[Capacity], result.ConsumedCapacity[Driver+"/"+Capacity]
+			share := fmt.Sprint(result.Device, " ", ptr.Deref(result.ShareID, "none"))
+			if result.Driver != Driver || result.Pool != testNode || part.CPUs < 1 || part.CPUs > part.Within.Len() || seen[share] ||
+				cpu.Value() != int64(part.CPUs) && long.Value() != int64(part.CPUs) {
+				t.Fatalf("%s is read as %+v", text, part)
+			}
+			seen[share] = true
 		}
 	})
 }

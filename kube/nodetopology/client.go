@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/apis/topology/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/gentype"
@@ -28,23 +30,44 @@ type Client interface {
 var ErrNoDefinition = errors.New("the cluster does not know NodeTopology (pinfold.dev/v1alpha1): " +
 	"apply deploy/chart/crds/nodetopology.yaml of Pinfold")
 
+// LegacyClient reads and deletes objects of agents of the first version.
+type LegacyClient interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*v1alpha2.NodeResourceTopology, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
 // NewClient returns a client for the cluster of config.
 func NewClient(config *rest.Config) (Client, error) {
-	scheme := runtime.NewScheme()
-	if err := AddToScheme(scheme); err != nil {
+	client, parameters, err := connect(config, GroupVersion, AddToScheme)
+	if err != nil {
 		return nil, err
 	}
+	return gentype.NewClientWithList(Resource, client, parameters, "",
+		func() *NodeTopology { return &NodeTopology{} }, func() *List { return &List{} }), nil
+}
+
+// NewLegacyClient returns a client for the cluster of config.
+func NewLegacyClient(config *rest.Config) (LegacyClient, error) {
+	client, parameters, err := connect(config, v1alpha2.SchemeGroupVersion, v1alpha2.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	return gentype.NewClient("noderesourcetopologies", client, parameters, "",
+		func() *v1alpha2.NodeResourceTopology { return &v1alpha2.NodeResourceTopology{} }), nil
+}
+
+func connect(config *rest.Config, version schema.GroupVersion, add func(*runtime.Scheme) error) (rest.Interface, runtime.ParameterCodec, error) {
+	scheme := runtime.NewScheme()
+	if err := add(scheme); err != nil {
+		return nil, nil, err
+	}
 	config = rest.CopyConfig(config)
-	config.GroupVersion, config.APIPath = &GroupVersion, "/apis"
+	config.GroupVersion, config.APIPath = &version, "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	// Custom resources do not support protobuf.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	client, err := rest.RESTClientFor(config)
-	if err != nil {
-		return nil, err
-	}
-	return gentype.NewClientWithList(Resource, client, runtime.NewParameterCodec(scheme), "",
-		func() *NodeTopology { return &NodeTopology{} }, func() *List { return &List{} }), nil
+	return client, runtime.NewParameterCodec(scheme), err
 }
 
 // NewInformer returns an informer of all objects.

@@ -78,7 +78,8 @@ const (
 	argsKind    = "PinfoldArgs"
 )
 
-// defaultAgentGracePeriod is the time in which an agent renews its lease four times.
+// defaultAgentGracePeriod is the time in which an agent of a small cluster renews its lease four
+// times.
 const defaultAgentGracePeriod = 40 * time.Second
 
 // Args are the plugin's arguments in a KubeSchedulerConfiguration, for example in
@@ -97,8 +98,9 @@ type Args struct {
 	// VerifyKeys is a file of further public keys (PEM) whose allocations are accepted: those of
 	// earlier and later schedulers.
 	VerifyKeys string `json:"verifyKeys,omitempty"`
-	// AgentGracePeriod is the time without a renewed lease after which an agent counts as silent.
-	// Pods that ask are not scheduled on nodes with silent agents. 0s disables the check.
+	// AgentGracePeriod is the time without a renewed lease after which an agent counts as silent, or
+	// the duration in the lease if that is longer. Pods that ask are not scheduled on nodes with
+	// silent agents. 0s disables the check.
 	AgentGracePeriod *metav1.Duration `json:"agentGracePeriod,omitempty"`
 	// AgentLeaseNamespace is the namespace of the agents' leases.
 	AgentLeaseNamespace string `json:"agentLeaseNamespace,omitempty"`

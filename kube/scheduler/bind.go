@@ -51,6 +51,9 @@ func (p *Plugin) Bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod
 	defer done()
 	err = p.carryOut(ctx, pod, binding)
 	if err == nil {
+		if c.question.asks {
+			p.shared.metrics.bind(res)
+		}
 		for _, warning := range c.question.warnings {
 			p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, eventIgnored, "Binding", "%s",
 				api.Shorten(warning, corevalidation.NoteLengthLimit))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+	"github.com/prometheus/client_golang/prometheus"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,6 +37,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/test/logtext"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -50,6 +52,7 @@ type fakeCluster struct {
 	syncTimeout time.Duration
 	scheduler   *kubescheduler.Scheduler
 	plugin      *Plugin
+	metrics     *prometheus.Registry
 
 	log     logtext.Log // of the scheduler
 	events  *eventLog
@@ -77,7 +80,7 @@ func newFakeCluster(t testing.TB, configuration string) *fakeCluster {
 func (c *fakeCluster) start(configuration string) {
 	t := c.t
 	t.Helper()
-	c.events, c.client, c.legacy = &eventLog{}, fake.NewSimpleClientset(), topologyfake.NewSimpleClientset()
+	c.events, c.client, c.legacy, c.metrics = &eventLog{}, fake.NewSimpleClientset(), topologyfake.NewSimpleClientset(), prometheus.NewRegistry()
 	if c.topologies == nil {
 		c.topologies = nodetopologytest.NewFake()
 	}
@@ -94,7 +97,8 @@ func (c *fakeCluster) start(configuration string) {
 		p, err := newPlugin(ctx, args, handle, environment{
 			topologies: func(*rest.Config) (nodetopology.Client, error) { return c.topologies, nil },
 			legacy:     func(*rest.Config) (versioned.Interface, error) { return c.legacy, nil }, syncTimeout: c.syncTimeout,
-			now: func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+			now:      func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) },
+			register: c.metrics.MustRegister,
 		})
 		c.plugin = p
 		return p, err
@@ -258,13 +262,13 @@ func (c *fakeCluster) publish(obj *nodetopology.NodeTopology) {
 type recorder struct{ events *eventLog }
 
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
-	if !strings.HasPrefix(reason, "CPU") {
+	if !strings.HasPrefix(reason, "CPU") && reason != agents.FleetSilentReason {
 		return
 	}
 	r.events.mu.Lock()
 	defer r.events.mu.Unlock()
 	r.events.lines = append(r.events.lines,
-		fmt.Sprintf("event on %s: %s: %s", regarding.(*corev1.Pod).Name, reason, fmt.Sprintf(note, args...)))
+		fmt.Sprintf("event on %s: %s: %s", regarding.(metav1.Object).GetName(), reason, fmt.Sprintf(note, args...)))
 }
 
 func (r recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -46,10 +47,11 @@ var (
 )
 
 // NewFactory returns the plugin's factory for app.WithPlugin. The factory creates one plugin per
-// profile of the scheduler. The plugins send Bindings only while leadership allows it.
-func NewFactory(leadership *leader.Leadership) frameworkruntime.PluginFactory {
+// profile of the scheduler. The plugins send Bindings only while leadership allows it. register gets
+// the scheduler's metrics.
+func NewFactory(leadership *leader.Leadership, register func(...prometheus.Collector)) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-		p, err := newPlugin(ctx, args, handle, environment{nodetopology.NewClient, newLegacyClient, waiting.Delay, audit.Delay, syncTimeout, time.Now})
+		p, err := newPlugin(ctx, args, handle, environment{nodetopology.NewClient, newLegacyClient, waiting.Delay, audit.Delay, syncTimeout, time.Now, register})
 		if err != nil {
 			return nil, err
 		}

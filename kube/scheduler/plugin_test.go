@@ -32,7 +32,7 @@ func barePlugin(t testing.TB) *Plugin {
 	args := must.Get(parseArgs(nil))(t)
 	reports := agents.New("", 0, time.Now)
 	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
-		reports: reports, reservations: newReservations(), signer: &signing.Signer{}, synced: func() bool { return true },
+		reports: reports, reservations: newReservations(), metrics: newMetrics(nil, nil), signer: &signing.Signer{}, synced: func() bool { return true },
 		auditor: &audit.Auditor{Options: audit.Options{Reports: agents.New("", 0, time.Now)}},
 		waiting: waiting.New(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }, 0),
 	}}

@@ -38,7 +38,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		}
 	}
 	ranks := p.ranks.of(q.key, p.shared.reports.Changes(), len(nodes))
-	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: ranks})
+	state.Write(cycleKey, &cycle{question: q, report: newReport(p.shared.metrics.refuse), ranks: ranks})
 	return nil, nil
 }
 
@@ -135,7 +135,7 @@ func (p *Plugin) RemovePod(_ context.Context, state fwk.CycleState, _ *corev1.Po
 		return fwk.AsStatus(err)
 	}
 	if !c.trial {
-		c.trial, c.report = true, newReport()
+		c.trial, c.report = true, newReport(nil)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func TestCycleOf(t *testing.T) {
 	if _, err := cycleOf(first); err == nil {
 		t.Error("a cycle is found before PreFilter")
 	}
-	ofFirst, ofSecond := &cycle{report: newReport()}, &cycle{report: newReport()}
+	ofFirst, ofSecond := &cycle{report: newReport(nil)}, &cycle{report: newReport(nil)}
 	first.Write(cycleKey, ofFirst)
 	second.Write(cycleKey, ofSecond)
 	clone := second.Clone()

@@ -77,6 +77,14 @@ func (s shortage) texts() (one, several string) {
 	}
 }
 
+// reason is the label of a metric.
+func (k shortageKind) reason() string {
+	return [...]string{noTopology: "NoTopology", badTopology: "BadTopology", silentAgent: "AgentSilent", observingAgent: "AgentObserves",
+		failingAgent: "AgentFails", badKubelet: "KubeletPolicy", starvedBatch: "BatchStarved", uncovered: "RequestBelowLimit",
+		tooSmall: "MachineTooSmall", noExclusive: "ExclusiveCPUs", noWholeCores: "WholeCores", noConfinement: "NUMANodes",
+		noShared: "SharedCPUs", oddCores: "OddCores"}[k]
+}
+
 func have(format string, want any) (one, several string) {
 	text := fmt.Sprintf(format, want)
 	return "has " + text, "have " + text
@@ -100,9 +108,13 @@ type report struct {
 	refused atomic.Bool // by any node
 	mu      sync.Mutex
 	nodes   map[string]finding
+	count   func(shortageKind) // called once for each kind, unless it is nil
+	counted map[shortageKind]bool
 }
 
-func newReport() *report { return &report{nodes: map[string]finding{}} }
+func newReport(count func(shortageKind)) *report {
+	return &report{nodes: map[string]finding{}, count: count, counted: map[shortageKind]bool{}}
+}
 
 // first reports whether this is the first call.
 func (r *report) first() bool { return !r.refused.Load() && !r.refused.Swap(true) }
@@ -111,6 +123,10 @@ func (r *report) first() bool { return !r.refused.Load() && !r.refused.Swap(true
 func (r *report) status(node string, f finding) *fwk.Status {
 	r.mu.Lock()
 	r.nodes[node] = f
+	if r.count != nil && !r.counted[f.kind] {
+		r.counted[f.kind] = true
+		r.count(f.kind)
+	}
 	r.mu.Unlock()
 	code := fwk.UnschedulableAndUnresolvable
 	if f.kind.resolvable() {

@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 			"1 has less than 0.5 shared CPUs left (most: 0.2 on n1)."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newReport()
+			r := newReport(nil)
 			statuses := framework.NewDefaultNodeToStatus()
 			for i, f := range test.nodes {
 				node := fmt.Sprintf("n%d", i+1)
@@ -60,7 +60,7 @@ func TestReportCodes(t *testing.T) {
 		badKubelet: fwk.UnschedulableAndUnresolvable, tooSmall: fwk.UnschedulableAndUnresolvable,
 		noExclusive: fwk.Unschedulable, noWholeCores: fwk.Unschedulable, oddCores: fwk.Unschedulable, noConfinement: fwk.Unschedulable, noShared: fwk.Unschedulable,
 	} {
-		if got := newReport().status("n", finding{shortage: shortage{kind: kind}}).Code(); got != want {
+		if got := newReport(nil).status("n", finding{shortage: shortage{kind: kind}}).Code(); got != want {
 			t.Errorf("kind %d: %v, want %v", kind, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -49,6 +51,7 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if t.Allocates() {
 		return nil
 	}
+	begun := time.Now()
 	decision, err := p.stateOf(state, c, pod, node, t).books.Decide(c.question.ask)
 	if err != nil {
 		return p.refuse(c, err, node)
@@ -62,7 +65,10 @@ func (p *Plugin) reserve(ctx context.Context, state fwk.CycleState, pod *corev1.
 		resourceVersion: pod.ResourceVersion,
 		claim:           decision.Claim(ledger.PodID(pod.UID), rank),
 		allocation:      allocation,
+		policy:          decision.Containers[0].Policy,
+		placed:          decision.Result,
 	})
+	p.shared.metrics.choose(begun)
 	klog.FromContext(ctx).V(4).Info("Reserved CPUs", "pod", klog.KObj(pod), "node", nodeName, "allocation", allocation)
 	return nil
 }
@@ -83,6 +89,9 @@ type reservation struct {
 	resourceVersion string
 	claim           ledger.Claim
 	allocation      string // the annotation's text
+	// policy and placed are for metrics.
+	policy placement.Policy
+	placed placement.Result
 }
 
 // reservations holds the reservations of all pods by UID.

@@ -116,7 +116,7 @@ func (s *scenario) play(commands ...string) (changes []string) {
 
 // run executes one command:
 //
-//	node NAME SHAPE... [reserved=2] [uid=U]  add a node, which reports its topology
+//	node NAME SHAPE... [reserved=2] [uid=U] [tainted] [down]  add a node, which reports its topology
 //	replace NAME SHAPE... [uid=U]     delete the node and add one of the same name
 //	silent NAME SHAPE...              add a node that does not report
 //	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
@@ -215,6 +215,9 @@ func (s *scenario) addNode(name string, words []string) {
 	}
 	if _, tainted := f["tainted"]; tainted {
 		node.Spec.Taints = []corev1.Taint{{Key: "no", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	if _, down := f["down"]; down {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	}
 	s.must(s.client.Tracker().Add(node))
 }

@@ -9,8 +9,10 @@ import (
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/informers/externalversions"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -39,6 +41,7 @@ type shared struct {
 	signer       *signing.Signer
 	waiting      *waiting.Pods
 	auditor      *audit.Auditor
+	metrics      *metrics
 	evicts       bool // batch pods
 	// synced reports whether the first list of topologies has been handled, and missing that the
 	// cluster does not know their kind.
@@ -78,6 +81,7 @@ type environment struct {
 	auditDelay   time.Duration                                   // of audits of nodes
 	syncTimeout  time.Duration                                   // of the first list of topologies
 	now          func() time.Time
+	register     func(...prometheus.Collector) // metrics
 }
 
 func newLegacyClient(config *rest.Config) (versioned.Interface, error) {
@@ -130,16 +134,25 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 			return err == nil && known.UID == pod.UID
 		}, env.releaseDelay)
 	s.reports, s.reservations = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now), newReservations()
+	s.metrics = newMetrics(&s.shared, informers.Nodes().Lister())
 	var err error
 	if s.auditor, err = audit.New(ctx, handle, audit.Options{Reports: s.reports, Decided: s.reservations.matches, Keys: s.signer.Keys,
 		MinShared: *args.MinSharedCPUs, Delay: env.auditDelay}); err != nil {
 		return err
 	}
-	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.auditor.Active)
+	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.auditor.Active, func(text string) {
+		klog.FromContext(ctx).Error(nil, text, "leases", args.AgentLeaseNamespace)
+		where := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: args.AgentLeaseNamespace}}
+		handle.EventRecorder().Eventf(where, nil, corev1.EventTypeWarning, agents.FleetSilentReason, "Observing", "%s", text)
+	})
 	if s.evicts = args.EvictBatchPods; s.evicts {
 		go evict.New(handle, s.auditor.PodsOn, s.batchStarves, s.auditor.Active, time.Now).Run(ctx)
 	}
-	if _, err := informers.Pods().Informer().AddEventHandler(informer.Handlers(nil, func(pod *corev1.Pod) {
+	if _, err := informers.Pods().Informer().AddEventHandler(informer.Handlers(func(_, pod *corev1.Pod) {
+		if pod.Spec.NodeName != "" { // another scheduler may have bound it
+			s.waiting.Remove(pod.UID)
+		}
+	}, func(pod *corev1.Pod) {
 		s.reservations.drop(pod.UID)
 		s.waiting.Remove(pod.UID)
 		s.signer.Keys.Forget(pod)
@@ -163,6 +176,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if err != nil {
 		return err
 	}
+	env.register(s.metrics)
 	go s.stopWaiting(ctx, env.syncTimeout, legacy)
 	return nil
 }
@@ -196,12 +210,17 @@ func (s *shared) follow(topologies cache.SharedIndexInformer, failed cache.Watch
 	return registration.HasSynced, nil
 }
 
-// stopWaiting lets the scheduler start when the topologies are read, at the latest after a time.
+// stopWaiting lets the scheduler start when the topologies are read, at the latest after a time. The
+// pods that were refused until then because they were not read return to the queue afterwards: the
+// handler of the first topologies releases them while the list does not count as read.
 func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration, legacy cache.InformerSynced) {
-	ctx, cancel := context.WithTimeout(ctx, atMost)
+	first, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
-	cache.WaitForCacheSync(ctx.Done(), func() bool { return s.synced() || s.missing.Load() }, legacy)
+	cache.WaitForCacheSync(first.Done(), func() bool { return s.synced() || s.missing.Load() }, legacy)
 	close(s.waited)
+	if cache.WaitForCacheSync(ctx.Done(), s.synced) {
+		s.waiting.Release()
+	}
 }
 
 // followLegacy reads the objects of agents of the first version. It returns whether they have been

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned"
 	topologyfake "github.com/k8stopologyawareschedwg/noderesourcetopology-api/pkg/generated/clientset/versioned/fake"
+	"github.com/prometheus/client_golang/prometheus"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,7 +40,7 @@ func (h handleOf) SharedInformerFactory() informers.SharedInformerFactory { retu
 func (h handleOf) ClientSet() kubernetes.Interface                        { return h.client }
 func (h handleOf) KubeConfig() *rest.Config                               { return &rest.Config{} }
 
-var withFakeTopologies = environment{now: time.Now,
+var withFakeTopologies = environment{now: time.Now, register: func(...prometheus.Collector) {},
 	topologies: func(*rest.Config) (nodetopology.Client, error) { return nodetopologytest.NewFake(), nil },
 	legacy:     func(*rest.Config) (versioned.Interface, error) { return topologyfake.NewSimpleClientset(), nil }}
 
@@ -75,7 +77,7 @@ func TestNewPluginRejectsBadArguments(t *testing.T) {
 
 // TestNoDefinition: a scheduler that starts in a cluster without the definition of NodeTopology, or
 // with an API server that does not answer about it, schedules the pods that do not ask. The others
-// wait until there are topologies.
+// wait until there are topologies, and say so as soon as the list has been read.
 func TestNoDefinition(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err     error
@@ -103,6 +105,13 @@ func TestNoDefinition(t *testing.T) {
 			c.eventually("the pod that does not ask is not bound", func() bool { return state("plain") == "n1" })
 			c.eventually("the pod that asks does not say why it waits", func() bool { return strings.Contains(state("asks"), tt.message) })
 			works.Store(true)
+			c.eventually("the pod that asks does not learn that the list has been read", func() bool { return strings.Contains(state("asks"), "has not reported its CPU topology") })
+			c.eventually("the topologies are not watched", func() bool {
+				return slices.ContainsFunc(topologies.Actions(), func(a clienttesting.Action) bool {
+					w, watches := a.(clienttesting.WatchActionImpl)
+					return watches && w.ListOptions.SendInitialEvents == nil
+				})
+			})
 			s.report("n1", strings.Fields("packages=1 cores=4"))
 			c.eventually("the pod that asks still waits", func() bool { return state("asks") == "n1" })
 		})

@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,26 @@ func TestConditionOfSilentNode(t *testing.T) {
 	s.play("renew n1")
 	if again := s.condition("n1"); again != c {
 		t.Errorf("the scheduler has changed the condition to %+v", again)
+	}
+}
+
+// Where most of many agents are silent, an event in the namespace of their leases says so, and no
+// condition is set.
+func TestEventOfSilentFleet(t *testing.T) {
+	var steps []string
+	for i := range 12 {
+		steps = append(steps, fmt.Sprintf("node n%d cores=4", i), fmt.Sprintf("report n%d cores=4 lease", i), fmt.Sprintf("renew n%d", i))
+	}
+	s := newScenario(t, DefaultConfiguration, append(steps, "pod asks cpus=1", "silence n0")...)
+	s.eventually("there is no event", func() bool {
+		s.events.mu.Lock()
+		defer s.events.mu.Unlock()
+		return slices.ContainsFunc(s.events.lines, func(line string) bool {
+			return strings.Contains(line, agents.FleetSilentReason) && strings.Contains(line, "12 of 12 Pinfold agents are silent")
+		})
+	})
+	if c := s.condition("n0"); c.Status != "" {
+		t.Errorf("the condition is %+v", c)
 	}
 }
 

@@ -15,7 +15,7 @@ type Clients struct {
 	Number  int
 	On, Off time.Duration // means
 	// Pause is the time from an answer to the client's next request, or from one planned request to
-	// the next.
+	// the next (see Level).
 	Pause time.Duration
 	// Planned clients plan their requests before the run: one each Pause while they are on. They
 	// send a request when it is due, or as soon as the one before was answered. Latency is measured
@@ -54,7 +54,8 @@ func (c Clients) run(ctx context.Context, begin time.Time, send Send, newAlarm a
 	all, errs := make([]client, c.Number), make([]error, c.Number)
 	var group sync.WaitGroup
 	for i := range all {
-		all[i] = client{Clients: c, begin: begin, send: send, random: rand.New(rand.NewPCG(c.Seed, uint64(i)))}
+		all[i] = c.client(i)
+		all[i].begin, all[i].send = begin, send
 		group.Go(func() { errs[i] = all[i].alternate(ctx, newAlarm) })
 	}
 	group.Wait()
@@ -63,6 +64,23 @@ func (c Clients) run(ctx context.Context, begin time.Time, send Send, newAlarm a
 		lateness = max(lateness, all[i].lateness)
 	}
 	return outcomes, lateness, errors.Join(errs...)
+}
+
+// Level returns clients that plan about as many requests as those of an average seed: it changes the
+// pause by how long the clients of this seed are on, by up to a factor of four downwards.
+func (c Clients) Level() Clients {
+	on := time.Duration(0)
+	for i := range c.Number {
+		one := c.client(i)
+		one.phases(func(from, to time.Duration) time.Duration { on += to - from; return to })
+	}
+	average := float64(c.Number) * float64(c.Duration) * float64(c.On) / float64(c.On+c.Off)
+	c.Pause = max(1, time.Duration(float64(c.Pause)*max(float64(on)/average, .25)))
+	return c
+}
+
+func (c Clients) client(i int) client {
+	return client{Clients: c, random: rand.New(rand.NewPCG(c.Seed, uint64(i)))}
 }
 
 // client is one client.
@@ -75,30 +93,35 @@ type client struct {
 	lateness time.Duration
 }
 
-// alternate is on and off in turn. At the beginning a client is on with the probability that it
-// is on at any time.
+// phases calls do for each time in which the client is on. do returns when that ends. At the beginning a
+// client is on with the probability that it is on at any time.
+func (c *client) phases(do func(from, to time.Duration) (end time.Duration)) {
+	at := time.Duration(0)
+	if c.random.Float64()*float64(c.On+c.Off) >= float64(c.On) {
+		at = c.exponential(c.Off)
+	}
+	for at < c.Duration {
+		at = do(at, min(at+c.exponential(c.On), c.Duration)) + c.exponential(c.Off)
+	}
+}
+
+// alternate is on and off in turn.
 func (c *client) alternate(ctx context.Context, newAlarm alarms) error {
 	alarm, err := newAlarm(ctx)
 	if err != nil {
 		return err
 	}
 	defer alarm.Close()
-	at := time.Duration(0)
-	if c.random.Float64()*float64(c.On+c.Off) >= float64(c.On) {
-		at = c.exponential(c.Off)
-	}
-	for at < c.Duration {
-		end := min(at+c.exponential(c.On), c.Duration)
-		if c.Planned {
-			c.sendPlanned(ctx, alarm, at, end)
-		} else {
-			end = max(end, c.sendInTurn(ctx, alarm, at, end))
+	c.phases(func(from, to time.Duration) time.Duration {
+		switch {
+		case ctx.Err() != nil:
+			return c.Duration
+		case c.Planned:
+			c.sendPlanned(ctx, alarm, from, to)
+			return to
 		}
-		if ctx.Err() != nil {
-			break
-		}
-		at = end + c.exponential(c.Off)
-	}
+		return max(to, c.sendInTurn(ctx, alarm, from, to))
+	})
 	return ctx.Err()
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,15 +16,18 @@ const (
 	maxConcurrent = 20_000
 )
 
-// Plan determines when requests are sent: in batches at regular intervals.
+// Plan determines when requests are sent: in batches, at regular intervals or at random.
 type Plan struct {
 	Batch    int           // requests sent at once
 	Every    time.Duration // from one batch to the next
 	Duration time.Duration // all batches are due before it has passed, apart from jitter
 	// Jitter is the largest random delay of a batch, uniformly distributed from 0. It must be less
 	// than Every, so that batches keep their order.
-	Jitter  time.Duration
-	Seed    uint64        // of the random delays
+	Jitter time.Duration
+	// Random sends batches at random times, independent of each other, but as many as Every says: a
+	// Poisson process of which the number is known. It needs no Jitter.
+	Random  bool
+	Seed    uint64        // of the random delays and times
 	Timeout time.Duration // of a request, from its planned time
 }
 
@@ -39,12 +43,13 @@ func (p Plan) Check() error {
 	refuse(p.Every <= 0, "batches every %v: it must be more than 0", p.Every)
 	refuse(p.Duration <= 0, "a duration of %v: it must be more than 0", p.Duration)
 	refuse(p.Jitter < 0 || p.Every > 0 && p.Jitter >= p.Every, "a jitter of %v: it must be 0 or more, and less than the %v between batches", p.Jitter, p.Every)
+	refuse(p.Random && p.Jitter != 0, "a jitter of %v: random times have none", p.Jitter)
 	refuse(p.Timeout <= 0, "a timeout of %v: it must be more than 0", p.Timeout)
 	if wrong == nil {
 		refuse(p.batches() > maxRequests/p.Batch, "%d batches of %d requests: more than %d requests in all; shorten the duration",
 			p.batches(), p.Batch, maxRequests)
 		open := int(min(p.Timeout, p.Duration)/p.Every) + 1 // batches at one time
-		if p.Jitter > 0 {
+		if p.Jitter > 0 || p.Random {
 			open++
 		}
 		refuse(min(open, p.batches()) > maxConcurrent/p.Batch,
@@ -62,11 +67,14 @@ func (p Plan) due() []time.Duration {
 	random := rand.New(rand.NewPCG(p.Seed, 0))
 	due := make([]time.Duration, p.batches())
 	for i := range due {
-		due[i] = time.Duration(i) * p.Every
-		if p.Jitter > 0 {
+		switch due[i] = time.Duration(i) * p.Every; {
+		case p.Random:
+			due[i] = time.Duration(random.Int64N(int64(p.Duration)))
+		case p.Jitter > 0:
 			due[i] += time.Duration(random.Int64N(int64(p.Jitter) + 1))
 		}
 	}
+	slices.Sort(due)
 	return due
 }
 

@@ -59,6 +59,19 @@ func (r *Result) collect(outcomes []outcome) {
 	slices.Sort(r.Latencies)
 }
 
+// Since returns the result of the requests that were due a time after the start, or later. What failed,
+// and how late requests were sent, stays that of all.
+func (r Result) Since(after time.Duration) Result {
+	r.Answered = slices.DeleteFunc(slices.Clone(r.Answered), func(q Request) bool { return q.Due < after })
+	r.Latencies = make([]time.Duration, len(r.Answered))
+	for i, q := range r.Answered {
+		r.Latencies[i] = q.Latency
+	}
+	slices.Sort(r.Latencies)
+	r.Took = max(0, r.Took-after)
+	return r
+}
+
 // Failed returns the number of failed requests.
 func (r Result) Failed() int {
 	failed := 0

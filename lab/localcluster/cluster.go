@@ -204,6 +204,9 @@ func (c *Cluster) URL(component string) string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports[component].number)
 }
 
+// Node returns this machine as a node, nil without a real node.
+func (c *Cluster) Node() *localnode.Node { return c.node }
+
 // Failed delivers the reason when a component cannot be kept running. The other components run
 // until Stop.
 func (c *Cluster) Failed() <-chan error { return c.failed }

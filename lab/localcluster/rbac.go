@@ -61,14 +61,16 @@ func stockGrants() []grant {
 	}
 }
 
-// pinfoldGrants returns the rights of Pinfold's scheduler and agents.
+// pinfoldGrants returns the rights of Pinfold's scheduler and agents. A scheduler may have any configuration,
+// also one that evicts batch pods.
 func pinfoldGrants() ([]grant, error) {
 	agent, err := manifestGrants(manifests.Agent, grant{name: "pinfold:local-agent", group: admission.AgentGroup})
 	if err != nil {
 		return nil, err
 	}
 	scheduler, err := manifestGrants(manifests.DefaultScheduler, grant{name: "pinfold:local-scheduler", user: schedulerUser})
-	return slices.Concat(agent, scheduler), err
+	eviction := grant{name: "pinfold:local-eviction", user: schedulerUser, rules: []rbacv1.PolicyRule{rule("", []string{"pods/eviction"}, "create")}}
+	return append(slices.Concat(agent, scheduler), eviction), err
 }
 
 // manifestGrants returns a copy of g for each role that a manifest binds, with the role's namespace

@@ -56,6 +56,8 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 		"featureGates":             n.options.FeatureGates,
 		"failCgroupV1":             false,
 		"failSwapOn":               false,
+		// The files of pods follow their ConfigMaps and Secrets.
+		"syncFrequency": "10s",
 		// The agent assigns CPUs.
 		"cpuManagerPolicy": "none",
 		// No packet filters are needed.

@@ -132,3 +132,8 @@ func release(claim *os.File) {
 
 // Address returns the node's address, on which the kubelet serves.
 func (n *Node) Address() netip.Addr { return n.network.node }
+
+// MetricsAddresses returns host:port on which kubelet and agent serve metrics, after Prepare.
+func (n *Node) MetricsAddresses() (kubelet, agent string) {
+	return n.serving(n.ports.kubelet), n.serving(n.ports.agent)
+}

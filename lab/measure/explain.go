@@ -10,8 +10,12 @@ import (
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 
-// explainFor is the longest traced window.
-const explainFor = 5 * time.Second
+// explainFor is the longest traced window, and opening the time for which the load goes on after it,
+// because the tracer is opened meanwhile.
+const (
+	explainFor = 5 * time.Second
+	opening    = time.Second
+)
 
 // explainAll traces the scheduler once for each condition and load, in windows that are not
 // compared, because tracing costs time. Without a tracer there is no explanation.
@@ -54,22 +58,38 @@ func (r *run) explain(ctx context.Context, at slot) (e experiment.Explanation, e
 }
 
 // observe traces the first service under load.
-func (r *run) observe(ctx context.Context, at slot, running *services, d time.Duration) (*schedtrace.Observation, error) {
-	started, sent := make(chan struct{}), make(chan error, 1)
+func (r *run) observe(ctx context.Context, at slot, running *services, d time.Duration) (seen *schedtrace.Observation, err error) {
+	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
+	var failed error // observation
+	var ended chan struct{}
+	_, err = r.generator.send(ctx, at, running, d+opening, func() error {
+		started := make(chan struct{})
+		ended = make(chan struct{})
+		go func() {
+			defer close(ended)
+			defer cancel() // answers that come later are not traced
+			seen, failed = schedtrace.Observe(ctx, r.machine.groups, schedtrace.Request{Groups: running.all[0].groups(), Duration: d, Started: func() { close(started) }}, schedtrace.Options{})
+		}()
 		select {
 		case <-started:
-		case <-ctx.Done():
+			return nil
+		case <-ended:
+			return failed
 		}
-		_, err := r.generator.send(ctx, at, running, d, 0)
-		sent <- err
-	}()
-	seen, err := schedtrace.Observe(ctx, r.machine.groups, schedtrace.Request{Groups: running.all[0].groups(), Duration: d, Started: func() { close(started) }}, schedtrace.Options{})
-	cancel()
-	if sent := <-sent; err == nil && !isEnd(sent) {
-		err = sent
+	})
+	if err != nil {
+		cancel()
+	}
+	if ended != nil {
+		<-ended
+		if err == nil || isEnd(err) {
+			err = failed
+		}
+	}
+	if err == nil {
+		err = context.Cause(whole)
 	}
 	return seen, err
 }

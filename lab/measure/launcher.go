@@ -86,15 +86,15 @@ func (l *launcher) find(p experiment.Program, builtIn bool) error {
 	case versions[p] != "":
 		return nil
 	case !real:
-		versions[p] = "built in"
+		versions[p] = experiment.BuiltIn
 		return nil
 	case builtIn:
-		versions[p] = "built in, in place of " + name
+		versions[p] = experiment.BuiltIn + ", in place of " + name
 		return nil
 	}
 	found, err := programs.Find(name)
 	if errors.Is(err, exec.ErrNotFound) {
-		versions[p] = fmt.Sprintf("built in: %v", err)
+		versions[p] = fmt.Sprintf("%s: %v", experiment.BuiltIn, err)
 		l.say(fmt.Sprintf("%s: a built-in program replaces %s: %v", l.config.Name, name, err))
 		return nil
 	}

@@ -87,7 +87,7 @@ func (m *meter) account(figures map[experiment.Figure]float64, after usage, clie
 	foreign := max(0, after.all-before.all-total-generator)
 	figures[experiment.Generator], figures[experiment.Foreign] = share(generator), share(foreign)
 	figures[experiment.Stolen] = share(after.stolen - before.stolen)
-	figures[experiment.Machine] = share(after.all - before.all)
+	figures[experiment.Machine] = share(max(0, after.all-before.all-generator))
 	if calls := figures[experiment.Calls] * wall.Seconds(); calls > 0 {
 		figures[experiment.Cost] = float64(generator) / float64(time.Microsecond) / calls
 	}

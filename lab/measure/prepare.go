@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,8 +26,9 @@ import (
 type lab struct {
 	config      experiment.Config
 	setups      []experiment.Setup // of a round
-	rounds      int
-	length      time.Duration // of a window
+	rounds      int                // at most
+	looks       []int              // numbers of rounds after which the run ends if it has concluded
+	length      time.Duration      // of a window
 	environment experiment.Environment
 	machine     machine
 	cpus        cpuset.Set
@@ -40,6 +42,7 @@ func newLab(c experiment.Config, o Options) *lab {
 		l.rounds, l.length = c.Quick.Rounds, c.Quick.Window.Duration
 	}
 	l.rounds = cmp.Or(o.Rounds, l.rounds)
+	l.config.Seed = cmp.Or(c.Seed, uint64(rand.Uint32()))
 	return l
 }
 
@@ -74,7 +77,10 @@ func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err e
 	}
 	e := &l.environment
 	*e = l.machine.environment()
-	e.CPUs, e.Pinfold, e.Quick = l.cpus.Len(), o.Version, o.Quick
+	e.CPUs, e.Pinfold, e.Quick, e.Arrivals = l.cpus.Len(), o.Version, o.Quick, experiment.Arrivals
+	if o.Within > 0 {
+		l.goOn(o.Within)
+	}
 	if o.Cluster != nil {
 		e.Place = experiment.Cluster
 		if l.cluster, err = openCluster(ctx, o.Cluster, l.machine.groups); err != nil {
@@ -85,6 +91,18 @@ func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err e
 		}
 	}
 	return l, l.checkSize()
+}
+
+// goOn adds rounds, and looks before them, that fit into a time: twice as many each time.
+func (l *lab) goOn(within time.Duration) {
+	for l.environment.Looks = 1; ; l.environment.Looks++ {
+		n := l.rounds
+		if l.rounds *= 2; l.time() > within || l.rounds > experiment.MaxRounds {
+			l.rounds = n
+			return
+		}
+		l.looks = append(l.looks, n)
+	}
 }
 
 // leaveOut makes the setups, without the conditions that this machine, or a pod, cannot have.
@@ -119,12 +137,18 @@ func (l *lab) leaveOut(ctx context.Context, inPods bool) (err error) {
 	return err
 }
 
-// checkSize returns an error if the machine has too few CPUs for a condition.
+// ErrTooSmall means that a machine has too few CPUs for an experiment.
+var ErrTooSmall = errors.New("this machine is too small")
+
+// checkSize returns an error if the machine has too few CPUs for the question, or for a condition.
 func (l *lab) checkSize() error {
+	if n := l.cpus.Len(); n < l.config.MinCPUs {
+		return fmt.Errorf("experiment %q: %w: it has %d CPUs, and the question needs %d", l.config.Name, ErrTooSmall, n, l.config.MinCPUs)
+	}
 	for _, s := range l.setups {
 		_, shared, err := l.settings(s.Services)
 		if err == nil && shared.IsEmpty() && s.Load != nil {
-			err = errors.New("no CPU is left for the load generator: this machine is too small")
+			err = fmt.Errorf("no CPU is left for the load generator: %w", ErrTooSmall)
 		}
 		if err != nil {
 			return fmt.Errorf("condition %q: %w", s.Condition, err)

@@ -69,7 +69,7 @@ func (l *launcher) start(ctx context.Context, at slot) (*services, error) {
 func (l *launcher) startReplicas(ctx context.Context, s *service, settings cgroup.Wanted, seed uint64) error {
 	next := ""
 	for i := range s.Count() {
-		one, err := l.program(s.Service, next, seed+uint64(i)<<16)
+		one, err := l.program(s.Service, next, seed+uint64(i)<<16+uint64(s.Count())<<32)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,8 @@ func (l *lab) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		case experiment.Idle, experiment.CoreScheduling, experiment.SchedExt:
 			w.Idle = new(true)
 		case experiment.Least:
-			w.Weight = new(leastWeight(l.machine.groups.Layout().CPU))
+			least, _ := l.machine.groups.Layout().Weights() // as pods of QoS class BestEffort have
+			w.Weight = &least
 		case experiment.GroupIdentity:
 			w.BVT = new(colocation.BatchIdentity)
 		case "":
@@ -43,22 +44,6 @@ func (l *lab) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		wanted[i] = w
 	}
 	return wanted, shared, nil
-}
-
-// leastWeight returns the least weight, which pods of QoS class BestEffort have.
-func leastWeight(version cgroup.Version) cgroup.Weight {
-	if version == cgroup.V1 {
-		return 2
-	}
-	return 1
-}
-
-// mostWeight returns the largest weight.
-func (m machine) mostWeight() cgroup.Weight {
-	if m.groups.Layout().CPU == cgroup.V1 {
-		return 262144
-	}
-	return 10000
 }
 
 // assign returns the CPUs of each service, and those that are shared. Those of static services
@@ -78,7 +63,7 @@ func assign(services []experiment.Service, all cpuset.Set) (cpus []cpuset.Set, s
 		switch {
 		case s.Policy == placement.Static || s.Count() == 0:
 		case shared.IsEmpty():
-			err = fmt.Errorf("service %q: no CPU is left for it: this machine is too small", s.Name)
+			err = fmt.Errorf("service %q: no CPU is left for it: %w", s.Name, ErrTooSmall)
 		case s.Policy == placement.StaticBurst:
 			cpus[i], err = cpusFor(shared, placement.StaticBurst, s)
 		case s.CPUs.Value > 0:

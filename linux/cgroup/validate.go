@@ -14,6 +14,14 @@ const (
 	maxWeight Weight = 10000
 )
 
+// Weights returns the least and the largest weight of a group.
+func (l Layout) Weights() (least, most Weight) {
+	if l.CPU == V2 {
+		return minWeight, maxWeight
+	}
+	return minShares, maxShares
+}
+
 // findInvalid returns, by group, the wanted settings that cannot be valid: by themselves, on this
 // kernel, or together with the settings that the groups above will have. The error of a
 // contradiction is assigned to the lower group, unless nothing relevant is wanted there.
@@ -60,10 +68,7 @@ func (c Change) check(l Layout) error {
 		}
 	}
 	if w := c.Wanted.Weight; w != nil {
-		low, high := minShares, maxShares
-		if l.CPU == V2 {
-			low, high = minWeight, maxWeight
-		}
+		low, high := l.Weights()
 		if *w < low || *w > high {
 			return invalid(c.Path, "%s %d is not within %d to %d", l.weight(), *w, low, high)
 		}

@@ -27,6 +27,7 @@ type Container struct {
 	Path    string
 	ID      string
 	Runtime string // prefix of the group's name, may be ""
+	Inner   string // path of the group that crun makes in it, or ""; see [Inner]
 }
 
 // ErrNotFound reports that no kubelet has created groups.
@@ -103,7 +104,7 @@ func (n Naming) listWithin(fs *cgroup.FS, pod *Pod) error {
 	}
 	for _, p := range paths {
 		if place, ok := n.Parse(p); ok {
-			pod.Containers = append(pod.Containers, Container{Path: p, ID: place.Container, Runtime: place.Runtime})
+			pod.Containers = append(pod.Containers, Container{Path: p, ID: place.Container, Runtime: place.Runtime, Inner: Inner(fs, p)})
 		}
 	}
 	if fs.Hierarchy(cgroup.CPU).Mount != fs.Hierarchy(cgroup.CPUSet).Mount {

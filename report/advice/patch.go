@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -91,10 +90,7 @@ func podNames(name string) (namespace, pod, container string, ok bool) {
 	if len(parts) != 3 {
 		return "", "", "", false
 	}
-	label := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	subdomain := regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	ok = label.MatchString(parts[0]) && subdomain.MatchString(parts[1]) && label.MatchString(parts[2])
-	return parts[0], parts[1], parts[2], ok
+	return parts[0], parts[1], parts[2], report.IsLabel(parts[0]) && report.IsName(parts[1]) && report.IsLabel(parts[2])
 }
 
 // Quantity returns the limit as a Kubernetes quantity.

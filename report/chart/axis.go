@@ -89,6 +89,13 @@ func roundStep(x float64) float64 {
 	return 10 * power
 }
 
+// Complement formats a share as what is left of 100%, "99.9%" for 0.001, with as many digits as tell
+// it from 100%. It is a format for axes that show how close something comes to 100%.
+func Complement(share float64) string {
+	places := max(0, -2-int(math.Floor(math.Log10(share)+1e-9)))
+	return strconv.FormatFloat(100*(1-share), 'f', places, 64) + "%"
+}
+
 // logarithmic returns an extent with labels at powers of ten, and at 2 and 5 times them if there
 // are few.
 func (a *Axis) logarithmic(low, high float64) extent {

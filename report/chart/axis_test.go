@@ -74,3 +74,11 @@ func TestMarksFit(t *testing.T) {
 		}
 	})
 }
+
+func TestComplement(t *testing.T) {
+	for share, want := range map[float64]string{1: "0%", .5: "50%", .1: "90%", .01: "99%", .001: "99.9%", .0001: "99.99%"} {
+		if got := Complement(share); got != want {
+			t.Errorf("%g: %q, want %q", share, got, want)
+		}
+	}
+}

@@ -32,7 +32,7 @@ func (r Run) bars() []bars {
 		answers = append(answers, p.Answer)
 	}
 	for _, a := range answers {
-		one := experiment.Answer{Figure: a.Figure, Load: r.Result.Compare(a).Load}
+		one := experiment.Answer{Figure: a.Figure, Load: r.compare(a).Load}
 		if b := r.barsOf(one.Figure, one.Load); !done[one] && len(b.Rows) > 0 {
 			all = append(all, b)
 		}
@@ -46,7 +46,7 @@ func (r Run) barsOf(f experiment.Figure, load string) bars {
 	var drawings []chart.Bar
 	full := 0.
 	for i, c := range r.Result.Config.Conditions {
-		v := r.Result.Value(f, c.Name, load)
+		v := r.compare(experiment.Answer{Figure: f, Condition: c.Name, Load: load}).Value
 		if v.Rounds == 0 {
 			continue
 		}

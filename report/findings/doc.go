@@ -13,9 +13,9 @@
 // generator, the disturbed windows, the environment and the configuration. A page also has plots of
 // latency and usage, bars of the main figures, and where the time of threads went.
 //
-// Every value is a median over rounds, with an interval of 95% confidence. A change is the median
-// of the ratios in each round. Sentences claim a difference only if the interval of the ratio
-// excludes 1. They compare with a published figure by that interval too, never by the median alone.
+// Every value has an interval of 95% confidence. Sentences claim a difference only if it counts
+// among all comparisons of the report ([experiment.Level]). They compare with a published figure by
+// the interval of the ratio, never by the estimate alone.
 //
 // # Pages
 //

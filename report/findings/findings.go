@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -22,6 +23,58 @@ type Run struct {
 	// "/CONDITION/LOAD/SERVICE", or "/CONDITION/SERVICE" if there is no load. Times are those of
 	// windows.
 	Usage *trace.Recording
+
+	// Others are other runs of the experiment, with which this one is compared.
+	Others []experiment.Result
+
+	compared  map[experiment.Answer]experiment.Comparison // all with a condition and a load
+	level     float64                                     // up to which a difference counts
+	predicted map[prediction]predicted
+	beside    []beside
+}
+
+// Judge returns the runs with what is compared and predicted, which takes long. A difference counts
+// if it does among all of them. Otherwise each page or text about the runs does that by itself.
+func Judge(runs []Run) []Run {
+	if !slices.ContainsFunc(runs, func(r Run) bool { return r.compared == nil }) {
+		return runs
+	}
+	runs = slices.Clone(runs)
+	var all []experiment.Comparison
+	for i := range runs {
+		r := &runs[i]
+		r.compared, r.predicted = r.Result.Comparisons(r.figures()), r.predictions()
+		all = slices.AppendSeq(all, maps.Values(r.compared))
+	}
+	level := experiment.Level(all)
+	for i := range runs {
+		runs[i].level = level
+		for answer, c := range runs[i].compared {
+			runs[i].compared[answer] = c.AtLevel(level)
+		}
+		runs[i].beside = runs[i].compareOthers()
+	}
+	return runs
+}
+
+// figures returns those of tables, answers and published ones, each once.
+func (r Run) figures() []experiment.Figure {
+	c := r.Result.Config
+	all := slices.Clone(c.Figures)
+	for _, a := range c.Answers {
+		all = append(all, a.Figure)
+	}
+	for _, p := range c.Published {
+		all = append(all, p.Figure)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// compare returns a comparison of the run.
+func (r Run) compare(a experiment.Answer) experiment.Comparison {
+	a.Load = cmp.Or(a.Load, r.loads()[0])
+	return r.compared[a]
 }
 
 // findings is what a run says, in words.
@@ -29,6 +82,9 @@ type findings struct {
 	Name, Question, Source string
 	Incomplete             string // why, "" if the run is complete
 	Answers                []string
+	Verdicts               []verdict // the answers in a few words
+	Beside                 []beside
+	Machine                string
 	Claims                 []claim
 	Tables                 []table
 	Rounds                 string
@@ -47,6 +103,11 @@ func (r Run) findings() (findings, error) {
 	if err := r.check(); err != nil {
 		return findings{}, fmt.Errorf("experiment %q: %w", c.Name, err)
 	}
+	for _, other := range r.Others {
+		if err := (Run{Result: other}).check(); err != nil {
+			return findings{}, fmt.Errorf("another run of experiment %q: %w", c.Name, err)
+		}
+	}
 	config, err := yaml.Marshal(c)
 	if err != nil {
 		return findings{}, fmt.Errorf("experiment %q: write its configuration: %w", c.Name, err)
@@ -54,12 +115,15 @@ func (r Run) findings() (findings, error) {
 	f := findings{
 		Name: plain(c.Name), Question: plain(c.Question), Source: plain(c.Source), Claims: r.claims(),
 		Rounds: r.rounds(), Generators: r.generators(), Environment: r.environment(), Config: string(config), Command: r.command(),
+		Machine: r.machine(), Beside: r.beside,
 	}
 	if !r.Result.Complete {
 		f.Incomplete = "This run is not complete: " + strings.TrimSuffix(plain(r.Result.Ended), ".") + "."
 	}
 	for _, a := range c.Answers {
-		f.Answers = append(f.Answers, r.answer(r.Result.Compare(a)))
+		one := r.compare(a)
+		f.Answers = append(f.Answers, r.answer(one)+r.withDisturbed(one))
+		f.Verdicts = append(f.Verdicts, r.verdict(one))
 	}
 	for _, note := range c.Notes {
 		f.Notes = append(f.Notes, plain(note))
@@ -94,7 +158,7 @@ func (r Run) check() error {
 	return nil
 }
 
-// rounds says how many rounds the medians have.
+// rounds says how values and intervals were made, and of how many rounds.
 func (r Run) rounds() string {
 	low, high := math.MaxInt, 0
 	for _, condition := range r.Result.Config.Conditions {
@@ -115,8 +179,10 @@ func (r Run) rounds() string {
 	case low < high:
 		text = fmt.Sprintf("%d to %d", low, high)
 	}
-	return fmt.Sprintf("Medians of %s undisturbed %s, with intervals of 95%% confidence. Changes are medians of the ratios in each round; p is that of a Mann-Whitney U test.",
-		text, quantity.Plural(high, "round"))
+	return fmt.Sprintf("Values are those of %s undisturbed %s together: quantiles of the latencies of all requests, means of all else. "+
+		"Changes are their ratios. Intervals have 95%% confidence, and p is by the same method (bootstrap over rounds, paired). "+
+		"A difference counts if p is at most %s, so that 5%% of those that this report finds are expected to be none (Benjamini-Hochberg). "+
+		"Intervals of changes are of this level, too.", text, quantity.Plural(high, "round"), probability(r.level))
 }
 
 // environment returns where the run was.
@@ -153,9 +219,65 @@ func (r Run) environment() (all [][]string) {
 	return all
 }
 
+// machine returns the machine of the run in a line.
+func (r Run) machine() string {
+	e := r.Result.Environment
+	text := fmt.Sprintf("%s, Linux %s, control groups of version %d", quantity.Count(e.CPUs, "CPU"), e.Kernel, e.Cgroup)
+	if e.Place == experiment.Cluster {
+		text += ", pods of a local cluster"
+	}
+	return plain(text)
+}
+
+// tally says how many of the published and predicted figures of all runs agree with what was measured.
+func tally(all []findings) string {
+	n := map[string]int{}
+	for _, f := range all {
+		for _, c := range f.Claims {
+			n[c.Conclusion.Verdict]++
+		}
+	}
+	return counted(n, "published or predicted figure", "beside the measured ones")
+}
+
+// counted says how many things there are of each kind, the most frequent first. For no things it
+// returns "".
+func counted(n map[string]int, what, beside string) string {
+	var parts []string
+	of := 0
+	for _, verdict := range slices.SortedFunc(maps.Keys(n), func(a, b string) int { return cmp.Or(cmp.Compare(n[b], n[a]), cmp.Compare(a, b)) }) {
+		parts = append(parts, fmt.Sprintf("%s: %d", strings.ToLower(verdict[:1])+verdict[1:], n[verdict]))
+		of += n[verdict]
+	}
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %s: %s.", quantity.Count(of, what), beside, strings.Join(parts, "; "))
+}
+
+// concludedFirst returns the indices of runs, those first that have an answer to all that they ask.
+func concludedFirst(runs []Run) []int {
+	var concluded, open []int
+	for i, r := range runs {
+		if slices.ContainsFunc(r.Result.Config.Answers, func(a experiment.Answer) bool { return r.compare(a).Verdict() == experiment.Unknown }) {
+			open = append(open, i)
+		} else {
+			concluded = append(concluded, i)
+		}
+	}
+	return append(concluded, open...)
+}
+
 // command returns how to repeat the run.
 func (r Run) command() string {
 	command := "pinfold-lab run " + plain(r.Result.Config.Name)
+	rounds := 0
+	for _, w := range r.Result.Windows {
+		rounds = max(rounds, w.Round+1)
+	}
+	if r.Result.Complete && rounds > r.Result.Config.Rounds {
+		command += fmt.Sprintf(" --repetitions %d", rounds)
+	}
 	if r.Result.Environment.Quick {
 		command += " --quick"
 	}

@@ -13,18 +13,23 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
+// fewCalls is the number of requests a second below which the lab's samples of usage, 100 a second, cost
+// more than requests do.
+const fewCalls = 1000
+
 // generators returns what each load cost in all undisturbed windows together: a request in the
 // median, the largest share of the CPUs and lateness, and how many requests a second could be sent
 // with all CPUs.
 func (r Run) generators() table {
-	t := table{Heads: []string{"load", "CPU time of a request", "largest share of the CPUs", "largest lateness", "most requests it could send"}}
+	t := table{Heads: []string{"load", "CPU time of the lab for a request", "largest share of the CPUs", "largest lateness", "most requests it could send"}}
 	for _, load := range r.loads() {
 		costs := r.undisturbed(experiment.Cost, load)
 		if len(costs) == 0 {
 			continue
 		}
 		cost, most := costs[len(costs)/2], "not known"
-		if n := 1e6 * float64(r.Result.Environment.CPUs) / cost; n > 0 && plausible(n) {
+		calls := r.undisturbed(experiment.Calls, load)
+		if n := 1e6 * float64(r.Result.Environment.CPUs) / cost; n > 0 && plausible(n) && len(calls) > 0 && calls[len(calls)/2] >= fewCalls {
 			most = experiment.Calls.Format(n)
 		}
 		t.Groups = append(t.Groups, group{plain(cmp.Or(load, "all")), [][]string{
@@ -81,7 +86,7 @@ func (r Run) disturbances() (summary string, reasons []string) {
 	case all == 0:
 		return "No window was measured.", nil
 	case disturbed == 0:
-		return fmt.Sprintf("None of the %s was disturbed.", quantity.Count(all, "window")), nil
+		return fmt.Sprintf("None of the %s was disturbed.%s", quantity.Count(all, "window"), r.taken()), nil
 	}
 	was := "were"
 	if disturbed == 1 {
@@ -97,7 +102,48 @@ func (r Run) disturbances() (summary string, reasons []string) {
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %s%s%s", quantity.Count(len(alike[kind]), "window"), kind[0], span(alike[kind]), kind[1]))
 	}
-	return fmt.Sprintf("%d of the %s %s disturbed and not used. %s", disturbed, quantity.Count(all, "window"), was, r.repeated()), reasons
+	return fmt.Sprintf("%d of the %s %s disturbed and not used%s. %s", disturbed, quantity.Count(all, "window"), was, r.disturbedIn(), r.repeated()) + r.taken(), reasons
+}
+
+// taken says what the hypervisor and other processes took in the windows that are used, as another
+// sentence.
+func (r Run) taken() string {
+	var parts []string
+	for _, c := range r.Result.Config.Conditions {
+		stolen, foreign, n := 0., 0., 0.
+		for _, w := range r.Result.Windows {
+			if w.Condition == c.Name && w.Disturbed == "" {
+				stolen, foreign, n = stolen+w.Figures[experiment.Stolen], foreign+w.Figures[experiment.Foreign], n+1
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s and %s %s", experiment.Stolen.Format(stolen/n), experiment.Foreign.Format(foreign/n), with(c.Name)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " In the windows that are used, the hypervisor and other processes took, of the CPUs on average: " + strings.Join(parts, ", ") + "."
+}
+
+// disturbedIn returns how many windows of each condition were disturbed, after a colon.
+func (r Run) disturbedIn() string {
+	var parts []string
+	for _, c := range r.Result.Config.Conditions {
+		n := 0
+		for _, w := range r.Result.Windows {
+			if w.Condition == c.Name && w.Disturbed != "" {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, with(c.Name)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ")
 }
 
 // span returns the least and the largest of some numbers.

@@ -12,10 +12,12 @@ import (
 // Markdown writes a section for each run, after an overview if there are several. It refers to
 // the [Pictures] of the runs. It has no HTML, and its tables can be read as text.
 func Markdown(w io.Writer, runs []Run) error {
+	runs = Judge(runs)
 	all := make([]findings, len(runs))
-	for i, r := range runs {
+	order := concludedFirst(runs)
+	for n, i := range order {
 		var err error
-		if all[i], err = r.findings(); err != nil {
+		if all[n], err = runs[i].findings(); err != nil {
 			return err
 		}
 	}
@@ -23,11 +25,11 @@ func Markdown(w io.Writer, runs []Run) error {
 	if len(all) > 1 {
 		out.overview(all)
 	}
-	for i := range all {
-		if i > 0 {
+	for n, i := range order {
+		if n > 0 {
 			out.print("")
 		}
-		out.section(&all[i], drawn[i])
+		out.section(&all[n], drawn[i])
 	}
 	return report.Flush(out.Writer, "write the report")
 }
@@ -37,21 +39,38 @@ type markdown struct{ *bufio.Writer }
 // print prints a line.
 func (m markdown) print(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
 
-// overview prints the published figures of all experiments.
+// overview prints what all experiments say, in a few words.
 func (m markdown) overview(all []findings) {
 	m.print("# Experiments\n")
-	t := table{Heads: []string{"experiment", "figure", "published", "measured (95% interval)", "conclusion"}}
+	t := table{Heads: []string{"question", "figure", "effect (95% interval)", "conclusion"}}
 	for _, f := range all {
-		g := group{Name: f.Name}
-		for _, c := range f.Claims {
-			g.Rows = append(g.Rows, []string{c.What, c.Published, c.Measured, c.Conclusion.String()})
-		}
-		if len(f.Claims) == 0 {
-			g.Rows = [][]string{{strings.Join(f.Answers, " "), "", "", ""}}
+		g := group{Name: f.Question}
+		for _, v := range f.Verdicts {
+			g.Rows = append(g.Rows, []string{v.What, v.Effect, v.Says})
 		}
 		t.Groups = append(t.Groups, g)
 	}
 	m.table(t)
+	if text := tally(all); text != "" {
+		m.print("%s\n", text)
+	}
+	m.beside(all)
+}
+
+// beside prints what other runs have answered, if there are any.
+func (m markdown) beside(all []findings) {
+	t := table{Heads: []string{"question", "figure", "other run", "this run", "together"}}
+	for _, f := range all {
+		g := group{Name: f.Question}
+		for _, b := range f.Beside {
+			g.Rows = append(g.Rows, []string{b.What, b.Other, b.This, b.Says})
+		}
+		t.Groups = append(t.Groups, g)
+	}
+	if text := agreement(all); text != "" {
+		m.print("%s\n", text)
+		m.table(t)
+	}
 }
 
 func (m markdown) section(f *findings, drawn []Picture) {
@@ -84,7 +103,7 @@ func (m markdown) section(f *findings, drawn []Picture) {
 	if len(f.Generators.Groups) > 0 {
 		m.table(f.Generators)
 	}
-	m.print("%s\n", f.Disturbed)
+	m.print("%s\n", escape(f.Disturbed))
 	m.list(f.Reasons)
 	if len(f.Notes) > 0 {
 		m.print("### Notes\n")

@@ -18,7 +18,7 @@ type Picture struct {
 // SVG writes the picture.
 func (p Picture) SVG(w io.Writer) error { return p.chart.SVG(w) }
 
-// Pictures returns the pictures of runs: the distributions of latencies.
+// Pictures returns the pictures of runs: the distributions of latencies, and what they cost.
 func Pictures(runs []Run) (all []Picture) {
 	for _, some := range pictures(runs) {
 		all = append(all, some...)
@@ -31,12 +31,15 @@ func pictures(runs []Run) [][]Picture {
 	all := make([][]Picture, len(runs))
 	used := map[string]int{}
 	for i, r := range runs {
-		charts, _ := r.latencies()
-		for _, c := range charts {
+		latencies, _ := r.latencies()
+		for n, c := range append(latencies, r.tradeoff()) {
 			if c.SVG(io.Discard) != nil { // empty, or with a remark on the page
 				continue
 			}
 			name := strings.ReplaceAll(r.Result.Config.Name, " ", "-") + "-latency" // config.Check permits no other
+			if n == len(latencies) {
+				name += "-and-usage"
+			}
 			if used[name]++; used[name] > 1 {
 				name += fmt.Sprintf("-%d", used[name])
 			}

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,25 +26,28 @@ func TestPredicted(t *testing.T) {
 	r.Result.Config.Services = []experiment.Service{{Name: "container", Program: experiment.Demand, Replicas: 5, Limit: experiment.Amount{Value: .2, Relative: true}}}
 	r.Result.Config.Conditions = []experiment.Condition{{Name: "quota"}}
 	r.Result.Config.Published = []experiment.Published{{Answer: experiment.Answer{Figure: experiment.Throttled, Condition: "quota"}, From: "alone"}}
-	r.Result.Windows = []experiment.Window{{Condition: "alone", To: 2000 * interval, Figures: map[experiment.Figure]float64{}}}
 	for round := range 6 {
+		r.Result.Windows = append(r.Result.Windows, experiment.Window{Round: round, Condition: "alone", From: time.Duration(333*round) * interval, To: time.Duration(333*round+333) * interval, Figures: map[experiment.Figure]float64{}})
 		r.Result.Windows = append(r.Result.Windows, experiment.Window{Round: round, Condition: "quota", To: time.Second,
 			Figures: map[experiment.Figure]float64{experiment.Throttled: .4 + .02*float64(round)}})
 	}
+	r = Judge([]Run{r})[0]
 	// Theory: 46.7%. The interval of the rounds is 41 to 49%.
 	claim := r.claims()[0]
-	if c := claim.Conclusion.String(); !strings.HasSuffix(claim.Published, "% (predicted)") || c != "Agrees: the measured interval contains the predicted value." {
+	if c := claim.Conclusion.String(); !strings.HasSuffix(claim.Published, "%), predicted") || !regexp.MustCompile(`^Agrees: the interval of the difference, [0-9.]+ points below to [0-9.]+ points above what is predicted, contains 0\.$`).MatchString(c) {
 		t.Errorf("%+v", claim)
 	}
 	for i := range r.Result.Windows {
 		r.Result.Windows[i].Figures[experiment.Throttled] /= 4
 	}
+	r.compared = nil
+	r = Judge([]Run{r})[0]
 	claim = r.claims()[0]
 	if c := claim.Conclusion.String(); !strings.Contains(c, "lower than predicted (95% interval") {
 		t.Errorf("%+v", claim)
 	}
-	r.Usage = nil
-	claim = r.claims()[0]
+	r.Usage, r.compared = nil, nil
+	claim = Judge([]Run{r})[0].claims()[0]
 	if c := claim.Conclusion.String(); claim.Published != "not predicted" || c != "Cannot conclude: the recording of the usage is missing." {
 		t.Errorf("%+v", claim)
 	}

@@ -5,19 +5,19 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"pinfold.dev/pinfold/core/experiment"
 )
 
 // claim is a published figure beside the measured one.
 type claim struct {
-	What  string     // in one line
-	Title string     // above Rows
-	Rows  [][]string // names, published and measured values, and their intervals
-	// Published and Measured are what the conclusion compares, Measured with its interval.
-	Published, Measured string
-	Conclusion          conclusion
-	Note                string
+	What       string     // in one line
+	Title      string     // above Rows
+	Rows       [][]string // names, published and measured values, and their intervals
+	Published  string     // what the conclusion is about
+	Conclusion conclusion
+	Note       string
 }
 
 // claimTable returns the table of claims.
@@ -29,59 +29,98 @@ func claimTable(all []claim) table {
 	return t
 }
 
+// prediction is what is predicted: a condition, from the recording of another one.
+type prediction struct{ condition, from string }
+
+// predicted is what a condition is predicted to be, or why it cannot be.
+type predicted struct {
+	values map[experiment.Figure]experiment.Value
+	err    error
+}
+
+// predictions returns all that are compared with what was measured.
+func (r Run) predictions() map[prediction]predicted {
+	all := map[prediction]predicted{}
+	for _, p := range r.Result.Config.Published {
+		one := prediction{p.Condition, p.From}
+		if _, known := all[one]; p.From != "" && !known {
+			values, err := r.Result.Predict(context.Background(), p.Condition, p.From, r.Usage)
+			all[one] = predicted{values, err}
+		}
+	}
+	return all
+}
+
 // claims returns the published and predicted figures.
 func (r Run) claims() []claim {
 	var all []claim
 	for _, p := range r.Result.Config.Published {
-		c := r.Result.Compare(p.Answer)
+		c := r.compare(p.Answer)
 		if p.From == "" {
-			all = append(all, r.claim(p, c))
+			p = r.scaled(p)
+			all = append(all, r.claim(p, experiment.Value{Estimate: p.Value, Low: p.Value, High: p.Value}, c))
 			continue
 		}
-		predicted, err := r.Result.Predict(context.Background(), p, r.Usage)
-		p.Value, p.Text = predicted, p.Figure.Format(predicted)+" (predicted)"
-		if err != nil {
+		predicted := r.predicted[prediction{p.Condition, p.From}]
+		value := predicted.values[p.Figure]
+		p.Value, p.Text = value.Estimate, joined(p.Figure.Format(value.Estimate), interval(p.Figure, value))+", predicted"
+		if predicted.err != nil {
 			p.Text = "not predicted"
 		}
-		one := r.claim(p, c)
-		if err != nil {
-			one.Conclusion = cannot(plain(err.Error()))
+		one := r.claim(p, value, c)
+		if predicted.err != nil {
+			one.Conclusion = cannot(plain(predicted.err.Error()))
 		}
 		all = append(all, one)
 	}
 	return all
 }
 
-func (r Run) claim(p experiment.Published, c experiment.Comparison) claim {
-	f := p.Figure
-	mean := ""
-	if average, ok := r.Result.Average(p.Answer); ok && p.Of == 0 {
-		c.Value, mean = average, " (mean)" // like published and predicted values
+// scaled returns a published number of CPUs as its share of this machine, as those of the
+// experiment are.
+func (r Run) scaled(p experiment.Published) experiment.Published {
+	scale := r.Result.Scale()
+	if p.Of != 0 || experiment.Figures()[p.Figure].Unit != experiment.CPUs || scale.Factor() == 1 {
+		return p
 	}
+	of := p.Value
+	p.Value *= scale.Factor()
+	p.Text = fmt.Sprintf("%s (%s of %d)", p.Figure.Format(p.Value), cmp.Or(p.Text, number(of)), scale.Full)
+	return p
+}
+
+// claim compares a published figure with a comparison. of is the published value, with its interval
+// if it is predicted.
+func (r Run) claim(p experiment.Published, of experiment.Value, c experiment.Comparison) claim {
+	f := p.Figure
 	published := func(value float64) string {
 		if p.Text == "" {
 			return f.Format(value)
 		}
 		return ""
 	}
-	one := claim{Title: label(f) + r.load(c.Load), Conclusion: conclude(p, c), Note: plain(p.Note)}
+	one := claim{Title: label(f) + r.load(c.Load), Conclusion: conclude(p, of, c), Note: plain(p.Note)}
+	if p.Unjudged != "" {
+		one.Conclusion = conclusion{"Not judged", plain(p.Unjudged)}
+	}
 	one.What = fmt.Sprintf("%s, %s", one.Title, plain(c.Condition))
 	one.Published = cmp.Or(plain(p.Text), published(p.Value))
-	value, spreading := measured(f, c.Value)+mean, interval(f, c.Value)
-	one.Rows = [][]string{{plain(c.Condition), one.Published, value, spreading}}
+	one.Rows = [][]string{{plain(c.Condition), one.Published, measured(f, c.Value), interval(f, c.Value)}}
 	if p.Of != 0 {
 		one.What += " against " + plain(c.Baseline)
 		one.Rows = append(one.Rows, []string{plain(c.Baseline), published(p.Of), measured(f, c.Base), interval(f, c.Base)})
-		one.Published, value, spreading = change(p.Value/p.Of), effect(c), spread(c)
-		one.Rows = append(one.Rows, []string{"change", one.Published, value, spreading})
+		one.Published = change(p.Value / p.Of)
+		one.Rows = append(one.Rows, []string{"change", one.Published, effect(c), spread(c)})
 	}
-	one.Measured = joined(value, spreading)
 	return one
 }
 
-// measured formats a median.
+// measured formats a value.
 func measured(f experiment.Figure, v experiment.Value) string {
-	if v.Rounds == 0 {
+	switch {
+	case v.Missing != "":
+		return fewRequests
+	case v.Rounds == 0:
 		return "not measured"
 	}
 	return f.Format(v.Estimate)
@@ -91,6 +130,7 @@ func measured(f experiment.Figure, v experiment.Value) string {
 const (
 	inconclusive = "cannot conclude"
 	incomparable = "not comparable"
+	fewRequests  = "too few slow requests"
 )
 
 // effect describes the change of a comparison, without its interval.
@@ -100,7 +140,9 @@ func effect(c experiment.Comparison) string {
 		return incomparable
 	case verdict == experiment.Unknown:
 		return inconclusive
-	case c.Ratio.Rounds == 0:
+	case verdict == experiment.Alike:
+		return "less than " + percent(c.Margin-1)
+	case c.Ratio.Rounds == 0: // there may be none of what was counted
 		return direction(verdict)
 	}
 	return change(c.Ratio.Estimate)
@@ -131,53 +173,58 @@ func (c conclusion) String() string { return c.Verdict + ": " + c.Reason + "." }
 func cannot(reason string) conclusion { return conclusion{"Cannot conclude", reason} }
 
 // conclude compares a published figure with what was measured.
-func conclude(p experiment.Published, c experiment.Comparison) conclusion {
+func conclude(p experiment.Published, of experiment.Value, c experiment.Comparison) conclusion {
 	if p.Of == 0 {
-		return concludeValue(p, c.Value)
+		return concludeValue(p, of, c.Value)
 	}
 	published, verdict := p.Value/p.Of, c.Verdict()
 	within := c.Ratio.Rounds > 0 && c.Ratio.Low <= published && published <= c.Ratio.High
 	unknown := verdict == experiment.Unknown
 	switch {
+	case verdict == experiment.Lower && c.Value.Estimate == 0 && published == 0:
+		return conclusion{"Agrees", "it is 0 here, too"}
 	case unknown && (c.Unlike != "" || c.Ratio.Rounds == 0 || !c.Ratio.Bounded()):
 		return cannot(unclear(c))
-	case within && (!unknown || published == 1) && wide(c.Ratio, 1-published):
+	case within && (!unknown || published == 1) && wide(math.Log(c.Ratio.High/c.Ratio.Low), math.Log(published)):
 		return cannot(fmt.Sprintf("the interval of the ratio, %s to %s, is wider than the published effect: %d rounds are too few", number(c.Ratio.Low), number(c.Ratio.High), c.Ratio.Rounds))
 	case within && (!unknown || published == 1):
 		return conclusion{"Agrees", "the measured interval contains the published change"}
 	case within:
-		return cannot(fmt.Sprintf("%s as well as the published ratio, %s", unclear(c), number(published)))
+		return cannot(fmt.Sprintf("%s as well as the published ratio, %s%s", unclear(c), number(published), more(c)))
 	case unknown:
-		return cannot(fmt.Sprintf("%s but not the published ratio, %s", unclear(c), number(published)))
+		return cannot(fmt.Sprintf("%s but not the published ratio, %s%s", unclear(c), number(published), more(c)))
 	}
 	return differs(published, verdict, c)
 }
 
-// margin is the width of an interval of shares or ratios that suffices even where the published
-// effect is smaller.
+// margin is the width of an interval of shares, or of logarithms of ratios, that suffices where the
+// published effect is 0.
 const margin = 0.05
 
-// wide reports whether an interval that contains a published effect contains what contradicts it as
-// well: no effect, or one twice as large.
-func wide(v experiment.Value, effect float64) bool {
-	return v.High-v.Low > max(math.Abs(effect), margin)
-}
+// wide reports whether an interval with a width that contains a published effect contains what
+// contradicts it as well: no effect, or one twice as large.
+func wide(width, effect float64) bool { return width > cmp.Or(math.Abs(effect), margin) }
 
 // differs is about a measured effect that is not the published one.
 func differs(published float64, verdict experiment.Verdict, c experiment.Comparison) conclusion {
 	same := published > 1 && verdict == experiment.Higher || published < 1 && verdict == experiment.Lower
 	both := fmt.Sprintf("%s here, %s as published", joined(effect(c), changes(c.Ratio)), change(published))
 	switch {
-	case published == 1:
+	case published == 1 || verdict == experiment.Alike:
 		return conclusion{"Differs", both}
 	case !same:
 		return conclusion{"Opposite direction", both}
 	case c.Ratio.Rounds == 0:
-		return conclusion{"Same direction", both + "; the baseline is 0 here in some round, so there is no ratio"}
+		return conclusion{"Same direction", both + "; one of them is 0 here in some rounds, so there is no interval of the ratio"}
 	case math.Abs(math.Log(c.Ratio.Estimate)) < math.Abs(math.Log(published)):
 		return conclusion{"Same direction, smaller effect", both}
 	}
 	return conclusion{"Same direction, larger effect", both}
+}
+
+// points formats a difference: that of shares in percentage points.
+func points(f experiment.Figure, difference float64) string {
+	return strings.Replace(f.Format(difference), "%", " points", 1)
 }
 
 // origin says where the value comes from that a measured one is compared with.
@@ -189,20 +236,27 @@ func origin(p experiment.Published) string {
 }
 
 // concludeValue compares values where no baseline is published.
-func concludeValue(p experiment.Published, v experiment.Value) conclusion {
-	switch {
+func concludeValue(p experiment.Published, of, v experiment.Value) conclusion {
+	difference := v.Minus(of)
+	switch contained := difference.Low <= 0 && difference.High >= 0; {
 	case v.Rounds == 0:
-		return cannot(noWindow(p.Condition))
+		return cannot(noValue(v, p.Condition))
 	case !v.Bounded():
 		return cannot(few(v.Rounds))
-	case v.Low <= p.Value && p.Value <= v.High && wide(v, p.Value):
-		return cannot(fmt.Sprintf("the measured interval, %s, is wider than the %s value: %d rounds are too few", interval(p.Figure, v), origin(p), v.Rounds))
-	case v.Low <= p.Value && p.Value <= v.High:
-		return conclusion{"Agrees", "the measured interval contains the " + origin(p) + " value"}
+	case !of.Bounded():
+		return cannot(few(of.Rounds))
+	case contained && wide(difference.High-difference.Low, p.Value) && p.From == "":
+		return cannot(fmt.Sprintf("the measured interval, %s, is wider than the published value: %d rounds are too few", interval(p.Figure, v), v.Rounds))
+	case contained && wide(difference.High-difference.Low, p.Value):
+		return cannot(fmt.Sprintf("the interval of the difference is wider than the predicted value: %d rounds are too few", v.Rounds))
+	case contained && p.From == "":
+		return conclusion{"Agrees", "the measured interval contains the published value"}
+	case contained:
+		return conclusion{"Agrees", fmt.Sprintf("the interval of the difference, %s below to %s above what is predicted, contains 0", points(p.Figure, -difference.Low), points(p.Figure, difference.High))}
 	case p.Value == 0 || v.Estimate == 0:
 		return conclusion{"Differs", fmt.Sprintf("%s here, %s as %s", joined(p.Figure.Format(v.Estimate), interval(p.Figure, v)), p.Figure.Format(p.Value), origin(p))}
 	}
-	ratio := experiment.Value{Estimate: v.Estimate / p.Value, Low: v.Low / p.Value, High: v.High / p.Value, Rounds: v.Rounds}
+	ratio := experiment.Value{Estimate: v.Estimate / p.Value, Low: 1 + difference.Low/p.Value, High: 1 + difference.High/p.Value, Rounds: v.Rounds}
 	than := "than"
 	if ratio.Estimate >= multiple {
 		than = "as"

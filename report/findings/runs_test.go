@@ -66,7 +66,7 @@ func (m maker) burst(rounds int) Run {
 	c.Published = []experiment.Published{
 		{Answer: c.Answers[0], Value: 71.3, Of: 111.7, Note: "The document's server was larger."},
 		{Answer: experiment.Answer{Figure: experiment.Throttled, Condition: "quota + burst"}, Value: 0, Of: .33},
-		{Answer: experiment.Answer{Figure: experiment.Used, Condition: "quota"}, Value: .32},
+		{Answer: experiment.Answer{Figure: experiment.Used, Condition: "quota"}, Value: .64},
 	}
 	c.Notes = []string{"Requests come from the same machine, so the load generator competes with the server."}
 	r := Run{Result: experiment.Result{Config: c, Environment: machine(), Complete: true}, Usage: &trace.Recording{Interval: 10 * time.Millisecond}}
@@ -98,7 +98,7 @@ func (m maker) addWindow(r *Run, round int, condition, load string, slowest, thr
 		w.From, w.To, w.Disturbed = w.To+time.Second, w.To+11*time.Second, ""
 	}
 	h := hdr.New(1, 60_000_000, 3)
-	for range 80 {
+	for range 400 {
 		latency := 3000 + m.ExpFloat64()*4000
 		if m.Float64() < .2 {
 			latency += m.Float64() * 1000 * slowest
@@ -110,7 +110,7 @@ func (m maker) addWindow(r *Run, round int, condition, load string, slowest, thr
 	w.Latencies = encoded
 	w.Figures = map[experiment.Figure]float64{
 		experiment.Mean: h.Mean() / 1000, experiment.P50: at(50), experiment.P99: at(99), experiment.P999: at(99.9),
-		experiment.Throttled: throttled * (.9 + .2*m.Float64()), experiment.Used: .3 + .01*m.Float64(),
+		experiment.Throttled: throttled * (.9 + .2*m.Float64()), experiment.Used: .3 + .01*m.Float64(), experiment.Calls: 1600,
 		experiment.Cost: 90 + 10*m.Float64(), experiment.Generator: .01 + .001*m.Float64(), experiment.Lateness: m.Float64(),
 	}
 	r.Result.Windows = append(r.Result.Windows, w)

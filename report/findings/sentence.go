@@ -3,6 +3,7 @@ package findings
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,17 +17,73 @@ func (r Run) answer(c experiment.Comparison) string {
 	what, is, with, base := label(c.Figure)+r.load(c.Load), be(c.Figure), with(c.Condition), with(c.Baseline)
 	switch verdict := c.Verdict(); {
 	case c.Value.Rounds == 0:
-		return fmt.Sprintf("Cannot conclude anything about %s: %s.", what, noWindow(c.Condition))
+		return fmt.Sprintf("Cannot conclude anything about %s: %s.", what, noValue(c.Value, c.Condition))
 	case c.Condition == c.Baseline:
 		return sentence(fmt.Sprintf("%s %s %s%s %s.", what, is, c.Figure.Format(c.Value.Estimate), confident(" (", interval(c.Figure, c.Value), ")"), with))
+	case verdict == experiment.Alike:
+		return sentence(fmt.Sprintf("%s %s the same within %s%s %s as %s.", what, is, percent(c.Margin-1), confident(" (", changes(c.Ratio), ")"), with, base))
 	case verdict == experiment.Unknown:
-		return fmt.Sprintf("Cannot conclude whether %s %s higher or lower %s than %s: %s.", what, is, with, base, unclear(c))
-	case c.Ratio.Rounds == 0 || c.Ratio.Estimate == 0:
+		return fmt.Sprintf("Cannot conclude whether %s %s higher or lower %s than %s: %s%s.", what, is, with, base, unclear(c), more(c))
+	case c.Ratio.Rounds == 0:
 		return sentence(fmt.Sprintf("%s %s %s %s (%s) than %s (%s).", what, is, direction(verdict), with, amount(c.Figure, c.Value), base, amount(c.Figure, c.Base)))
 	case c.Ratio.Estimate >= multiple:
 		return sentence(fmt.Sprintf("%s %s %s%s %s as %s.", what, is, change(c.Ratio.Estimate), confident(" (", changes(c.Ratio), ")"), with, base))
 	}
 	return sentence(fmt.Sprintf("%s %s %s%s %s than %s.", what, is, change(c.Ratio.Estimate), confident(" (", changes(c.Ratio), ")"), with, base))
+}
+
+// verdict is an answer in a few words.
+type verdict struct{ What, Effect, Says string }
+
+func (r Run) verdict(c experiment.Comparison) verdict {
+	v := verdict{What: label(c.Figure) + r.load(c.Load) + ", " + plain(c.Condition)}
+	if c.Condition == c.Baseline {
+		v.Effect = joined(measured(c.Figure, c.Value), interval(c.Figure, c.Value))
+		return v
+	}
+	v.What += " against " + plain(c.Baseline)
+	v.Effect = joined(measured(c.Figure, c.Value), interval(c.Figure, c.Value)) + " against " + joined(measured(c.Figure, c.Base), interval(c.Figure, c.Base))
+	if c.Unlike != "" {
+		v.Effect = ""
+	} else if c.Ratio.Rounds > 0 {
+		v.Effect = joined(change(c.Ratio.Estimate), changes(c.Ratio))
+	}
+	v.Says = says(c)
+	return v
+}
+
+// says returns the verdict of a comparison in a few words.
+func says(c experiment.Comparison) string {
+	switch verdict := c.Verdict(); {
+	case c.Unlike != "":
+		return incomparable
+	case verdict == experiment.Alike:
+		return "the same within " + percent(c.Margin-1)
+	case verdict != experiment.Unknown:
+		return direction(verdict)
+	case c.Needed > experiment.MaxRounds:
+		return inconclusive + ", this machine is too noisy"
+	case c.Needed > c.Ratio.Rounds:
+		return inconclusive + ", " + quantity.Count(c.Needed-c.Ratio.Rounds, "round") + " missing"
+	}
+	return inconclusive
+}
+
+// withDisturbed says what a comparison would be if no window was left out or measured again, where
+// that changes its verdict, or is outside of its interval. It returns "" elsewhere.
+func (r Run) withDisturbed(c experiment.Comparison) string {
+	disturbed := slices.ContainsFunc(r.Result.Windows, func(w experiment.Window) bool {
+		return w.Disturbed != "" && w.Load == c.Load && (w.Condition == c.Condition || w.Condition == c.Baseline)
+	})
+	if !disturbed || c.Condition == c.Baseline || c.Unlike != "" {
+		return ""
+	}
+	other := r.Result.WithDisturbed().Compare(c.Answer).AtLevel(c.Level)
+	outside := c.Ratio.Rounds > 0 && (other.Ratio.Estimate < c.Ratio.Low || other.Ratio.Estimate > c.Ratio.High)
+	if other.Ratio.Rounds == 0 || other.Verdict() == c.Verdict() && !outside {
+		return ""
+	}
+	return fmt.Sprintf(" With the first window of each round, disturbed or not, it is %s: %s.", joined(change(other.Ratio.Estimate), changes(other.Ratio)), says(other))
 }
 
 // confident labels an interval as one of 95% confidence. It returns "" for "".
@@ -41,11 +98,13 @@ func confident(before, interval, after string) string {
 func unclear(c experiment.Comparison) string {
 	switch {
 	case c.Value.Rounds == 0:
-		return noWindow(c.Condition)
+		return noValue(c.Value, c.Condition)
 	case c.Base.Rounds == 0:
-		return noWindow(c.Baseline)
+		return noValue(c.Base, c.Baseline)
 	case c.Unlike != "":
 		return plain(c.Unlike)
+	case c.P <= experiment.Significance:
+		return fmt.Sprintf("p is %s, and among all comparisons of this report a difference counts up to %s", probability(c.P), probability(c.Level))
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():
 		return fmt.Sprintf("the interval of the ratio, %s to %s, contains 1 (no change)", number(c.Ratio.Low), number(c.Ratio.High))
 	case c.Ratio.Rounds > 0:
@@ -53,10 +112,25 @@ func unclear(c experiment.Comparison) string {
 	case !c.Value.Bounded() || !c.Base.Bounded():
 		return few(min(c.Value.Rounds, c.Base.Rounds))
 	}
-	return fmt.Sprintf("the intervals, %s and %s, overlap", interval(c.Figure, c.Value), interval(c.Figure, c.Base))
+	return fmt.Sprintf("%s and %s may differ by chance (p is %s)", c.Figure.Format(c.Value.Estimate), c.Figure.Format(c.Base.Estimate), probability(c.P))
 }
 
-func noWindow(condition string) string {
+// more says how many rounds would be enough, in another part of a sentence.
+func more(c experiment.Comparison) string {
+	switch {
+	case c.Unlike != "" || c.Needed == 0 || c.P <= experiment.Significance:
+		return ""
+	case c.Needed > experiment.MaxRounds:
+		return fmt.Sprintf("; this machine cannot show whether it is more than %s: the rounds differ too much", percent(c.Margin-1))
+	}
+	return fmt.Sprintf("; about %s would show whether it is more than %s", quantity.Count(max(1, c.Needed-c.Ratio.Rounds), "more round"), percent(c.Margin-1))
+}
+
+// noValue returns why a condition has no value.
+func noValue(v experiment.Value, condition string) string {
+	if v.Missing != "" {
+		return v.Missing + " " + with(condition)
+	}
 	return "no undisturbed window has a value " + with(condition)
 }
 
@@ -80,7 +154,7 @@ func change(ratio float64) string {
 	return times(ratio) + " times as high"
 }
 
-// changes describes the interval of a ratio in the manner of its median. It returns "" if there is
+// changes describes the interval of a ratio in the manner of its estimate. It returns "" if there is
 // none, or if it contains nothing else.
 func changes(ratio experiment.Value) string {
 	low, high := ratio.Low, ratio.High

@@ -41,9 +41,24 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// compared returns a comparison of condition a with condition b.
+// compared returns a comparison of condition a with condition b. Its p is .01 if the interval of the
+// ratio excludes 1 or, without a ratio, if those of the values exclude each other.
 func compared(f experiment.Figure, v, base, ratio experiment.Value) experiment.Comparison {
-	return experiment.Comparison{Answer: experiment.Answer{Figure: f, Condition: "a", Load: "steady"}, Baseline: "b", Value: v, Base: base, Ratio: ratio}
+	c := experiment.Comparison{Answer: experiment.Answer{Figure: f, Condition: "a", Load: "steady"}, Baseline: "b", Value: v, Base: base, Ratio: ratio,
+		Sign: v.Estimate - base.Estimate, P: .5, Level: .05, Margin: 1.02}
+	if ratio.Rounds > 0 {
+		c.Sign, v, base = ratio.Estimate-1, ratio, experiment.Value{Low: 1, High: 1, Rounds: ratio.Rounds}
+	}
+	if ratio.Rounds >= experiment.MinRounds {
+		c.Needed = 29
+	}
+	switch {
+	case !v.Bounded() || !base.Bounded() || v.Rounds == 0 || base.Rounds == 0:
+		c.P = math.NaN()
+	case v.Low > base.High || v.High < base.Low:
+		c.P = .01
+	}
+	return c
 }
 
 func TestAnswers(t *testing.T) {
@@ -54,22 +69,27 @@ func TestAnswers(t *testing.T) {
 	named.Condition, named.Baseline = "quota + burst", "without\na limit"
 	starved := compared(experiment.P99, some, some, value(.54, .57, .6))
 	starved.Unlike = "the neighbours starved"
+	many := compared(experiment.P99, some, some, value(.9, .95, .99))
+	many.Level = .001
 	for want, c := range map[string]experiment.Comparison{
-		"Cannot conclude whether p99 latency is higher or lower with a than with b: the neighbours starved.":                                          starved,
-		"p99 latency is 43% lower (95% interval 40% to 46%) with a than with b.":                                                                      compared(experiment.P99, some, some, value(.54, .57, .6)),
-		"p99 latency is 43% lower (95% interval 40% to 46%) with quota + burst than without a limit.":                                                 named,
-		"Answered requests are 23% higher (95% interval 20% to 26%) with a than with b.":                                                              compared(experiment.Calls, some, some, value(1.2, 1.23, 1.26)),
-		"Goodput is 4.1 times as high (95% interval 3.9 to 4.4) with a as with b.":                                                                    compared(experiment.Goodput, some, some, value(3.9, 4.1, 4.4)),
-		"Goodput is 50% higher with a than with b.":                                                                                                   compared(experiment.Goodput, some, some, value(1.5, 1.5, 1.5)),
-		"Throttled periods are lower with a (0%, 95% interval 0 to 0%) than with b (33.0%, 95% interval 30.0 to 35.0%).":                              compared(experiment.Throttled, value(0, 0, 0), value(.3, .33, .35), value(0, 0, 0)),
-		"Throttled periods are higher with a (33.0%, 95% interval 30.0 to 35.0%) than with b (0%, 95% interval 0 to 0%).":                             compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined),
-		"Mean latency is 100 ms (95% interval 90.0 to 110 ms) with a.":                                                                                self,
-		"Cannot conclude whether p99 latency is higher or lower with a than with b: the interval of the ratio, 0.97 to 1.05, contains 1 (no change).": compared(experiment.P99, some, some, value(.97, .99, 1.05)),
-		"Cannot conclude whether p99 latency is higher or lower with a than with b: only 3 undisturbed rounds, at least 6 are needed.":                compared(experiment.P99, infinite(1, 3), infinite(2, 4), infinite(.5, 3)),
-		"Cannot conclude whether throttled periods are higher or lower with a than with b: only 1 undisturbed round, at least 6 are needed.":          compared(experiment.Throttled, infinite(.3, 1), infinite(0, 4), undefined),
-		"Cannot conclude whether throttled periods are higher or lower with a than with b: the intervals, 0 to 2.00% and 0 to 1.00%, overlap.":        compared(experiment.Throttled, value(0, .01, .02), value(0, 0, .01), undefined),
-		"Cannot conclude whether p99 latency is higher or lower with a than with b: no undisturbed window has a value with b.":                        compared(experiment.P99, some, none, undefined),
-		"Cannot conclude anything about p99 latency: no undisturbed window has a value with a.":                                                       compared(experiment.P99, none, some, undefined),
+		"Cannot conclude whether p99 latency is higher or lower with a than with b: p is 0.010, and among all comparisons of this report a difference counts up to 0.001.":                                          many,
+		"p99 latency is the same within 2.0% (95% interval 1.0% lower to 1.0% higher) with a as with b.":                                                                                                            compared(experiment.P99, some, some, value(.99, 1.001, 1.01)),
+		"Cannot conclude anything about p99 latency: 32 requests are too few, 1000 are needed with a.":                                                                                                              compared(experiment.P99, experiment.Value{Missing: "32 requests are too few, 1000 are needed"}, some, undefined),
+		"Cannot conclude whether p99 latency is higher or lower with a than with b: the neighbours starved.":                                                                                                        starved,
+		"p99 latency is 43% lower (95% interval 40% to 46%) with a than with b.":                                                                                                                                    compared(experiment.P99, some, some, value(.54, .57, .6)),
+		"p99 latency is 43% lower (95% interval 40% to 46%) with quota + burst than without a limit.":                                                                                                               named,
+		"Answered requests are 23% higher (95% interval 20% to 26%) with a than with b.":                                                                                                                            compared(experiment.Calls, some, some, value(1.2, 1.23, 1.26)),
+		"Goodput is 4.1 times as high (95% interval 3.9 to 4.4) with a as with b.":                                                                                                                                  compared(experiment.Goodput, some, some, value(3.9, 4.1, 4.4)),
+		"Goodput is 50% higher with a than with b.":                                                                                                                                                                 compared(experiment.Goodput, some, some, value(1.5, 1.5, 1.5)),
+		"Throttled periods are lower with a (0%, 95% interval 0 to 0%) than with b (33.0%, 95% interval 30.0 to 35.0%).":                                                                                            compared(experiment.Throttled, value(0, 0, 0), value(.3, .33, .35), undefined),
+		"Throttled periods are higher with a (33.0%, 95% interval 30.0 to 35.0%) than with b (0%, 95% interval 0 to 0%).":                                                                                           compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined),
+		"Mean latency is 100 ms (95% interval 90.0 to 110 ms) with a.":                                                                                                                                              self,
+		"Cannot conclude whether p99 latency is higher or lower with a than with b: the interval of the ratio, 0.97 to 1.05, contains 1 (no change); about 20 more rounds would show whether it is more than 2.0%.": compared(experiment.P99, some, some, value(.97, .99, 1.05)),
+		"Cannot conclude whether p99 latency is higher or lower with a than with b: only 3 undisturbed rounds, at least 6 are needed.":                                                                              compared(experiment.P99, infinite(1, 3), infinite(2, 4), infinite(.5, 3)),
+		"Cannot conclude whether throttled periods are higher or lower with a than with b: only 1 undisturbed round, at least 6 are needed.":                                                                        compared(experiment.Throttled, infinite(.3, 1), infinite(0, 4), undefined),
+		"Cannot conclude whether throttled periods are higher or lower with a than with b: 1.00% and 0% may differ by chance (p is 0.500).":                                                                         compared(experiment.Throttled, value(0, .01, .02), value(0, 0, .01), undefined),
+		"Cannot conclude whether p99 latency is higher or lower with a than with b: no undisturbed window has a value with b.":                                                                                      compared(experiment.P99, some, none, undefined),
+		"Cannot conclude anything about p99 latency: no undisturbed window has a value with a.":                                                                                                                     compared(experiment.P99, none, some, undefined),
 	} {
 		if got := (Run{}).answer(c); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -100,20 +120,21 @@ func TestConclusions(t *testing.T) {
 		{100, 100, ratio(.98, .99, 1.02), "Agrees: the measured interval contains the published change."},
 		{100, 100, ratio(.2, .99, 5), "Cannot conclude: the interval of the ratio, 0.2 to 5, is wider than the published effect: 9 rounds are too few."},
 		{57, 100, ratio(.01, .6, .99), "Cannot conclude: the interval of the ratio, 0.01 to 0.99, is wider than the published effect: 9 rounds are too few."},
-		{0, 100, ratio(0, 0, 0), "Agrees: the measured interval contains the published change."},
+		{0, 100, compared(experiment.Throttled, value(0, 0, 0), some, undefined), "Agrees: it is 0 here, too."},
 		{57, 100, ratio(.7, .75, .8), "Same direction, smaller effect: 25% lower (20% to 30%) here, 43% lower as published."},
 		{57, 100, ratio(.1, .2, .3), "Same direction, larger effect: 80% lower (70% to 90%) here, 43% lower as published."},
 		{0, 100, ratio(.1, .2, .3), "Same direction, smaller effect: 80% lower (70% to 90%) here, 100% lower as published."},
-		{57, 100, ratio(0, 0, 0), "Same direction, larger effect: 100% lower here, 43% lower as published."},
+		{57, 100, compared(experiment.Throttled, value(0, 0, 0), some, undefined), "Same direction: lower here, 43% lower as published; one of them is 0 here in some rounds, so there is no interval of the ratio."},
 		{123, 100, ratio(1.3, 1.4, 1.5), "Same direction, larger effect: 40% higher (30% to 50%) here, 23% higher as published."},
 		{123, 100, ratio(.54, .57, .6), "Opposite direction: 43% lower (40% to 46%) here, 23% higher as published."},
 		{57, 100, ratio(1.2, 1.23, 1.26), "Opposite direction: 23% higher (20% to 26%) here, 43% lower as published."},
 		{100, 100, ratio(1.2, 1.23, 1.26), "Differs: 23% higher (20% to 26%) here, no change as published."},
-		{57, 100, ratio(.5, .8, 1.2), "Cannot conclude: the interval of the ratio, 0.5 to 1.2, contains 1 (no change) as well as the published ratio, 0.57."},
-		{57, 100, ratio(.97, .99, 1.05), "Cannot conclude: the interval of the ratio, 0.97 to 1.05, contains 1 (no change) but not the published ratio, 0.57."},
+		{57, 100, ratio(.5, .8, 1.2), "Cannot conclude: the interval of the ratio, 0.5 to 1.2, contains 1 (no change) as well as the published ratio, 0.57; about 20 more rounds would show whether it is more than 2.0%."},
+		{57, 100, ratio(.99, 1.001, 1.01), "Differs: less than 2.0% (1.0% lower to 1.0% higher) here, 43% lower as published."},
+		{57, 100, ratio(.97, .99, 1.05), "Cannot conclude: the interval of the ratio, 0.97 to 1.05, contains 1 (no change) but not the published ratio, 0.57; about 20 more rounds would show whether it is more than 2.0%."},
 		{57, 100, compared(experiment.P99, infinite(1, 3), infinite(1, 3), infinite(1, 3)), "Cannot conclude: only 3 undisturbed rounds, at least 6 are needed."},
 		{57, 100, compared(experiment.P99, none, none, undefined), "Cannot conclude: no undisturbed window has a value with a."},
-		{.3, .1, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "Same direction: higher here, 3.0 times as high as published; the baseline is 0 here in some round, so there is no ratio."},
+		{.3, .1, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "Same direction: higher here, 3.0 times as high as published; one of them is 0 here in some rounds, so there is no interval of the ratio."},
 		{.1, .3, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "Opposite direction: higher here, 67% lower as published."},
 		{105, 0, compared(experiment.P99, some, none, undefined), "Agrees: the measured interval contains the published value."},
 		{105, 0, compared(experiment.P99, value(10, 100, 150), none, undefined), "Cannot conclude: the measured interval, 10.0 to 150 ms, is wider than the published value: 9 rounds are too few."},
@@ -127,7 +148,7 @@ func TestConclusions(t *testing.T) {
 		{100, 0, compared(experiment.P99, none, none, undefined), "Cannot conclude: no undisturbed window has a value with a."},
 	} {
 		p := experiment.Published{Answer: test.compared.Answer, Value: test.value, Of: test.of}
-		if got := conclude(p, test.compared).String(); got != test.want {
+		if got := conclude(p, experiment.Value{Estimate: p.Value, Low: p.Value, High: p.Value}, test.compared).String(); got != test.want {
 			t.Errorf("published %v of %v: %q, want %q", test.value, test.of, got, test.want)
 		}
 	}

@@ -28,15 +28,15 @@ const interval95 = "95% interval"
 // conditions cannot be compared.
 func (r Run) tables() (all []table, notes []string) {
 	for _, load := range r.loads() {
-		t := table{Heads: []string{"figure", "condition", "median", interval95, "change", interval95, "p"}}
+		t := table{Heads: []string{"figure", "condition", "value", interval95, "change", interval95, "p"}}
 		if len(r.Result.Config.Loads) > 1 {
 			t.Load = plain(load)
 		}
 		for _, f := range r.Result.Config.Figures {
 			g := group{Name: label(f)}
 			for _, condition := range r.Result.Config.Conditions {
-				c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
-				if c.Value.Rounds == 0 {
+				c := r.compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
+				if c.Value.Rounds == 0 && c.Value.Missing == "" {
 					continue
 				}
 				g.Rows = append(g.Rows, row(f, c))
@@ -70,11 +70,13 @@ func (r Run) loads() []string {
 
 // row returns the cells of a figure in a condition.
 func row(f experiment.Figure, c experiment.Comparison) []string {
-	cells := []string{plain(c.Condition), f.Format(c.Value.Estimate), interval(f, c.Value)}
+	cells := []string{plain(c.Condition), measured(f, c.Value), interval(f, c.Value)}
 	change, spread, p := effect(c), spread(c), probability(c.P)
 	switch {
 	case c.Condition == c.Baseline:
 		change, spread, p = "baseline", "", ""
+	case c.Value.Missing != "":
+		change, spread, p = "", "", ""
 	case change == incomparable:
 		p = ""
 	case change == inconclusive && spread == "":
@@ -97,6 +99,8 @@ func probability(p float64) string {
 // missing returns why a change has no interval.
 func missing(c experiment.Comparison) string {
 	switch {
+	case c.Base.Missing != "":
+		return fewRequests + " of the baseline"
 	case c.Base.Rounds == 0:
 		return "no value of the baseline"
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():
@@ -104,5 +108,5 @@ func missing(c experiment.Comparison) string {
 	case c.Ratio.Rounds > 0 || !c.Value.Bounded() || !c.Base.Bounded():
 		return "too few rounds"
 	}
-	return "the intervals overlap"
+	return "may be chance"
 }

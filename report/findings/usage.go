@@ -47,7 +47,9 @@ func (r Run) usage() (all usageCharts, remarks []string) {
 		case err != nil:
 			remarks = append(remarks, fmt.Sprintf("The usage of CPUs cannot be drawn: %v.", err))
 		case ok:
-			all.Keys = append(f.Keys, chart.Shade{Colour: chart.Vermillion}.Key("periods in which it was throttled"))
+			if keys := append(f.Keys, chart.Shade{Colour: chart.Vermillion}.Key("periods in which it was throttled")); len(keys) > len(all.Keys) {
+				all.Keys = keys
+			}
 			all.Charts = append(all.Charts, f.Drawing)
 		}
 	}
@@ -77,10 +79,10 @@ func (r Run) firstWindow(condition string) (experiment.Window, bool) {
 
 // usageChart returns the chart of a window.
 func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *chart.Chart {
-	sequences := r.samples(w)
+	sequences := r.samples(w, r.Result.Config.Services[0].Name)
 	c := &chart.Chart{
 		Title:       plain(condition.Name),
-		Description: fmt.Sprintf("The CPUs that the first service used over time, %s, and when it was throttled.", with(condition.Name)),
+		Description: fmt.Sprintf("The CPUs that the services used over time, %s, and when the first one was throttled.", with(condition.Name)),
 		X:           chart.Axis{Label: "time", Unit: "s", Shown: []float64{0}},
 		Y:           chart.Axis{Label: "CPUs"},
 		Series: []chart.Series{
@@ -89,6 +91,11 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 		},
 		Shades: throttled(sequences, w.From),
 		Height: 240,
+	}
+	for _, s := range r.Result.Config.Services[1:] {
+		if points := stairs(r.samples(w, s.Name), slow, r.Usage.Interval, w.From); len(points) > 0 {
+			c.Series = append(c.Series, chart.Series{Name: "CPUs used in 1 s by " + plain(s.Name), Points: points, Style: chart.Style{Colour: chart.Orange}})
+		}
 	}
 	var facts []string
 	if w.Load != "" {
@@ -103,10 +110,10 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 	return c
 }
 
-// samples returns the valid samples of the first service at the beginning of a window, in sequences
-// without gaps.
-func (r Run) samples(w experiment.Window) [][]trace.Sample {
-	group := w.Group(r.Result.Config.Services[0].Name)
+// samples returns the valid samples of a service at the beginning of a window, in sequences without
+// gaps.
+func (r Run) samples(w experiment.Window, service string) [][]trace.Sample {
+	group := w.Group(service)
 	i := slices.IndexFunc(r.Usage.Series, func(s trace.Series) bool { return s.Group == group })
 	if i < 0 {
 		return nil

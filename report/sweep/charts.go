@@ -18,19 +18,29 @@ type measure struct {
 	places int     // maximum number of decimal places in tables
 	of     func(*interference.Result) interference.Estimate
 	axis   chart.Axis
+	drawn  func(value float64) float64 // in the unit of the axis, within its bounds
 }
+
+// fewestLate is the least share of late periods that is drawn. A million periods say little about
+// less.
+const fewestLate = 1e-5
 
 func measures() []measure {
 	return []measure{
 		{
 			name: "expected-wcet", title: "E[WCET]", about: "periods until what was wanted in one is done, on average; further down is longer", unit: 1, places: 5,
-			of:   func(r *interference.Result) interference.Estimate { return r.ExpectedWCET },
-			axis: chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Min: 1, Max: math.MaxInt32},
+			of:    func(r *interference.Result) interference.Estimate { return r.ExpectedWCET },
+			axis:  chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Min: 1, Max: math.MaxInt32},
+			drawn: func(periods float64) float64 { return max(periods, 1) },
 		},
 		{
 			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which all is done that was wanted", unit: 0.01, places: 4,
-			of:   func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
-			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Min: 0, Max: 100},
+			of: func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
+			axis: chart.Axis{
+				Label: "P(WCET = 1)", Scale: chart.Logarithmic, Inverted: true, Min: fewestLate, Max: 1,
+				Marks: []float64{1, .5, .1, .01, .001, .0001, fewestLate}, Format: chart.Complement,
+			},
+			drawn: func(percent float64) float64 { return min(max(1-percent/100, fewestLate), 1) },
 		},
 	}
 }
@@ -74,11 +84,8 @@ func (m *measure) points(l line) []chart.Point {
 	var points []chart.Point
 	for _, p := range l.points {
 		e := m.estimate(p.Result)
-		points = append(points, chart.Point{
-			X: 100 * p.Mean, Y: e.Value, Uncertain: p.uncertain(),
-			Lower: max(e.Value-errorsOfBars*e.StandardError, m.axis.Min),
-			Upper: min(e.Value+errorsOfBars*e.StandardError, m.axis.Max),
-		})
+		one, other := m.drawn(e.Value-errorsOfBars*e.StandardError), m.drawn(e.Value+errorsOfBars*e.StandardError)
+		points = append(points, chart.Point{X: 100 * p.Mean, Y: m.drawn(e.Value), Uncertain: p.uncertain(), Lower: min(one, other), Upper: max(one, other)})
 	}
 	return points
 }

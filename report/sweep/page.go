@@ -103,7 +103,11 @@ func thousands(n int64) string {
 }
 
 func ruleText(r interference.Rule) string {
-	if r == interference.Published {
+	switch r {
+	case interference.Staggered:
+		return "The quota of each container is refilled at a random time of its own, as in the kernel. A period misses its deadline " +
+			"when something is left that a container could have done, with its quota and tokens, a period earlier."
+	case interference.Published:
 		return "A period misses its deadline when more is wanted than is left, as under strict; but when every container wants " +
 			"its whole quota or more, nothing is left to share out, and the period counts as met. This is the rule of the tables " +
 			"published on the Linux kernel's mailing list. With few containers and high load it hides many misses."

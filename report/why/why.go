@@ -34,7 +34,7 @@ type Container struct {
 	Name     string
 	Group    blame.Group
 	Limits   bandwidth.Limits
-	Above    []blame.Group // the groups above it
+	Others   []blame.Group // the other groups whose quotas apply: those above it, and crun's inside of it
 	Requests *Requests     // nil without a log
 }
 
@@ -88,9 +88,9 @@ func (r *Report) neighbour(p *blame.Parts, own blame.Group) waits {
 }
 
 // periods returns how many periods of a quota were throttled, of how many: those of the container
-// or, if they are more, of a group above it.
+// or, if they are more, of another group that bounds it.
 func (r *Report) periods(c *Container) (throttled, all uint32) {
-	for _, g := range append([]blame.Group{c.Group}, c.Above...) {
+	for _, g := range append([]blame.Group{c.Group}, c.Others...) {
 		sum := r.Groups[g]
 		if sum == nil || sum.First == nil {
 			continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	client "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
@@ -104,10 +107,11 @@ func (c controlPlane) of(object *unstructured.Unstructured) (dynamic.ResourceInt
 	return c.objects.Resource(mapping.Resource).Namespace(object.GetNamespace()), nil
 }
 
-// ofOperator reports whether an object is for the Prometheus operator, whose kinds this cluster
-// does not have.
-func ofOperator(object *unstructured.Unstructured) bool {
-	return object.GroupVersionKind().Group == "monitoring.coreos.com"
+// ofAnotherCluster reports whether an object is of a kind that this cluster does not have: those of
+// the Prometheus operator and of OpenShift.
+func ofAnotherCluster(object *unstructured.Unstructured) bool {
+	group := object.GroupVersionKind().Group
+	return group == "monitoring.coreos.com" || group == "security.openshift.io"
 }
 
 // TestServerAcceptsObjects sends all rendered objects to the API server, which checks them without
@@ -124,7 +128,7 @@ func (c controlPlane) acceptsObjects(t *testing.T) {
 			for _, object := range append(documents(t, render(t, values)), definition) {
 				what := object.GetKind() + " " + object.GetName()
 				objects, err := c.of(object)
-				if ofOperator(object) {
+				if ofAnotherCluster(object) {
 					if !meta.IsNoMatchError(err) {
 						t.Errorf("%s: %v", what, err)
 					}
@@ -154,8 +158,11 @@ func TestHelmAsksTheServer(t *testing.T) {
 			t.Run(name+"/"+version, func(t *testing.T) {
 				_, err := helm(t, version, c.install(t, values, "--dry-run=server")...)
 				want := map[string][]string{
-					"monitoring": {`no matches for kind "ServiceMonitor"`, "ensure CRDs are installed first"},
-					"platform":   {`Namespace "pinfold-system"`, "exists and cannot be imported into the current release"},
+					"monitoring":     {`no matches for kind "ServiceMonitor"`, "ensure CRDs are installed first"},
+					"monitoring-tls": {`no matches for kind "ServiceMonitor"`},
+					"podmonitor":     {`no matches for kind "PodMonitor"`},
+					"openshift":      {`no matches for kind "SecurityContextConstraints"`, "ensure CRDs are installed first"},
+					"platform":       {`Namespace "pinfold-system"`, "exists and cannot be imported into the current release"},
 				}[name]
 				if want == nil && err != nil {
 					t.Error(err)
@@ -193,7 +200,9 @@ func TestLifeOfARelease(t *testing.T) {
 			if _, err := c.client.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(t.Context(), admission.RequestsName, metav1.GetOptions{}); err != nil {
 				t.Errorf("the API server raises requests, and Helm does not use that: %v", err)
 			}
-			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default,agent.allocator=node")
+			c.classifies(t, "pinfold-agent", "pinfold-agents")
+			c.classifies(t, "pinfold-scheduler", "pinfold-scheduler")
+			run("upgrade", release, chartDir, "--set", registry+",agent.burst.policy=auto,scheduler.mode=default,agent.allocator=node")
 			policy("auto")
 			c.raises(t, "other")
 			golden.Compare(t, "testdata/notes-default.txt", notes(run("get", "notes", release)))
@@ -220,6 +229,28 @@ func (c controlPlane) raises(t *testing.T, scheduler string) {
 	}
 }
 
+// classifies waits until the API server counts the requests of an account to a FlowSchema.
+func (c controlPlane) classifies(t *testing.T, account, schema string) {
+	t.Helper()
+	want := must.Get(c.client.FlowcontrolV1().FlowSchemas().Get(t.Context(), schema, metav1.GetOptions{}))(t)
+	config := c.RESTConfig()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":" + account, Groups: []string{"system:authenticated"}}
+	impersonated := must.Get(rest.HTTPClientFor(config))(t)
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+"/api/v1/nodes/none", nil))(t)
+		response, err := impersonated.Do(request)
+		must.Do(t, err)
+		must.Do(t, response.Body.Close())
+		got := response.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID)
+		if got == string(want.UID) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("a request of %s is of FlowSchema %q, want that of %s, %q", account, got, schema, want.UID)
+		}
+	}
+}
+
 // notes returns the notes of a release as both versions of Helm print them.
 func notes(text string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "NOTES:")) + "\n"
@@ -227,13 +258,12 @@ func notes(text string) string {
 
 // uninstall removes a release, and checks that nothing of it remains but the policy that Helm
 // keeps and the definition of NodeTopology. It runs after the test's own context has ended.
-// No kubelet could run the Job that cleans up the nodes; TestOperations of test/node has one.
 func (c controlPlane) uninstall(t *testing.T, version, release, namespace string) {
 	t.Helper()
 	at := []string{release, "--namespace", namespace, "--kubeconfig", c.Kubeconfig()}
 	manifest, err := helm(t, version, append([]string{"get", "manifest"}, at...)...)
 	if err == nil {
-		_, err = helm(t, version, append([]string{"uninstall", "--wait", "--no-hooks"}, at...)...)
+		_, err = helm(t, version, append([]string{"uninstall", "--wait"}, at...)...)
 	}
 	if err != nil {
 		t.Fatal(err)

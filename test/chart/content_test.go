@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -107,8 +106,12 @@ func TestSchedulerConfiguration(t *testing.T) {
 				t.Error(err)
 			}
 			text := find[*corev1.ConfigMap](t, manifest, "pinfold-scheduler").Data["scheduler.yaml"]
+			c := decodeConfiguration(t, text)
+			if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
+				t.Error(err)
+			}
 			var strict scheduler.Args
-			if problems, err := json.UnmarshalStrict(schedulerArgs(t, text), &strict); err != nil || len(problems) > 0 {
+			if problems, err := json.UnmarshalStrict(schedulerArgs(t, c, 0), &strict); err != nil || len(problems) > 0 {
 				t.Errorf("arguments of the plugin: %v %v", problems, err)
 			}
 			if err := strict.Ceilings.Validate(); err != nil {
@@ -127,25 +130,15 @@ func TestSchedulerConfiguration(t *testing.T) {
 	}
 }
 
-// schedulerArgs decodes a configuration as kube-scheduler does, and returns the plugin's arguments
-// in JSON.
-func schedulerArgs(t *testing.T, text string) []byte {
+// schedulerArgs returns the plugin's arguments in a profile, in JSON.
+func schedulerArgs(t *testing.T, c *config.KubeSchedulerConfiguration, profile int) []byte {
 	t.Helper()
-	object, kind, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	c := object.(*config.KubeSchedulerConfiguration)
-	c.APIVersion = kind.GroupVersion().String()
-	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range c.Profiles[0].PluginConfig {
+	for _, one := range c.Profiles[profile].PluginConfig {
 		if one.Name == scheduler.Name {
 			return must.Get(yaml.YAMLToJSONStrict(one.Args.(*runtime.Unknown).Raw))(t)
 		}
 	}
-	t.Fatalf("no arguments of the plugin in\n%s", text)
+	t.Fatalf("no arguments of the plugin in %+v", c.Profiles[profile])
 	return nil
 }
 
@@ -274,6 +267,7 @@ func comparePolicies(t *testing.T, manifest string, want []runtime.Object) {
 	for _, object := range documents(t, manifest) {
 		if strings.Contains(object.GetKind(), "AdmissionPolicy") {
 			object.SetAnnotations(nil) // those for Helm
+			object.SetLabels(nil)      // those of the chart
 			got = append(got, typed(t, object))
 		}
 	}

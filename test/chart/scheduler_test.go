@@ -5,14 +5,17 @@ import (
 	"crypto/ed25519"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +26,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -70,7 +74,7 @@ func (c controlPlane) schedules(t *testing.T) {
 			private, public := newKeys(t)
 			values := must.Get(yaml.Marshal(map[string]any{
 				"agent":     map[string]any{"enabled": false},
-				"scheduler": map[string]any{"mode": mode, "replicas": 1},
+				"scheduler": map[string]any{"mode": mode, "replicas": 1, "config": map[string]any{"profiles": []any{map[string]any{"schedulerName": "another"}}}},
 				"signing":   map[string]any{"secret": "pinfold-signing-key", "publicKeys": string(public)},
 			}))(t)
 			must.Get(helm(t, helms[0], c.install(t, string(values))...))(t)
@@ -98,6 +102,12 @@ func (c controlPlane) schedules(t *testing.T) {
 			if got := pod.Annotations[api.SchedulerAnnotation]; !strings.HasPrefix(got, lease+" ") {
 				t.Errorf("bound by %q, want the lease %s", got, lease)
 			}
+			admin := c.RESTConfig()
+			admin.Insecure, admin.CAFile, admin.CAData = true, "", nil // the scheduler has signed its certificate itself
+			for _, line := range []string{`pinfold_scheduler_bound_pods_total{allocator="scheduler",policy="static"} 1`, `pinfold_build_info{version="`, `leader_election_master_status{`} {
+				s.counts(t, admin, line)
+			}
+			s.debugs(t, admin)
 			c.fenced(t, lease)
 			if log := s.log.String(); strings.Contains(log, "forbidden") {
 				t.Errorf("the scheduler lacks a right:\n%s", log)
@@ -163,7 +173,7 @@ func (c controlPlane) startScheduler(t *testing.T, signingKey []byte) *scheduler
 	address := listener.Addr().(*net.TCPAddr)
 	must.Do(t, listener.Close())
 	s := &schedulerProcess{url: "https://" + address.String(), done: make(chan struct{})}
-	command := exec.Command(filepath.Join(bin, "pinfold-scheduler"), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1",
+	command := exec.Command(filepath.Join(bin, "pinfold-scheduler"), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1", "--logging-format=json",
 		fmt.Sprintf("--secure-port=%d", address.Port), "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	command.Stdout, command.Stderr = &s.log, &s.log
 	must.Do(t, command.Start())
@@ -210,6 +220,55 @@ func (s *schedulerProcess) ready(t *testing.T) {
 				t.Fatalf("%s: %s", path, last)
 			}
 		}
+	}
+}
+
+// debugs changes the level of the log and gets a profile, as the administrator of the cluster. Nobody else
+// may do that. Then it checks that the log is JSON.
+func (s *schedulerProcess) debugs(t *testing.T, admin *rest.Config) {
+	t.Helper()
+	for _, ask := range []struct{ method, path, body string }{{http.MethodPut, "/debug/flags/v", "4"}, {http.MethodGet, "/debug/pprof/goroutine", ""}} {
+		for want, config := range map[int]*rest.Config{http.StatusOK: admin, http.StatusForbidden: rest.AnonymousClientConfig(admin)} {
+			request := must.Get(http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path, strings.NewReader(ask.body)))(t)
+			response, err := must.Get(rest.HTTPClientFor(config))(t).Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			must.Do(t, response.Body.Close())
+			if response.StatusCode != want {
+				t.Errorf("%s %s: %s, want %d", ask.method, ask.path, response.Status, want)
+			}
+		}
+	}
+	valid := 0
+	for line := range strings.Lines(s.log.String()) {
+		if json.Valid([]byte(line)) {
+			valid++
+		} else if regexp.MustCompile(`^[IWEF][0-9]{4} `).MatchString(line) {
+			t.Errorf("a line of the log is text: %s", line)
+		}
+	}
+	if valid == 0 {
+		t.Error("no line of the log is JSON")
+	}
+}
+
+// counts waits until the metrics, which it reads as the administrator of the cluster, have a line that
+// begins like this.
+func (s *schedulerProcess) counts(t *testing.T, admin *rest.Config, line string) {
+	t.Helper()
+	client := must.Get(rest.HTTPClientFor(admin))(t)
+	page := ""
+	for deadline := time.Now().Add(patience); !strings.Contains(page, "\n"+line); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is not in the metrics:\n%s", line, page)
+		}
+		response, err := client.Get(s.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = response.Status + "\n" + string(must.Get(io.ReadAll(response.Body))(t))
+		must.Do(t, response.Body.Close())
 	}
 }
 

@@ -115,10 +115,10 @@ func TestAgentRights(t *testing.T) {
 	var log bytes.Buffer
 	options := agent.Options{Config: control.Config{NodeName: agentNode}, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
 		Listen: c.freeAddress(), Secure: &agent.Secure{Reviews: own.client},
-		Kubelet: func(context.Context) (control.Kubelet, error) {
+		Kubelet: func(context.Context, *corev1.Node) (control.Kubelet, error) {
 			return control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: "/pinfold-has-no-such-group"}, nil
 		},
-		LeaseNamespace: nodetopology.LeaseNamespace, LeaseEvery: time.Second,
+		LeaseNamespace: nodetopology.LeaseNamespace, Level: &slog.LevelVar{},
 		APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	stop := c.runAgent(options)
 	c.agentReports()
@@ -155,6 +155,11 @@ func TestAgentRights(t *testing.T) {
 	_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: agentNode}}, metav1.CreateOptions{})
 	c.must(err)
 	c.must(leases.Delete(t.Context(), agentNode, metav1.DeleteOptions{}))
+}
+
+// noPolicy is the configuration of a kubelet that leaves CPUs alone.
+func noPolicy(context.Context, *corev1.Node) (control.Kubelet, error) {
+	return control.Kubelet{CPUManagerPolicy: "none"}, nil
 }
 
 // agentKeepsToItsNode tries to write with a token of another node, and with one of no node.
@@ -260,6 +265,7 @@ func (c *test) agentMayNot(client kubernetes.Interface) {
 		{"create", "authentication.k8s.io", "tokenreviews", "", true},
 		{"create", "authorization.k8s.io", "subjectaccessreviews", "", true},
 		{"list", "", "nodes", "", false},
+		{"list", "coordination.k8s.io", "leases", "", false}, // but in its namespace
 		{"patch", "", "nodes", "", false},
 		{"get", "", "pods", "", false},
 		{"patch", "", "pods", "", false},
@@ -286,9 +292,8 @@ func TestSilentAgent(t *testing.T) {
 	const name = "agent-alive"
 	own := c.as(c.agentConfig(c.createReadyNode(name)))
 	options := agent.Options{Config: control.Config{NodeName: name}, Root: newFixture(t).root, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
-		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
-		Period:  time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
-		LeaseEvery: time.Second, Version: "v1.2.3", Log: slog.New(slog.DiscardHandler)}
+		Kubelet: noPolicy, Period: time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
+		Version: "v1.2.3", Log: slog.New(slog.DiscardHandler)}
 	pod := func(pod string) string {
 		return `
 metadata: {name: ` + pod + `, annotations: {cpuset-scheduler: "true"}}

@@ -76,7 +76,7 @@ func runAgentProcess(text string) error {
 	return agent.Run(context.Background(), agent.Options{
 		Config: control.Config{NodeName: o.Node, Allocates: o.Allocates, Keys: api.NewKeys(keys...), MinShared: api.DefaultMinSharedCPUs},
 		Root:   o.Root, RunDir: o.RunDir, Client: own.client, Topologies: own.topologies,
-		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
+		Kubelet: noPolicy,
 		Period:  200 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,11 +47,18 @@ func (c *test) metricsAreGuarded(address string) {
 	_, err := c.client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
 		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}, metav1.CreateOptions{})
 	c.must(err)
+	_, err = c.client.RbacV1().ClusterRoles().Create(c.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "profiler"},
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/debug/*"}, Verbs: []string{"get", "put"}}}}, metav1.CreateOptions{})
+	c.must(err)
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the agent's own certificate, on loopback
 	defer client.CloseIdleConnections()
 	ask := func(path, token string) (int, error) {
-		request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "https://"+address+path, nil)
+		method, body := http.MethodGet, ""
+		if rest, level, ok := strings.Cut(path, "="); ok {
+			method, path, body = http.MethodPut, rest, level
+		}
+		request, err := http.NewRequestWithContext(c.Context(), method, "https://"+address+path, strings.NewReader(body))
 		c.must(err)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
@@ -61,7 +69,7 @@ func (c *test) metricsAreGuarded(address string) {
 		}
 		return response.StatusCode, response.Body.Close()
 	}
-	reader, stranger := c.tokenOf("reader", "metrics-reader"), c.tokenOf("stranger", "")
+	reader, profiler, stranger := c.tokenOf("reader", "metrics-reader"), c.tokenOf("profiler", "profiler"), c.tokenOf("stranger", "")
 	for _, test := range []struct {
 		what, path, token string
 		want              int
@@ -71,6 +79,11 @@ func (c *test) metricsAreGuarded(address string) {
 		{"without permission", "/metrics", stranger, http.StatusForbidden},
 		{"Prometheus", "/metrics", reader, http.StatusOK},
 		{"the kubelet's probe", "/healthz", "", http.StatusOK},
+		{"Prometheus", "/debug/pprof/heap", reader, http.StatusForbidden},
+		{"Prometheus", "/debug/log-level=debug", reader, http.StatusForbidden},
+		{"an operator", "/debug/pprof/heap", profiler, http.StatusOK},
+		{"an operator", "/debug/log-level=debug", profiler, http.StatusOK},
+		{"an operator", "/debug/log-level=loud", profiler, http.StatusBadRequest},
 	} {
 		c.eventually(func() string { // a new permission becomes effective after a moment
 			if got, err := ask(test.path, test.token); err != nil || got != test.want {

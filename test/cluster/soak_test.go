@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -72,7 +71,7 @@ func newSoak(c *test, random *rand.Rand) *soak {
 	c.createReadyNode(soakNode)
 	own := c.as(c.config)
 	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.root, RunDir: c.TempDir(), Client: own.client, Topologies: own.topologies,
-		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
+		Kubelet: noPolicy,
 		Period:  200 * time.Millisecond, SampleInterval: 10 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	c.eventually(func() string {

@@ -101,6 +101,18 @@ func TestUninstall(t *testing.T) {
 	if said, err = run(patience); err != nil || len(said) == 0 || said[len(said)-1] != fmt.Sprintf("%d of %[1]d nodes cleaned up", all) {
 		t.Errorf("it said %q and %v", said, err)
 	}
+	// A rollback makes the pods run agents again, and leaves what Helm does not know.
+	_, err = sets.Patch(t.Context(), "agent-test", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"agent","args":["run","--host-root=/host"]}]}}}}`), metav1.PatchOptions{})
+	c.must(err)
+	if said, err = run(patience); err != nil {
+		t.Errorf("after a rollback it said %q and %v", said, err)
+	}
+	set, err = sets.Get(t.Context(), "agent-test", metav1.GetOptions{})
+	c.must(err)
+	if got := set.Spec.Template.Spec.Containers[0].Args; !slices.Equal(got, []string{"wait"}) {
+		t.Errorf("after a rollback, agents still run: %q", got)
+	}
 	said = nil
 	err = uninstall.Run(t.Context(), uninstall.Options{Client: c.client,
 		DaemonSets: []types.NamespacedName{{Namespace: "default", Name: "missing"}, {Namespace: "default", Name: "agent-test"}},

@@ -33,9 +33,15 @@ var claims = map[string][]claim{
 		{`sh\nmake bench`, "not: it takes half an hour"},
 		{`sh\npython3`, "not: it installs from PyPI, and takes minutes"},
 		{`sh\nmake build bin/benchstat`, "not: it takes a quarter of an hour"},
+		{`sh\nsudo apt-get`, "not: it installs packages, and takes three quarters of an hour"},
 	},
 	"deploy/chart/README.md":    {{`(sh|yaml file)`, "test/documents TestChart"}},
 	"deploy/examples/README.md": {{`sh\n`, "test/documents TestLocal"}},
+	"docs/advice.md": {
+		{`sh advise\n`, "tools/monitoring TestFleet"},
+		{`sh service\n`, "test/cluster TestPrometheusService"},
+		{`sh save\n`, "tools/monitoring TestFleetFiles"},
+	},
 	"docs/agent.md": {
 		{`toml\n`, "not: a part of containerd's configuration"},
 		{`yaml\n`, "test/documents TestFragments"},
@@ -53,6 +59,7 @@ var claims = map[string][]claim{
 		{`(sh|sh own|console)\n`, "test/documents TestLab"},
 		{`sh packages\n`, "not: it installs packages"},
 		{`sh cluster\n`, "test/node TestLab"},
+		{`sh version 2\n`, "not: it takes eight minutes, and a kernel that it does not name; TestLab of test/vm does the same"},
 	},
 	"docs/local.md": {
 		{`sh (up|get|two)\n`, "test/documents TestLocal"},
@@ -67,7 +74,6 @@ var claims = map[string][]claim{
 		{`indented\n(pandas|duckdb)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
 		{`indented\nkubectl pinfold`, "test/node TestKubectl"},
 		{`\nkubectl --namespace`, "test/node TestKubectl"},
-		{`indented\ncurl`, "not: a query to the reader's Prometheus"},
 		{`indented\npinfold sample --pod`, "not: about a container of the reader"},
 	},
 	"docs/scheduler.md": {

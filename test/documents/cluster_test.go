@@ -54,15 +54,19 @@ func TestChart(t *testing.T) {
 			s.run(script)
 		}
 	}
+	s.write("scheduler.yaml", s.blocks(document, "yaml file=scheduler.yaml")[0])
+	contains(t, s.run("helm template deploy/chart --set image.registry=registry.example.com/pinfold,scheduler.mode=default --values scheduler.yaml"),
+		"- name: ImageLocality", "schedulerName: default-scheduler", "schedulerName: packed")
 	s.write("monitoring.yaml", s.blocks("docs/monitoring.md", "yaml file=monitoring.yaml")[0])
-	contains(t, s.run("helm template deploy/chart --set image.registry=registry.example.com/pinfold --values monitoring.yaml"),
-		"kind: ServiceMonitor", "kind: PrometheusRule", "release: prometheus", "grafana_dashboard")
+	s.write("alerts.yaml", s.blocks("docs/monitoring.md", "yaml file=alerts.yaml")[0])
+	contains(t, s.run("helm template deploy/chart --set image.registry=registry.example.com/pinfold --values monitoring.yaml --values alerts.yaml"),
+		"kind: ServiceMonitor", "kind: PrometheusRule", "release: prometheus", "grafana_dashboard", "for: 30m", "cpu_throttled:ratio > 0.2")
 }
 
 // kubectl builds kubectl, which uses the cluster of pinfold-local.
 func (s *shell) kubectl() {
 	s.Helper()
-	s.run("mkdir -p .local/bin; to=$PWD/.local/bin; cd $REPOSITORY; CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' go build -o $to k8s.io/kubernetes/cmd/kubectl")
+	s.run("mkdir -p .local/bin; to=$PWD/.local/bin; cd $REPOSITORY; CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false -tags=grpcnotrace' go build -o $to k8s.io/kubernetes/cmd/kubectl")
 	s.env = append(s.env, "PATH="+filepath.Join(s.dir, ".local/bin")+":"+strings.TrimPrefix(s.env[0], "PATH="),
 		"KUBECONFIG="+filepath.Join(s.dir, ".pinfold/kubeconfig"))
 }

@@ -21,8 +21,7 @@ func TestChoose(t *testing.T) {
 		t.Skipf("%v: make bin/helm4", err)
 	}
 	p := readPage(t, repositoryDir+"/docs/choose.md")
-	registry, images := readPage(t, operationsPage).images(t)
-	c := startWith(t, "--stock", "--images", images+"/first")
+	c := startWith(t, "--stock", "--images", images(t).layout)
 	o := newOperator(t, c)
 	o.do("mkdir -p .local/bin && ln -s $(command -v pinfold) .local/bin/kubectl-pinfold")
 	for name, text := range p.files {
@@ -30,7 +29,7 @@ func TestChoose(t *testing.T) {
 	}
 	agent := o.siteValues()["agent"].(map[string]any)
 	agent["kubeletDir"], agent["cdiDir"] = filepath.Join(c.dir, "node", "kubelet"), filepath.Join(c.dir, "node", "cdi")
-	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry),
+	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", "pinfold.dev"),
 		map[string]any{"apiServer": o.siteValues()["apiServer"], "agent": agent}))
 	k := openKernel(t)
 	holds := func(name string) (cpus cpuset.Set) {

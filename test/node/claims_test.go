@@ -171,7 +171,7 @@ type seen struct{ variable, file string }
 // seenBy returns what the first process of a container sees.
 func (k kernel) seenBy(t *testing.T, group string) (s seen) {
 	t.Helper()
-	processes := must.Get(cgrouptree.ProcessesIn(k.groups.Dir(cgroup.CPUSet, group)))(t)
+	processes := must.Get(cgrouptree.ProcessesIn(k.groups.Dir(cgroup.CPUSet, k.inside(group))))(t)
 	if len(processes) == 0 {
 		t.Fatalf("no process runs in %s", group)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
@@ -30,7 +32,7 @@ const buildTimeout = 25 * time.Minute
 // Timeouts, longer in a virtual machine.
 var (
 	startTimeout = inGuest(9*time.Minute, 3*time.Minute)
-	waitTimeout  = inGuest(5*time.Minute, time.Minute) // kube-apiserver is restarted, maybe twice, as it gives itself a minute
+	waitTimeout  = inGuest(5*time.Minute, 2*time.Minute) // kube-apiserver is restarted, maybe twice, as it gives itself a minute
 )
 
 // inGuest returns one value in a virtual machine of test/vm, and the other one elsewhere.
@@ -55,25 +57,43 @@ func requireNode(t testing.TB) {
 	}
 }
 
-// The environment variable of a directory with the commands, which are built otherwise, and that of
-// the node's cgroup driver.
+// The environment variables of a directory with the commands, which are built otherwise, of the
+// node's cgroup driver, and of an OCI runtime in place of runc.
 const (
 	programsEnv = "PINFOLD_TEST_PROGRAMS"
 	driverEnv   = "PINFOLD_TEST_CGROUP_DRIVER"
+	runtimeEnv  = "PINFOLD_TEST_OCI_RUNTIME"
 )
 
 // temporary is a directory for the tests of this program, and programs that of the commands after
-// the build.
-var temporary, programs string
+// the build. Names of the former begin with temporaryName, and while the program runs a file in it is
+// locked.
+var (
+	temporary, programs string
+	temporaryLock       *os.File
+)
 
-// build builds the commands once for all tests of this program.
+const temporaryName, lockName = "pinfold-node-test-", "lock"
+
+// build builds the commands once for all tests of this program, and restores the machine after
+// programs that were killed.
 var build = sync.OnceValue(func() (err error) {
-	if temporary, err = os.MkdirTemp("", "pinfold-node-test-"); err != nil {
+	if temporary, err = os.MkdirTemp("", temporaryName); err != nil {
 		return err
 	}
-	if programs = os.Getenv(programsEnv); programs != "" {
-		return nil
+	if temporaryLock, err = owned.Lock(filepath.Join(temporary, lockName)); err != nil {
+		return err
 	}
+	if programs = os.Getenv(programsEnv); programs == "" {
+		if err := compile(); err != nil {
+			return err
+		}
+	}
+	return restore()
+})
+
+// compile builds the commands in the temporary directory.
+func compile() error {
 	programs = temporary
 	ctx, cancel := context.WithTimeout(context.Background(), buildTimeout)
 	defer cancel()
@@ -90,7 +110,30 @@ var build = sync.OnceValue(func() (err error) {
 		return fmt.Errorf("%w\n%s", err, text)
 	}
 	return nil
-})
+}
+
+// restore takes down the clusters of test programs that were killed, because a machine can be a node of
+// one cluster only.
+func restore() error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryName+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		held, err := owned.Lock(filepath.Join(dir, lockName))
+		if err != nil {
+			continue // its program runs
+		}
+		text, err := exec.Command(filepath.Join(programs, "pinfold-local"), "down", "--data-dir", filepath.Join(dir, "data")).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("take down the cluster of a test that was killed: %w\n%s", err, text)
+		}
+		if err := errors.Join(os.RemoveAll(dir), held.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // prepare builds the commands and returns the directory of the node's programs.
 func prepare(t testing.TB) string {
@@ -98,7 +141,25 @@ func prepare(t testing.TB) string {
 	if err := build(); err != nil {
 		t.Fatalf("build the commands: %v", err)
 	}
-	return must.Get(filepath.Abs(binaries))(t)
+	dir := must.Get(filepath.Abs(binaries))(t)
+	if other := os.Getenv(runtimeEnv); other != "" {
+		dir = withRuntime(t, dir, other)
+	}
+	return dir
+}
+
+// withRuntime returns a directory of links to the node's programs, with another OCI runtime as runc.
+func withRuntime(t testing.TB, dir, runtime string) string {
+	t.Helper()
+	links := t.TempDir()
+	for _, entry := range must.Get(os.ReadDir(dir))(t) {
+		target := filepath.Join(dir, entry.Name())
+		if entry.Name() == "runc" {
+			target = runtime
+		}
+		must.Do(t, os.Symlink(target, filepath.Join(links, entry.Name())))
+	}
+	return links
 }
 
 func TestMain(m *testing.M) {

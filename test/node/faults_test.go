@@ -234,7 +234,13 @@ func (s *settled) testStaticPolicy(t *testing.T) {
 		}
 	}
 	removeState()
-	defer func() { restore(); removeState(); s.restart(t, localnode.Kubelet); eventually(t, "settings", s.check) }()
+	defer func() {
+		restore()
+		removeState()
+		s.restart(t, localnode.Kubelet)
+		s.restart(t, localnode.Agent)
+		eventually(t, "settings", s.check)
+	}()
 	s.restart(t, localnode.Kubelet)
 	s.restart(t, localnode.Agent) // so that it asks the kubelet immediately
 	eventually(t, "the node's condition", func() error {

@@ -86,7 +86,7 @@ func (k kernel) expectUnbound() error {
 	for _, pod := range pods {
 		paths := append([]string{pod.Path}, pod.Others...)
 		for _, c := range pod.Containers {
-			paths = append(paths, c.Path)
+			paths = append(paths, k.levels(c.Path)...)
 		}
 		for _, path := range paths {
 			s, errRead := k.groups.Read(path)

@@ -31,7 +31,7 @@ const repositoryDir = "../.."
 // operator executes the commands of docs/operations.md as their reader does.
 type operator struct {
 	*testing.T
-	cluster *cluster
+	cluster *cluster // or nil
 	dir     string   // of the commands
 	env     []string // NAME=VALUE
 }
@@ -65,6 +65,9 @@ func newOperator(t *testing.T, c *cluster, variables ...string) *operator {
 		"KUBECONFIG="+filepath.Join(c.dir, "kubeconfig"), "PATH="+bin+":"+filepath.Join(dir, ".local/bin")+":"+os.Getenv("PATH"), "HOME="+dir)...)}
 }
 
+// set sets a variable of the environment of the commands.
+func (o *operator) set(name, value string) { o.env = append(o.env, name+"="+value) }
+
 // try executes a shell script and returns its output.
 func (o *operator) try(script string) (string, error) {
 	o.Helper()
@@ -82,6 +85,9 @@ func (o *operator) try(script string) (string, error) {
 func (o *operator) do(script string) string {
 	o.Helper()
 	out, err := o.try(script)
+	if err != nil && o.cluster == nil {
+		o.Fatal(err)
+	}
 	if err != nil {
 		o.Fatalf("%v\n%s", err, o.cluster.situation())
 	}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,16 +72,18 @@ func (k kernel) expectPod(pod *corev1.Pod, want settings) error {
 	return k.expect(k.podGroup(pod), want)
 }
 
-// expectContainer compares a container's cgroup, and the CPUs that each of its threads may use.
+// expectContainer compares a container's cgroups, and the CPUs that each of its threads may use.
 func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings) error {
 	group := k.containerGroup(pod, container)
 	if group == "" {
 		return fmt.Errorf("container %s has not started: %+v", container, pod.Status.ContainerStatuses)
 	}
-	if err := k.expect(group, want); err != nil {
-		return err
+	for _, group := range k.levels(group) {
+		if err := k.expect(group, want); err != nil {
+			return err
+		}
 	}
-	threads, err := cgrouptree.Threads(k.groups, group)
+	threads, err := cgrouptree.Threads(k.groups, k.inside(group))
 	if err != nil {
 		return err
 	}
@@ -102,6 +105,14 @@ func (k kernel) expectContainer(pod *corev1.Pod, container string, want settings
 	return nil
 }
 
+// inside returns the cgroup that has a container's processes: with crun another one in its own.
+func (k kernel) inside(group string) string { return cmp.Or(kubepods.Inner(k.groups, group), group) }
+
+// levels returns the cgroups whose settings apply to a container.
+func (k kernel) levels(group string) []string {
+	return slices.Compact([]string{group, k.inside(group)})
+}
+
 // spin runs a busy process in a container's cgroup until end is called or the test ends.
 func (k kernel) spin(t *testing.T, group string) (end func()) {
 	t.Helper()
@@ -115,7 +126,7 @@ func (k kernel) spin(t *testing.T, group string) (end func()) {
 		controllers = append(controllers, cgroup.CPUAcct)
 	}
 	for _, controller := range controllers {
-		file := filepath.Join(k.groups.Dir(controller, group), string(cgroup.Procs))
+		file := filepath.Join(k.groups.Dir(controller, k.inside(group)), string(cgroup.Procs))
 		must.Do(t, os.WriteFile(file, fmt.Append(nil, command.Process.Pid), 0))
 	}
 	return end

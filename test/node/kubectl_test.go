@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,13 +30,7 @@ func TestKubectl(t *testing.T) {
 	if _, err := os.Stat(helm); err != nil {
 		t.Skipf("%v: make bin/helm4", err)
 	}
-	prepare(t)
-	images := filepath.Join(os.Getenv(imagesEnv), "first")
-	if os.Getenv(imagesEnv) == "" {
-		images = t.TempDir()
-		(&operator{T: t, dir: repositoryDir, env: os.Environ()}).do("make images PLATFORMS=linux/" + runtime.GOARCH + " IMAGES=" + images)
-	}
-	c := startWith(t, "--stock", "--images", images)
+	c := startWith(t, "--stock", "--images", images(t).layout)
 	o := newOperator(t, c, "NODE="+localnode.Name)
 	o.do(`mkdir -p ~/.local/bin; ln -s "$(command -v pinfold)" ~/.local/bin/kubectl-pinfold`)
 	site := o.siteValues()

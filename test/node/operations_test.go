@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"maps"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -47,25 +42,57 @@ func TestOperations(t *testing.T) {
 		t.Skipf("%v: make bin/helm4", err)
 	}
 	p := readPage(t, operationsPage)
-	registry, images := p.images(t)
-	c := startWith(t, "--stock", "--images", images+"/first", "--images", images+"/next")
+	from := images(t)
+	released := from.files != ""
+	registry, flags := from.registry, []string{"--stock"}
+	if !released {
+		registry = "pinfold.dev"
+		flags = append(flags, "--images="+from.layout, "--images="+filepath.Join(filepath.Dir(from.layout), "next"))
+	}
+	c := startWith(t, flags...)
+	if released {
+		from.letPull(t, c)
+	}
 	c.chart = &installed{namespace: "pinfold-system", scheduler: "pinfold-scheduler"}
-	o := newOperator(t, c, "NODE="+localnode.Name, "VERSION=next")
+	o := newOperator(t, c, "NODE="+localnode.Name, "REGISTRY="+registry, "TAG=next")
 	for name, text := range p.files {
 		o.write(name, text)
 	}
-	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), o.siteValues()))
+	use := func(chart string, image map[string]any) {
+		site := o.siteValues()
+		site["image"] = image
+		o.set("CHART", chart)
+		o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), site))
+	}
+	chart := "deploy/chart"
+	use(chart, nil)
 	var s *settled
 	steps := map[string]func(do func(...string)){
-		"build": func(func(...string)) {}, // done
-		"plugin": func(func(...string)) { // the command is built
-			for line := range strings.Lines(p.text("plugin")) {
-				if !strings.HasPrefix(line, "make ") {
-					o.do(line)
-				}
+		"verify": func(do func(...string)) {
+			if released {
+				o.do("ln -s " + from.files + "/* .")
+				do()
 			}
 		},
-		"doctor": func(do func(...string)) { do("--nri-socket=" + c.nriSocket(t)) },
+		"chart": func(func(...string)) {
+			if released {
+				chart = strings.TrimSpace(o.do(p.text("chart")+"\necho $CHART")) + " --plain-http"
+				use(chart, nil)
+			}
+		},
+		"plugin": func(do func(...string)) {
+			if released {
+				do()
+			}
+		},
+		"build": func(func(...string)) {
+			if !released {
+				from.build(o, p.text("build"))
+			}
+		},
+		"key":     func(func(...string)) {}, // done
+		"release": func(func(...string)) {}, // done
+		"doctor":  func(do func(...string)) { do("--nri-socket=" + c.nriSocket(t)) },
 		"sign": func(do func(...string)) {
 			do()
 			s = settleOn(t, c)
@@ -87,10 +114,19 @@ func TestOperations(t *testing.T) {
 			s.undisturbed(t, "delays", do)
 			s.eventuallyTraced(t, s.pods["limited"])
 		},
-		"upgrade":  func(do func(...string)) { s.undisturbed(t, "upgrade", do) },
+		"upgrade": func(do func(...string)) { // from the release to what is built from source
+			if released {
+				from.build(o, p.text("build"))
+			}
+			use("deploy/chart", map[string]any{"tag": "next"})
+			s.undisturbed(t, "upgrade", do)
+			use(chart, nil)
+		},
 		"rollback": func(do func(...string)) { s.undisturbed(t, "rollback", do) },
+		"gitops":   func(func(...string)) {}, // done before the removal
 		"uninstall": func(do func(...string)) {
 			processes := s.processes(t)
+			o.do(p.text("gitops"))
 			do()
 			s.testRemoved(t)
 			if after := s.processes(t); !slices.Equal(processes, after) {
@@ -113,36 +149,6 @@ func TestOperations(t *testing.T) {
 		t.Errorf("%s has no commands with the names %q", operationsPage, slices.Sorted(maps.Keys(steps)))
 	}
 }
-
-// imagesEnv is the environment variable of a directory with the page's images, for registry
-// pinfold.dev. Without it they are built.
-const imagesEnv = "PINFOLD_TEST_IMAGES"
-
-// images executes the page's first command for two versions of the images. It returns their
-// registry, and the directory with their OCI image layouts "first" and "next". The node's own
-// registry, which is the mirror of all others, serves these.
-func (p page) images(t *testing.T) (registryName, dir string) {
-	t.Helper()
-	if dir := os.Getenv(imagesEnv); dir != "" {
-		return "pinfold.dev", dir
-	}
-	prepare(t)
-	if builtFor != "" {
-		return builtFor, filepath.Join(temporary, "images")
-	}
-	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer store.Close()
-	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", filepath.Join(temporary, "images")
-	builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), "REGISTRY="+registryName, "PLATFORMS=linux/"+runtime.GOARCH)}
-	for version, variables := range map[string]string{"first": "", "next": " TAG=next"} {
-		builder.do(strings.TrimSpace(p.text("build")) + variables + " IMAGES=" + filepath.Join(dir, version))
-	}
-	builtFor = registryName
-	return registryName, dir
-}
-
-// builtFor is the registry of the images that have been built, or "".
-var builtFor string
 
 // write writes a file that the commands read.
 func (o *operator) write(name, text string) {
@@ -207,7 +213,7 @@ func (s *settled) agentProcess(ctx context.Context) (int, error) {
 	if group == "" || pod.Status.Phase != corev1.PodRunning {
 		return 0, fmt.Errorf("the agent does not run: %+v", pod.Status)
 	}
-	processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group))
+	processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.inside(group)))
 	if err != nil || len(processes) != 1 {
 		return 0, fmt.Errorf("the agent's container has processes %v (%w)", processes, err)
 	}

@@ -36,7 +36,7 @@ func TestPartition(t *testing.T) {
 	must.Do(t, os.WriteFile(s.kernel.groups.File(group, cgroup.CPUSetPartition), []byte("member"), 0))
 	eventually(t, "a partition after another program has ended it", check)
 
-	processes := must.Get(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
+	processes := must.Get(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.inside(group))))(t)
 	must.Do(t, syscall.Kill(processes[0], syscall.SIGKILL))
 	s.awaitAnotherContainer(t, "static")
 	eventually(t, "a partition after the container was restarted", check)

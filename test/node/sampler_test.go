@@ -216,7 +216,7 @@ func (s *sampler) groups() (all []string) {
 
 // allowed returns the CPUs that any thread of a cgroup may use, none if it was removed.
 func (s *sampler) allowed(group string) (cpus cpuset.Set) {
-	threads, err := cgrouptree.Threads(s.kernel.groups, group)
+	threads, err := cgrouptree.Threads(s.kernel.groups, s.kernel.inside(group))
 	if err != nil {
 		return cpus
 	}

@@ -32,6 +32,7 @@ import (
 	"pinfold.dev/pinfold/lab/localcluster"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/test/must"
@@ -57,6 +58,7 @@ func TestSettings(t *testing.T) {
 	t.Run("why", s.testWhy)
 	t.Run("exact", s.testExact)
 	t.Run("exec", s.testExec)
+	t.Run("throttling", s.testThrottling)
 	t.Run("foreign writer", s.testForeignWriter)
 	t.Run("resize", s.testResize)
 	t.Run("static pod", s.testStaticPod)
@@ -182,7 +184,7 @@ func (s *settled) testMetrics(t *testing.T) {
 	eventually(t, "metrics of periods", func() error {
 		text := s.metrics(t)
 		for _, line := range []string{
-			`pinfold_container_cpu_utilization_ratio_bucket{container="side",namespace="default",pod="bursting",le="+Inf"} `,
+			`pinfold_container_cpu_utilization_ratio_count{container="side",namespace="default",pod="bursting"} `,
 			`pinfold_container_cpu_quota_cores{container="side",namespace="default",pod="bursting"} 0.2`,
 			`pinfold_container_cpu_period_seconds{container="side",namespace="default",pod="bursting"} 0.02`,
 			`pinfold_container_cpu_burst_seconds{container="side",namespace="default",pod="bursting"} 0.002`,
@@ -223,7 +225,7 @@ func (s *settled) testExec(t *testing.T) {
 			Command: []string{"/bin/web", "--listen=:8009"}}, scheme.ParameterCodec)
 	executor := must.Get(remotecommand.NewSPDYExecutor(connection(t, state.Kubeconfig), "POST", request.URL()))(t)
 	group := s.kernel.containerGroup(s.pods["static"], "main")
-	before := must.Get(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group)))(t)
+	before := must.Get(cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.inside(group))))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var output bytes.Buffer
@@ -232,7 +234,7 @@ func (s *settled) testExec(t *testing.T) {
 	}()
 	var added []int
 	eventually(t, "the second process", func() error {
-		processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, group))
+		processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.inside(group)))
 		added = slices.DeleteFunc(processes, func(pid int) bool { return slices.Contains(before, pid) })
 		if err == nil && len(added) == 0 {
 			err = fmt.Errorf("processes %v", processes)
@@ -251,12 +253,45 @@ func (s *settled) testExec(t *testing.T) {
 	}
 }
 
+// testThrottling lets a container use up its quota: the metrics have every throttled period, of
+// whatever group.
+func (s *settled) testThrottling(t *testing.T) {
+	group := s.kernel.containerGroup(s.pods["limited"], "main")
+	inKernel := func(group string) uint64 { return must.Get(cgroupstat.Read(s.kernel.groups, group))(t).Throttled }
+	metric := func() (n uint64) {
+		_, value, _ := strings.Cut(s.metrics(t), "\npinfold_container_cpu_throttled_periods_total{container=\"main\",namespace=\"default\",pod=\"limited\"} ")
+		_, _ = fmt.Sscan(value, &n) // 0 before the first sample
+		return n
+	}
+	levels, began := s.kernel.levels(group), metric()
+	var before []uint64
+	for _, level := range levels {
+		before = append(before, inKernel(level))
+	}
+	end := s.kernel.spin(t, group)
+	time.Sleep(2 * time.Second)
+	end()
+	for i, level := range levels {
+		want := inKernel(level) - before[i]
+		t.Logf("%s was throttled in %d periods", level, want)
+		eventually(t, "throttled periods", func() error {
+			if got := metric() - began; got < want || i == len(levels)-1 && got == 0 {
+				return fmt.Errorf("%d, want %d or more", got, want)
+			}
+			return nil
+		})
+	}
+}
+
 // testForeignWriter changes settings as another program would. It changes the pod as well, because
 // the kernel rejects CPUs for a container that its pod does not have.
 func (s *settled) testForeignWriter(t *testing.T) {
 	group := s.kernel.containerGroup(s.pods["limited"], "main")
 	all, quota := s.own.Union(s.shared), 40*time.Millisecond
-	foreign := map[string]cgroup.Wanted{s.kernel.podGroup(s.pods["limited"]): {CPUs: &all}, group: {CPUs: &all, Quota: &quota}}
+	foreign := map[string]cgroup.Wanted{s.kernel.podGroup(s.pods["limited"]): {CPUs: &all}}
+	for _, level := range s.kernel.levels(group) {
+		foreign[level] = cgroup.Wanted{CPUs: &all, Quota: &quota}
+	}
 	must.Do(t, s.kernel.groups.Apply(foreign).Err())
 	if s.check() == nil {
 		t.Log("it was undone immediately")

@@ -89,7 +89,7 @@ func (k kernel) threadsOn(cpus cpuset.Set, except string) (found []string) {
 			groups = append(groups, c.Path)
 		}
 		for _, group := range groups {
-			threads, _ := cgrouptree.Threads(k.groups, group) // its cgroup may have been removed
+			threads, _ := cgrouptree.Threads(k.groups, k.inside(group)) // its cgroup may have been removed
 			for _, thread := range threads {
 				if allowed, err := allowedCPUs(thread); err == nil && allowed.Intersects(cpus) {
 					comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", thread))
@@ -120,7 +120,7 @@ func (s *settled) awaitAnotherContainer(t *testing.T, name string) (pod *corev1.
 // container: it gets the shared CPUs of its pod's cgroup.
 func (s *settled) testUnanswered(t *testing.T) {
 	agent := s.pid(t, localnode.Agent)
-	processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.containerGroup(s.pods["limited"], "main")))
+	processes, err := cgrouptree.ProcessesIn(s.kernel.groups.Dir(cgroup.CPUSet, s.kernel.inside(s.kernel.containerGroup(s.pods["limited"], "main"))))
 	if err != nil || len(processes) == 0 {
 		t.Fatalf("processes %v, %v", processes, err)
 	}

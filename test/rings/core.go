@@ -63,7 +63,7 @@ func forbidden(m *Module, f File, imported string) string {
 	case within(imported, m.Path): // CheckImports checks these
 		return ""
 	case strings.Contains(strings.Split(imported, "/")[0], "."): // of another module
-		libraries := []string{"gonum.org/v1/gonum", "golang.org/x/perf/benchmath"}
+		libraries := []string{"gonum.org/v1/gonum", "github.com/HdrHistogram/hdrhistogram-go"}
 		if f.IsTest() {
 			libraries = append(libraries, "pgregory.net/rapid", "github.com/google/go-cmp",
 				"github.com/rogpeppe/go-internal", "golang.org/x/tools/txtar")

@@ -5,12 +5,13 @@
 //     entry is an error, so that every new room is placed deliberately. Rooms of one ring do not
 //     import each other, nor do commands; commands share cmd/internal. report is on the same level
 //     as lab and imports core only; deploy imports internal only. internal is shared by rooms that do I/O
-//     and imports nothing. The tests of all rooms share test/bpf, test/busy, test/golden,
-//     test/logtext, test/must, test/race and test/variables, which import no other room.
+//     and imports nothing. The tests of all rooms share test/bpf, test/busy, test/cosigned,
+//     test/golden, test/logtext, test/must, test/need, test/race, test/variables and test/wait, which import no
+//     room but each other.
 //   - Controllers of the agent (agent/control) do not import each other.
 //   - core has no I/O: of the standard library it uses neither files, sockets, clocks, standard
 //     output nor random numbers without a source that was passed in. Of other modules it uses only
-//     gonum, and test libraries in tests.
+//     gonum, HdrHistogram, and test libraries in tests.
 //   - Every package has a package comment.
 //   - No file is longer than 400 lines, except generated files.
 //

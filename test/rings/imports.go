@@ -9,7 +9,7 @@ import (
 // support returns the packages that the tests of all rooms may import, including those of core. So
 // each is a room of its own, within the room test, and imports no other.
 func support() []string {
-	return []string{"test/bpf", "test/busy", "test/golden", "test/logtext", "test/must", "test/race", "test/variables"}
+	return []string{"test/bpf", "test/busy", "test/cosigned", "test/golden", "test/logtext", "test/must", "test/need", "test/race", "test/variables", "test/wait"}
 }
 
 // rooms returns for each room which other rooms its packages may import.
@@ -31,6 +31,7 @@ func rooms() map[string][]string {
 	for _, dir := range support() {
 		all[dir] = nil
 	}
+	all["test/wait"] = []string{"test/busy"} // a wait that fails says how disturbed it was
 	return all
 }
 

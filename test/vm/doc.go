@@ -31,13 +31,13 @@
 // TestBatchSchedulerKernels runs with the kernels in PINFOLD_TEST_EXT_KERNELS: those of Debian's
 // suite trixie-backports, say, from 6.18 on, or one built from the package linux-source-6.12.
 //
-// TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names. It needs
-// mmdebstrap, root, the programs of "make build-node", and a kernel of the architecture um, whose
-// file PINFOLD_TEST_UML names. It must have SMP, cgroup version 2 with the cpu (CFS_BANDWIDTH),
-// cpuset, io, memory and pids controllers, namespaces, overlayfs, hostfs, veth, and what else
-// systemd and containerd need. Two things take a patch: a field "cpu MHz" in /proc/cpuinfo, without
-// which the kubelet does not start, and the parameter umltopo=CORES,THREADS, the topology of each
-// package in /sys.
+// TestNode runs some tests of test/node, or those that PINFOLD_TEST_NODE names, on a node with each
+// cgroup driver, and on one with Debian's crun. It needs mmdebstrap, root, the programs of "make
+// build-node", and a kernel of the architecture um, whose file PINFOLD_TEST_UML names. It must have
+// SMP, cgroup version 2 with the cpu (CFS_BANDWIDTH), cpuset, io, memory and pids controllers,
+// namespaces, overlayfs, hostfs, veth, and what else systemd and containerd need. Two things take a
+// patch: a field "cpu MHz" in /proc/cpuinfo, without which the kubelet does not start, and the
+// parameter umltopo=CORES,THREADS, the topology of each package in /sys.
 //
 // TestShapes compares what linux/sysfs reads in machines of many shapes with QEMU's configuration,
 // and with the captures in linux/sysfs/testdata, which "make fixtures" regenerates.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
@@ -50,15 +51,24 @@ func userMode(t *testing.T) (kernel, root string) {
 // TestNode runs, instead of some.
 const nodeTestsEnv = "PINFOLD_TEST_NODE"
 
-// nodeTests are the tests that TestNode runs with each cgroup driver: what the driver or version 2
-// makes different.
-var nodeTests = map[string]string{
-	"cgroupfs": "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod|faults)$|^TestBurst$",
-	"systemd":  "^(TestReload|TestBatch|TestIdle)$",
+// nodeVariant is a kind of node, and the tests that TestNode runs on it: what is different there.
+type nodeVariant struct {
+	name    string
+	driver  kubepods.Driver
+	runtime string // in place of runc, or ""
+	tests   string
+}
+
+func nodeVariants() []nodeVariant {
+	return []nodeVariant{
+		{name: "cgroupfs", driver: kubepods.Cgroupfs, tests: "^TestSettings$/^(rows|node|metrics|exec|foreign_writer|resize|static_pod|faults)$|^TestBurst$"},
+		{name: "systemd", driver: kubepods.Systemd, tests: "^(TestReload|TestBatch)$"},
+		{name: "crun", driver: kubepods.Systemd, runtime: "/usr/bin/crun", tests: "^TestSettings$/^(rows|throttling|foreign_writer|resize)$|^TestIdle$"},
+	}
 }
 
 // TestNode runs tests of test/node on machines with cgroup version 2, with each of the kubelet's
-// cgroup drivers.
+// cgroup drivers, and with crun.
 func TestNode(t *testing.T) {
 	kernel, root := userMode(t)
 	repository := must.Get(filepath.Abs(repository))(t)
@@ -74,22 +84,23 @@ func TestNode(t *testing.T) {
 	if asked := os.Getenv(nodeTestsEnv); asked != "" && regexp.MustCompile(asked).MatchString("TestOperations") {
 		l.buildForOperations(t)
 	}
-	for driver, tests := range nodeTests {
-		t.Run(driver, func(t *testing.T) {
+	for _, v := range nodeVariants() {
+		t.Run(v.name, func(t *testing.T) {
 			programs := []guest.Program{{Name: "node", Path: programsDir + "/node.test", Dir: repositoryDir + "/test/node", Timeout: nodeTimeout + time.Minute,
-				Args: []string{"-test.run=" + cmp.Or(os.Getenv(nodeTestsEnv), tests), "-test.v=test2json", "-test.timeout=" + nodeTimeout.String()},
+				Args: []string{"-test.run=" + cmp.Or(os.Getenv(nodeTestsEnv), v.tests), "-test.v=test2json", "-test.timeout=" + nodeTimeout.String()},
 				// Threads of one process never run at the same time there. An API server that used some
 				// 470 MB made no more progress, in each of four runs.
-				Env: []string{"PINFOLD_TEST_PROGRAMS=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=" + driver,
+				Env: []string{"PINFOLD_TEST_PROGRAMS=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=" + v.driver.String(),
+					"PINFOLD_TEST_OCI_RUNTIME=" + v.runtime,
 					"PINFOLD_TEST_IMAGES=" + programsDir + "/images",
 					"GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=256MiB", "GODEBUG=asyncpreemptoff=1"}}}
-			if driver == "cgroupfs" { // the controllers are the same with systemd
+			if v.driver == kubepods.Cgroupfs { // the controllers are the same with systemd
 				programs = append(programs, guest.Program{Name: "sampler", Path: programsDir + "/sampler.test", Timeout: programTimeout,
 					Args: []string{"-test.run=^TestCostOnThisMachine$", "-test.v=test2json"}})
 			}
 			m := Machine{Shape: Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 1}, Kernel: l.kernel, Init: l.path("init"),
 				Programs: programs,
-				System: &guest.System{Root: root, Systemd: driver == "systemd",
+				System: &guest.System{Root: root, Systemd: v.driver == kubepods.Systemd,
 					Shares: map[string]string{repositoryDir: repository, programsDir: l.dir}}}
 			ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout+bootTimeout)
 			defer cancel()

@@ -17,7 +17,7 @@ const RootMaker = "mmdebstrap"
 // The root file system of machines in user mode: Debian with systemd and what a node needs.
 const (
 	rootRelease  = "trixie"
-	rootPackages = "systemd,systemd-sysv,dbus,udev,iproute2,procps,util-linux,kmod,ca-certificates"
+	rootPackages = "systemd,systemd-sysv,dbus,udev,iproute2,procps,util-linux,kmod,ca-certificates,crun"
 )
 
 // Root returns the directory of a root file system of Debian with systemd, for [guest.System]. The

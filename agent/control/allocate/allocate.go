@@ -35,6 +35,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
@@ -49,10 +50,13 @@ type Controller struct {
 	changed   bool        // since the last call of Saved
 	added     []types.UID // by the last decision
 	again     types.UID   // of the pod that the last decision took CPUs from, or ""
+	freed     cpuset.Set  // which it has until it gets others
 	moved     *Move       // by the last decision, or nil
 	looked    time.Time   // for a pod to move, or started
-	// lapsed is why pods have lost the CPUs of their claims.
+	// lapsed is why pods have lost the CPUs of their claims, and ended are the claims of pods that have
+	// ended, until the kubelet gives them back: it does not ask for them again if another pod names them.
 	lapsed  map[types.UID]error
+	ended   map[types.NamespacedName]types.UID
 	refused refusals
 }
 
@@ -65,12 +69,15 @@ type refusals struct {
 
 // New returns the controller of a node. If it does not allocate, pods only keep what they have.
 func New(node string, allocates bool, repack Repack) *Controller {
-	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]error{},
+	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]error{}, ended: map[types.NamespacedName]types.UID{},
 		given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
 }
 
 // Given returns what is given. It changes with each decision.
 func (c *Controller) Given() *api.Given { return c.given }
+
+// Recovered reports whether what runs has its CPUs, as the first decision sees to.
+func (c *Controller) Recovered() bool { return c.recovered }
 
 // Moved returns what the last decision has moved, or nil.
 func (c *Controller) Moved() *Move { return c.moved }
@@ -119,10 +126,17 @@ func NotGiven(problem error) (is, refused bool) {
 
 // Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If it
 // gives none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
-// any more. It reports whether there is something to save.
-func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
+// any more. It reports whether there is something to save. If off is not "", it is the reason why no
+// pod is bound to CPUs, and none is given any.
+func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config, off string) (changed bool) {
 	c.added, c.moved = nil, nil
 	waiting := c.review(r, p, index, config)
+	if off != "" {
+		for _, at := range waiting {
+			p.All[at].Problem = notGivenError{error: errors.New(off)}
+		}
+		return c.changed
+	}
 	n := node{r, p, index, config, nil}
 	if len(waiting) > 0 {
 		n.books = c.books(r, p, index, config)
@@ -172,7 +186,7 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		}
 	}
 	before, claimants := len(c.given.Pods), c.claimants(p)
-	c.again = ""
+	c.again, c.freed = "", cpuset.Set{}
 	kept := make(map[types.UID]api.Allocation, before)
 	for i := range p.All {
 		s := &p.All[i]
@@ -188,9 +202,12 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 				kept[uid] = a
 				continue
 			}
-			if c.again = uid; len(a.Claims) > 0 {
+			if c.again, c.freed = uid, a.CPUs(); len(a.Claims) > 0 {
 				c.lapsed[uid] = fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", invalid)
 			}
+		}
+		for _, claim := range a.Claims {
+			c.ended[types.NamespacedName{Namespace: s.Object.Namespace, Name: claim.Name}] = claim.UID
 		}
 		if !lives || !has && !c.given.Allocates {
 			delete(c.lapsed, uid)
@@ -203,6 +220,8 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 			s.Problem = notGivenError{refused, true}
 		} else if err != nil {
 			s.Problem = notGivenError{error: err}
+		} else if above := aboveCeiling(p, s.Object, asks); above != nil {
+			s.Problem = notGivenError{error: above}
 		} else if asks && r.Exists(r.Pod[s.Plan.ID]) {
 			waiting = append(waiting, i)
 		}
@@ -219,6 +238,18 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
 	})
 	return waiting
+}
+
+// aboveCeiling returns an error if a pod asks for more exclusive CPUs than the administrator allows for
+// one.
+func aboveCeiling(p *pods.Pods, pod *corev1.Pod, asks bool) error {
+	if !asks {
+		return nil
+	}
+	if intent, err := api.Parse(pod); err == nil && intent.Ask.Policy != placement.StaticBurst { // other errors are found later
+		return p.MayHave(pod.Namespace, intent.Ask.CPUs())
+	}
+	return nil
 }
 
 // invalid returns why a pod must not keep what it has, or nil.
@@ -281,7 +312,10 @@ func (c *Controller) give(n node, at int) error {
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
 	decision, err := n.books.Decide(intent.Ask)
-	if err == nil && s.Object.UID == c.again && !n.leavesRoom(s, decision.CPUs) {
+	switch {
+	case err != nil:
+	case s.Object.UID == c.again && !n.leavesRoom(s, decision.CPUs),
+		c.again != "" && s.Object.UID != c.again && n.runs(s) && decision.CPUs.Intersects(c.freed): // they would exchange CPUs
 		err = errLater
 	}
 	if err == nil {
@@ -309,7 +343,7 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	if size := len(a.Encode()); size > most {
 		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
 	}
-	if err := a.Matches(s.Object); err != nil {
+	if err := cmp.Or(a.Holds(s.Object), a.Matches(s.Object)); err != nil {
 		return err
 	}
 	c.given.Pods[s.Object.UID] = a

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,9 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 		return errors.New("the pod does not run on this node, as far as its agent knows yet")
 	}
 	s := &p.All[at]
+	for _, claim := range request.Claims { // the kubelet asks for them, so it has given them back
+		delete(c.ended, types.NamespacedName{Namespace: s.Object.Namespace, Name: claim.Name})
+	}
 	other := belongsToOther(s.Object, c.claimants(p))
 	given, has := c.given.Pods[pod]
 	asks, err := api.Asks(s.Object)
@@ -48,7 +52,7 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	for _, part := range request.Parts {
 		all, need[part.Container] = all+part.CPUs, need[part.Container]+part.CPUs
 	}
-	if err := api.ClaimsRequested(s.Object, request.Claims, all, need); err != nil {
+	if err := cmp.Or(p.MayHave(s.Object.Namespace, all), api.ClaimsRequested(s.Object, request.Claims, all, need)); err != nil {
 		return err
 	}
 	n := node{r, p, index, config, c.books(r, p, index, config)}
@@ -100,6 +104,7 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 // Unclaim takes back what pods were given for claims. It reports whether there is something to
 // save.
 func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
+	maps.DeleteFunc(c.ended, func(_ types.NamespacedName, claim types.UID) bool { return slices.Contains(claims, claim) })
 	for uid, a := range c.given.Pods {
 		if !slices.ContainsFunc(a.Claims, func(ref api.ClaimRef) bool { return slices.Contains(claims, ref.UID) }) {
 			continue
@@ -113,9 +118,15 @@ func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
 	return c.changed
 }
 
+// gone stands for a pod that has ended, among claimants.
+const gone types.UID = "a pod that has ended"
+
 // claimants returns the pods that have the CPUs of claims, by claim.
 func (c *Controller) claimants(p *pods.Pods) map[types.NamespacedName]types.UID {
 	pods := map[types.NamespacedName]types.UID{}
+	for claim := range c.ended {
+		pods[claim] = gone
+	}
 	for i := range p.All {
 		pod := p.All[i].Object
 		for _, claim := range c.given.Pods[pod.UID].Claims {
@@ -138,15 +149,15 @@ func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UI
 	return nil
 }
 
-// Devices returns the devices of a machine, with as many CPUs as all claims together can have of
-// each: those that are not reserved, and that pods that ask by annotation do not have.
+// Devices returns the devices of a machine in the order of [dra.Sort], with as many CPUs as all
+// claims together can have of each: those that are not reserved, and that pods that ask by annotation
+// do not have.
 func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
-	taken := config.ReservedCPUs
+	taken, free := config.ReservedCPUs, m.Online().Difference(config.ReservedCPUs)
 	for _, a := range c.given.Pods {
-		for _, container := range a.Containers {
-			if len(a.Claims) == 0 {
-				taken = taken.Union(container.CPUs)
-			}
+		own := a.CPUs()
+		if free = free.Difference(own); len(a.Claims) == 0 {
+			taken = taken.Union(own)
 		}
 	}
 	online := m.Online().Len()
@@ -156,5 +167,6 @@ func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.G
 		d := &devices[i]
 		d.Size = max(0, min(room, d.CPUs.Difference(taken).Len()))
 	}
+	dra.Sort(devices, m, free)
 	return devices
 }

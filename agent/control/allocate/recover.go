@@ -23,6 +23,7 @@ func (c *Controller) recover(n node, at int) bool {
 	if !ok || c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), ledger.Decision{Containers: held})) != nil {
 		return false
 	}
+	c.added = c.added[:len(c.added)-1] // it keeps them if they cannot be saved: the kernel shows them to the next agent, too
 	n.books.Add(s.Plan.Claim)
 	return true
 }

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
@@ -87,11 +88,11 @@ func (c *Controller) moveOne(n node) {
 func (c *Controller) moveOf(n node, at int) *Move {
 	s := &n.pods.All[at]
 	from, given := c.given.Pods[s.Object.UID]
-	before := cpusOf(from)
+	before := from.CPUs()
 	settled := given && len(from.Claims) == 0 && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
 		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()
 	intent, err := api.Parse(s.Object)
-	if !settled || err != nil || !intent.MayMove {
+	if !settled || err != nil || !intent.MayMove || intent.Ask.Policy != from.Policy {
 		return nil
 	}
 	machine := n.index.Machine()
@@ -114,12 +115,11 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	return m
 }
 
-// cpusOf returns the exclusive CPUs of an allocation.
-func cpusOf(a api.Allocation) (all cpuset.Set) {
-	for _, container := range a.Containers {
-		all = all.Union(container.CPUs)
-	}
-	return all
+// runs reports whether a container of a pod exists.
+func (n node) runs(s *pods.Pod) bool {
+	return slices.ContainsFunc(s.Plan.Containers, func(c nodeplan.Container) bool {
+		return n.Exists(n.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: c.Name}])
+	})
 }
 
 // leavesRoom reports whether all other containers keep some of their CPUs when a pod gets these.

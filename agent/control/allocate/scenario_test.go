@@ -46,7 +46,7 @@ func start(n *controltest.Node, repack Repack) *Controller {
 
 func decide(n *controltest.Node, c *Controller) (out string) {
 	n.Locate()
-	c.Decide(&n.Round, n.Pods, n.State.Index, ledger.Config{})
+	c.Decide(&n.Round, n.Pods, n.State.Index, ledger.Config{}, "")
 	c.Saved(n.Pods, nil)
 	for _, uid := range slices.Sorted(maps.Keys(c.given.Pods)) {
 		for _, container := range c.given.Pods[uid].Containers {

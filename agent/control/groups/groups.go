@@ -22,9 +22,10 @@ type View struct {
 	Above  []string // paths of the groups above the tiers, except the root
 	Tiers  []string // paths, parents first
 	Pods   []kubepods.Pod
-	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
-	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
-	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
+	// Settings are the settings of all these cgroups, and of the inner ones of containers, by path. Of
+	// unknown containers only the CPUs are set. Effective CPUs are set of known containers on version
+	// 2, and partitions of all cgroups if there may be any. Cgroups that disappeared or could not be
+	// read are missing.
 	Settings map[string]cgroup.Settings
 	// Partial is set if some could not be read.
 	Partial bool
@@ -103,6 +104,29 @@ func (g *Groups) Add(path string, where kubepods.Place, settings cgroup.Settings
 	if !slices.ContainsFunc(pod.Containers, func(k kubepods.Container) bool { return k.Path == path }) {
 		pod.Containers = append(pod.Containers, kubepods.Container{Path: path, ID: where.Container, Runtime: where.Runtime})
 	}
+}
+
+// AddInner adds the cgroup in that of a container; see [kubepods.Inner].
+func (g *Groups) AddInner(path, inner string, settings cgroup.Settings) {
+	for i := range g.Pods {
+		for j := range g.Pods[i].Containers {
+			if c := &g.Pods[i].Containers[j]; c.Path == path {
+				c.Inner, g.Settings[inner] = inner, settings
+			}
+		}
+	}
+}
+
+// Inner returns the containers that have an inner cgroup, if both could be read.
+func (g *Groups) Inner() (all []kubepods.Container) {
+	for _, pod := range g.Pods {
+		for _, c := range pod.Containers {
+			if g.Exists(c.Inner) && g.Exists(c.Path) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
 }
 
 // Exists reports whether there is a cgroup, which could be read.

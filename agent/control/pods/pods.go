@@ -65,6 +65,24 @@ func New(c Config) *Pods {
 // SetMachine sets the machine, which allocations are checked against.
 func (p *Pods) SetMachine(m *topology.Machine) {
 	p.machine = m
+	p.RereadAll()
+}
+
+// SetCeilings sets the ceilings.
+func (p *Pods) SetCeilings(c api.Ceilings) {
+	p.config.Ceilings = c
+	p.RereadAll()
+}
+
+// MayHave returns an error, for the author of a pod in a namespace, if the ceilings do not allow it so
+// many exclusive CPUs.
+func (p *Pods) MayHave(namespace string, cpus int) error {
+	ceiling := p.config.Ceilings.For(namespace)
+	return ceiling.ExclusiveCPUs.CheckPod(cpus)
+}
+
+// RereadAll brings all pods up to date after a change of the machine or the ceilings.
+func (p *Pods) RereadAll() {
 	for i := range p.All {
 		departed := p.All[i].Departed
 		if p.Reread(i); departed {
@@ -73,7 +91,7 @@ func (p *Pods) SetMachine(m *topology.Machine) {
 	}
 }
 
-// Reread brings a pod up to date after a change of the machine or of what it was given.
+// Reread brings a pod up to date after a change, also of what it was given.
 func (p *Pods) Reread(at int) {
 	s := &p.All[at]
 	id, denied := s.Plan.ID, s.denied

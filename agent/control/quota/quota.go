@@ -87,6 +87,9 @@ func New(ceilings api.Ceilings, leaves bool) *Controller {
 		writes: map[string]int{}, usage: map[string]time.Duration{}}
 }
 
+// SetCeilings sets the ceilings.
+func (c *Controller) SetCeilings(ceilings api.Ceilings) { c.ceilings = ceilings }
+
 // group is a planned cgroup.
 type group struct {
 	*groups.Planned

@@ -29,9 +29,9 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/lifecycle"
 	kubecpuset "k8s.io/utils/cpuset"
 
-	"pinfold.dev/pinfold/bench/internal/command"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/internal/command"
 )
 
 // Kubelet is the part of a kubelet that chooses CPUs: a topology manager with the CPU manager as

@@ -44,6 +44,20 @@ func VersionLine(program string) string {
 	return fmt.Sprintf("%s, %s, %s", text, b.Go, b.Platform)
 }
 
+// addVersion adds the flag --version to a root command. cobra's own needs a template for this text,
+// and templates call methods by name: the linker then keeps every exported method of every type.
+func addVersion(root *cobra.Command) {
+	version := root.Flags().Bool("version", false, "print the version")
+	help := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if !*version {
+			return help(cmd, args)
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), VersionLine(root.Name()))
+		return err
+	}
+}
+
 // NewVersion returns the subcommand "version" of a program.
 func NewVersion(program string) *cobra.Command {
 	cmd := &cobra.Command{

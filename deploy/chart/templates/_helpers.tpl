@@ -1,8 +1,21 @@
-{{/* Labels of an object. Takes a dict of root and name. */}}
+{{/* What the names of the release's objects in its namespace begin with. Programs find pods by the label
+app.kubernetes.io/name, which stays. */}}
+{{- define "pinfold.name" -}}
+{{- .Values.nameOverride | default "pinfold" }}
+{{- end }}
+
+{{/* Labels of an object. Takes a dict of root, name and, if it has others, own. */}}
 {{- define "pinfold.labels" -}}
-app.kubernetes.io/name: {{ .name }}
-app.kubernetes.io/part-of: pinfold
-app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- $chart := printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- $own := dict "app.kubernetes.io/version" .root.Chart.AppVersion "app.kubernetes.io/managed-by" .root.Release.Service "helm.sh/chart" $chart }}
+{{- include "pinfold.podLabels" (dict "root" .root "name" .name "own" (merge $own (.own | default dict))) }}
+{{- end }}
+
+{{/* Labels of pods, as above, without those that change with the version: an upgrade replaces only pods that
+it changes. */}}
+{{- define "pinfold.podLabels" -}}
+{{- $own := dict "app.kubernetes.io/name" .name "app.kubernetes.io/part-of" "pinfold" "app.kubernetes.io/instance" .root.Release.Name }}
+{{- merge $own (.own | default dict) .root.Values.commonLabels | toYaml }}
 {{- end }}
 
 {{/* The reference of an image. Takes a dict of root and image. */}}
@@ -56,7 +69,11 @@ nothing for the release pinfold. */}}
 
 {{/* The ConfigMap with the public keys of allocations, or nothing. */}}
 {{- define "pinfold.publicKeysConfigMap" -}}
-{{- .Values.signing.publicKeysConfigMap | default (ternary "pinfold-allocation-keys" "" (not (empty .Values.signing.publicKeys))) }}
+{{- if .Values.signing.publicKeys -}}
+{{ include "pinfold.name" . }}-allocation-keys
+{{- else -}}
+{{ .Values.signing.publicKeysConfigMap }}
+{{- end }}
 {{- end }}
 
 {{/* Who has the scheduler's rights. Takes a dict of root and, for a scheduler that may be a static pod, static. */}}

@@ -1,6 +1,7 @@
-{{/* The agents' DaemonSets, as a list in JSON. Each has a name, its pool ("" if there are no pools), and
-as agent the values of its pool over those of agent. No node is in two of them as far as their
-nodeSelectors go: each excludes the nodes of the pools before it, and the first one those of all. */}}
+{{/* The agents' DaemonSets, as a list in JSON. Each has a name, its pool ("" if there are no pools), the
+values of its pool over those of agent as agent, hostPID, and the securityContext of its container. No node
+is in two of them as far as their nodeSelectors go: each excludes the nodes of the pools before it, and the
+first one those of all. */}}
 {{- define "pinfold.daemonSets" -}}
 {{- $values := omit .Values.agent "pools" }}
 {{- $pools := list }}
@@ -12,13 +13,37 @@ nodeSelectors go: each excludes the nodes of the pools before it, and the first 
 {{- if not $own.nodeSelector }}
 {{- $_ := set $agent.nodeSelector "pinfold.dev/pool" $name }}
 {{- end }}
-{{- $pool := dict "name" (print "pinfold-agent-" $name) "pool" $name "agent" $agent }}
+{{- $pool := dict "name" (printf "%s-agent-%s" (include "pinfold.name" $) $name) "pool" $name "agent" $agent }}
 {{- include "pinfold.exclude" (dict "from" $pool "pools" $pools) }}
 {{- $pools = append $pools $pool }}
 {{- end }}
-{{- $rest := dict "name" "pinfold-agent" "pool" (ternary "default" "" (not (empty $pools))) "agent" (deepCopy $values) }}
+{{- $rest := dict "name" (print (include "pinfold.name" .) "-agent") "pool" (ternary "default" "" (not (empty $pools))) "agent" (deepCopy $values) }}
 {{- include "pinfold.exclude" (dict "from" $rest "pools" $pools) }}
+{{- range prepend $pools $rest }}
+{{- include "pinfold.rights" (dict "set" . "openshift" $.Values.openshift) }}
+{{- end }}
 {{- prepend $pools $rest | toJson }}
+{{- end }}
+
+{{/* Gives a DaemonSet hostPID and the securityContext of its container. Takes a dict of set and openshift. */}}
+{{- define "pinfold.rights" -}}
+{{- $agent := .set.agent }}
+{{- $cores := contains "core-scheduling" $agent.batchPriority }}
+{{- $scheduler := eq "sched_ext" $agent.batchPriority }}
+{{- $traces := or $scheduler (gt (float64 $agent.tracePercent) 0.0) }}
+{{- $capabilities := dict "drop" (list "ALL") }}
+{{- with concat $agent.capabilities (ternary (list "SYS_PTRACE") list $cores) (ternary (list "SYS_NICE") list $scheduler) (ternary (list "BPF" "PERFMON") list $traces) | uniq }}
+{{- $_ := set $capabilities "add" . }}
+{{- end }}
+{{- $context := dict "privileged" $agent.privileged "runAsUser" 0 "runAsGroup" 0 "readOnlyRootFilesystem" true }}
+{{- if not $agent.privileged }}
+{{- $context = merge $context (dict "allowPrivilegeEscalation" false "capabilities" $capabilities "seccompProfile" (dict "type" "RuntimeDefault")) }}
+{{- end }}
+{{- with $agent.seLinuxOptions | default (ternary (dict "type" "spc_t") dict .openshift) }}
+{{- $_ := set $context "seLinuxOptions" . }}
+{{- end }}
+{{- $_ := set .set "hostPID" (or $cores $scheduler) }}
+{{- $_ := set .set "securityContext" (mustMergeOverwrite $context $agent.containerSecurityContext) }}
 {{- end }}
 
 {{/* Not empty if the agents of a pool serve resource claims. */}}

@@ -8,21 +8,24 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
 // heartbeats tracks which agents are silent: those that have not renewed their leases for longer
-// than a grace period. It uses the times at which this scheduler saw the renewals, as
+// than a grace period, which is at least the duration in the lease: in large fleets, agents renew
+// theirs less often. It uses the times at which this scheduler saw the renewals, as
 // kube-controller-manager does for nodes, because the clocks of nodes may differ. Time in which it
 // could not see renewals does not count.
 type heartbeats struct {
 	namespace string
-	grace     time.Duration // 0: no agent ever counts as silent
+	grace     time.Duration // the least; 0: no agent ever counts as silent
 	now       func() time.Time
 	// changed is called for a node whose agent has become silent or reports again.
 	changed func(node string)
@@ -38,11 +41,15 @@ type heartbeats struct {
 type beat struct {
 	renewed metav1.MicroTime // as written in the lease; only compared for equality
 	at      time.Time        // when it was seen
-	silent  bool             // as last passed to changed
+	grace   time.Duration
+	silent  bool // as last passed to changed
 }
 
 // heartbeatTick is the interval of the checks for silent agents.
 const heartbeatTick = time.Second
+
+// maxGrace bounds the duration in a lease, which the agent writes.
+const maxGrace = 10 * time.Minute
 
 func newHeartbeats(namespace string, grace time.Duration, now func() time.Time) *heartbeats {
 	return &heartbeats{namespace: namespace, grace: grace, now: now, changed: func(string) {},
@@ -61,14 +68,15 @@ func (r *Reports) FollowLeases(ctx context.Context, client kubernetes.Interface,
 			changed(report)
 		}
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(h.namespace),
-		informers.WithTransform(func(obj any) (any, error) {
-			if lease, ok := obj.(*coordinationv1.Lease); ok {
-				lease.ManagedFields, lease.OwnerReferences = nil, nil
-			}
-			return obj, nil
-		}))
-	leases := factory.Coordination().V1().Leases().Informer()
+	leases := h.informer(client)
+	if err := leases.SetTransform(func(obj any) (any, error) {
+		if lease, ok := obj.(*coordinationv1.Lease); ok {
+			lease.ManagedFields, lease.OwnerReferences = nil, nil
+		}
+		return obj, nil
+	}); err != nil {
+		return err
+	}
 	if err := leases.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		h.lost()
 		if apierrors.IsForbidden(err) {
@@ -89,18 +97,34 @@ func (r *Reports) FollowLeases(ctx context.Context, client kubernetes.Interface,
 	if _, err := leases.AddEventHandler(handlers); err != nil {
 		return err
 	}
-	factory.Start(ctx.Done())
+	go leases.RunWithContext(ctx)
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), leases.HasSynced) {
-			h.mu.Lock()
-			h.regain()
-			h.mu.Unlock()
+			h.found()
 		}
 		for sleep.For(ctx, heartbeatTick) {
 			h.tick()
 		}
 	}()
 	return nil
+}
+
+// informer returns an informer about the leases. It does not tell its error handler when the API server
+// refuses connections or has too many requests, so each attempt to watch is seen here.
+func (h *heartbeats) informer(client kubernetes.Interface) cache.SharedIndexInformer {
+	leases := client.CoordinationV1().Leases(h.namespace)
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return leases.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := leases.Watch(ctx, o)
+			if err != nil {
+				h.lost()
+			} else {
+				h.found()
+			}
+			return w, err
+		},
+	}, client), &coordinationv1.Lease{}, 0, cache.Indexers{})
 }
 
 // Renewed handles a version of a lease.
@@ -121,7 +145,14 @@ func (h *heartbeats) lost() {
 	}
 }
 
-// regain records that leases can be watched again. The caller holds h.mu.
+// found records that leases can be watched.
+func (h *heartbeats) found() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.regain()
+}
+
+// regain is found for a caller that holds h.mu.
 func (h *heartbeats) regain() {
 	if !h.blind.IsZero() {
 		h.forgive(h.now().Sub(h.blind))
@@ -152,6 +183,8 @@ func (h *heartbeats) seen(lease *coordinationv1.Lease) {
 		b = &beat{}
 		h.beats[lease.Name] = b
 	}
+	said := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	b.grace = max(h.grace, min(said, maxGrace))
 	if b.renewed.Equal(lease.Spec.RenewTime) {
 		h.mu.Unlock()
 		return
@@ -176,7 +209,7 @@ func (h *heartbeats) tick() {
 	var silent []string
 	if h.blind.IsZero() {
 		for node, b := range h.beats {
-			if !b.silent && now.Sub(b.at) > h.grace {
+			if !b.silent && now.Sub(b.at) > b.grace {
 				b.silent = true
 				silent = append(silent, node)
 			}
@@ -198,13 +231,22 @@ func (h *heartbeats) silence(node, lease string) time.Time {
 	defer h.mu.Unlock()
 	b := h.beats[node]
 	if b == nil {
-		b = &beat{at: h.now()}
+		b = &beat{at: h.now(), grace: h.grace}
 		h.beats[node] = b
 	}
 	if !b.silent {
 		return time.Time{}
 	}
 	return b.at
+}
+
+// lasts reports whether an agent has been silent for a quarter of its grace period, in which each of
+// those that renewed their leases last when it did becomes silent, too.
+func (h *heartbeats) lasts(node string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := h.beats[node]
+	return b != nil && b.silent && h.now().Sub(b.at) > b.grace+b.grace/4
 }
 
 // forget drops a deleted node.

@@ -19,8 +19,20 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// SilentReason is the reason of the node's condition while the agent is silent.
-const SilentReason = "AgentSilent"
+// SilentReason is the reason of the node's condition while the agent is silent, and FleetSilentReason
+// that of the event if most agents are.
+const (
+	SilentReason      = "AgentSilent"
+	FleetSilentReason = "AgentsSilent"
+)
+
+// At most maxMarks conditions are set in a second, because each is a request, which Bindings wait
+// for. None is set while more agents than that, and more than half of all, are silent: they share
+// the cause, and to set thousands of conditions would add to it. That is told each tellEvery.
+const (
+	maxMarks  = 10
+	tellEvery = 10 * time.Minute
+)
 
 // A condition that could not be set is tried again after minPause, then after twice as long, up to
 // maxPause.
@@ -30,33 +42,60 @@ const (
 )
 
 // MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, once
-// for each silence, while this scheduler leads. The agents set them back.
-func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, nodes corelisters.NodeLister, leads func() bool) {
+// for each silence, while this scheduler leads. The agents set them back. If most agents are silent,
+// it calls tell instead.
+func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, nodes corelisters.NodeLister, leads func() bool, tell func(text string)) {
 	marked := map[string]time.Time{} // the silences for which it is set, by node
 	failures := flowcontrol.NewBackOff(minPause, maxPause)
+	var told time.Time
 	for sleep.For(ctx, heartbeatTick) {
 		if !leads() {
 			continue
 		}
 		maps.DeleteFunc(marked, func(name string, _ time.Time) bool { return r.Named(name) == nil })
-		for _, name := range r.Names() {
-			node, err := nodes.Get(name)
-			if err != nil {
-				continue // the node is gone, or has not been seen yet
+		silent, all := r.silences()
+		if len(silent) > maxMarks && 2*len(silent) > all {
+			if time.Since(told) >= tellEvery {
+				told = time.Now()
+				tell(fmt.Sprintf("%d of %d Pinfold agents are silent: they share the cause, such as the API server, its limits for "+
+					"their requests, the network, or the rights of their service account. No pod that asks for CPUs is scheduled to their "+
+					"nodes, and the conditions of the nodes are left as they are", len(silent), all))
 			}
-			report := r.Of(node)
-			if report == nil || report.Silent.IsZero() || marked[name].Equal(report.Silent) ||
-				failures.IsInBackOffSinceUpdate(name, time.Now()) {
-				continue
+			continue
+		}
+		left := maxMarks
+		for _, report := range silent {
+			node, err := nodes.Get(report.Name)
+			if err != nil || !report.IsOf(node.UID) || marked[report.Name].Equal(report.Silent) ||
+				failures.IsInBackOffSinceUpdate(report.Name, time.Now()) {
+				continue // for example, the node is gone, or has not been seen yet
+			}
+			if left--; left < 0 {
+				break
 			}
 			if markSilent(ctx, client, node, report) {
-				marked[name] = report.Silent
-				failures.Reset(name)
+				marked[report.Name] = report.Silent
+				failures.Reset(report.Name)
 			} else {
-				failures.Next(name, time.Now())
+				failures.Next(report.Name, time.Now())
 			}
 		}
 	}
+}
+
+// silences returns the reports of nodes whose agents have been silent for so long that those that
+// became silent together with them are known to be, and the number of agents that have leases.
+func (r *Reports) silences() (silent []*Report, all int) {
+	for _, found := range r.nodes.Range {
+		report := found.(*Report)
+		if report.State.AgentLease != "" {
+			all++
+		}
+		if !report.Silent.IsZero() && r.beats.lasts(report.Name) {
+			silent = append(silent, report)
+		}
+	}
+	return silent, all
 }
 
 // markSilent sets the condition of a node, and reports whether it is set.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -94,8 +96,9 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 		return err
 	}
 	o.InformerName = name
+	legacyregistry.RawMustRegister(buildInfo(release))
 	leadership := &leader.Leadership{}
-	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
+	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership, legacyregistry.RawMustRegister)))
 	if err != nil {
 		return err
 	}
@@ -147,4 +150,12 @@ func dropUnknown(settings map[string][]string, v *version.Version) {
 			return unknown
 		})
 	}
+}
+
+// buildInfo returns the metric that has the version of Pinfold.
+func buildInfo(release string) prometheus.Collector {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "pinfold_build_info", Help: "1, with the version of the scheduler.",
+		ConstLabels: prometheus.Labels{"version": release}})
+	build.Set(1)
+	return build
 }

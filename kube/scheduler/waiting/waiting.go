@@ -33,15 +33,16 @@ type Pods struct {
 	deciding atomic.Pointer[corev1.Pod]
 
 	mu      sync.Mutex
-	refused map[types.UID]*corev1.Pod
-	pending bool // a release
+	refused map[types.UID]*corev1.Pod // since the last release
+	since   map[types.UID]time.Time   // of the first refusal of all pods that wait
+	pending bool                      // a release
 	next    time.Duration
 	last    time.Time // of the latest release
 }
 
 // New returns an empty list. The delay before the first release is usually [Delay].
 func New(activate func(map[string]*corev1.Pod), exists func(*corev1.Pod) bool, delay time.Duration) *Pods {
-	return &Pods{activate: activate, exists: exists, delay: delay, refused: map[types.UID]*corev1.Pod{}}
+	return &Pods{activate: activate, exists: exists, delay: delay, refused: map[types.UID]*corev1.Pod{}, since: map[types.UID]time.Time{}}
 }
 
 // Decide records the pod of the current scheduling cycle.
@@ -52,6 +53,9 @@ func (w *Pods) Decide(pod *corev1.Pod) { w.deciding.Store(pod) }
 func (w *Pods) Add(pod *corev1.Pod) {
 	w.mu.Lock()
 	w.refused[pod.UID] = pod
+	if _, known := w.since[pod.UID]; !known {
+		w.since[pod.UID] = time.Now()
+	}
 	w.mu.Unlock()
 	if !w.exists(pod) {
 		w.Remove(pod.UID)
@@ -63,6 +67,17 @@ func (w *Pods) Remove(pod types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.refused, pod)
+	delete(w.since, pod)
+}
+
+// Wait returns the number of pods that wait, and how long ago the first of them was first refused.
+func (w *Pods) Wait() (pods int, longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, since := range w.since {
+		longest = max(longest, time.Since(since))
+	}
+	return len(w.since), longest
 }
 
 // Release returns all pods to the scheduling queue after a delay.

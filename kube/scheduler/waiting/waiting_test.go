@@ -41,6 +41,32 @@ func TestWaitingPods(t *testing.T) {
 	}
 }
 
+// A pod has waited since it was first refused, however often it was released and refused again.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }, Delay)
+		expect := func(pods int, longest time.Duration) {
+			t.Helper()
+			if n, d := w.Wait(); n != pods || d != longest {
+				t.Errorf("%d pods wait, the first for %v, want %d and %v", n, d, pods, longest)
+			}
+		}
+		expect(0, 0)
+		w.Add(named("first"))
+		time.Sleep(time.Hour)
+		w.Release()
+		w.Add(named("second"))
+		time.Sleep(time.Minute)
+		expect(2, time.Hour+time.Minute)
+		w.Add(named("first"))
+		expect(2, time.Hour+time.Minute)
+		w.Remove("first")
+		expect(1, time.Minute)
+		w.Remove("second")
+		expect(0, 0)
+	})
+}
+
 // While changes follow each other, the delay of releases doubles up to ten seconds. After a pause
 // it starts again with the shortest.
 func TestReleasesBackOff(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 // Reader reads the statistics and limits of one group repeatedly without allocating. Its files stay
 // open: two on version 1 or one on version 2 for the statistics, and three or two for the limits.
+// Limits and throttling of a container are also those of the group inside of its scope where crun
+// makes one ([kubepods.Inner]).
 //
 // Once the group is removed, all methods return [cgroup.ErrGone], as those of a [cgroup.HeldFile].
 //
@@ -27,6 +29,7 @@ type Reader struct {
 	waited                 time.Duration
 	waitsEvery, untilWaits int
 	delays                 *delayReader // where the kernel has no pressure of groups
+	inner                  innerReader
 	// limits are opened by the first call of Limits, because not all callers need them.
 	limits       []*cgroup.HeldFile
 	limitsOpened bool
@@ -49,6 +52,7 @@ func Open(fs *cgroup.FS, group string) (*Reader, error) {
 			return nil, err
 		}
 	}
+	r.openInner()
 	return r, nil
 }
 
@@ -59,6 +63,7 @@ func (r *Reader) Close() {
 			h.Close()
 		}
 	}
+	r.inner.close()
 }
 
 // WaitsEvery is the least time between reads of cpu.pressure. A read takes what the CPUs have
@@ -139,6 +144,15 @@ func (r *Reader) readWaits() time.Duration {
 
 // Read reads the statistics, with usage last. The error is ErrGone if the group no longer exists.
 func (r *Reader) Read(s *Stat) error {
+	if err := r.read(s); err != nil {
+		return err
+	}
+	r.inner.addTo(s)
+	return nil
+}
+
+// read is Read for this group alone.
+func (r *Reader) read(s *Stat) error {
 	*s = Stat{}
 	if r.stat != nil {
 		text, err := r.stat.Read(&r.buffer)
@@ -166,6 +180,18 @@ func (r *Reader) Read(s *Stat) error {
 // Limits reads quota, period and burst. A group that cannot have a quota is unlimited: the root, or
 // a group without the cpu controller. Burst is 0 if the kernel does not have it.
 func (r *Reader) Limits() (bandwidth.Limits, error) {
+	l, err := r.ownLimits()
+	if r.openInner(); err != nil || r.inner.Reader == nil {
+		return l, err
+	}
+	if inner, err := r.inner.ownLimits(); err == nil { // else it has ended
+		l = tighter(l, inner)
+	}
+	return l, nil
+}
+
+// ownLimits is Limits for this group alone.
+func (r *Reader) ownLimits() (bandwidth.Limits, error) {
 	if !r.limitsOpened {
 		if err := r.openLimits(); err != nil {
 			return bandwidth.Limits{}, err

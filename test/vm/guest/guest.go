@@ -23,6 +23,13 @@ const (
 // Env is an environment variable that is set for all programs in a machine.
 const Env = "PINFOLD_TEST_GUEST"
 
+// ShowEnv is an environment variable with a pattern of the files that the test TestShow of
+// test/vm/inside prints, each in a line: Shown, the path, and the content in base 64.
+const (
+	ShowEnv = "PINFOLD_TEST_SHOW"
+	Shown   = "shown:"
+)
+
 // Config is the task of a machine.
 type Config struct {
 	// Offline are the CPUs to take offline before the first program.

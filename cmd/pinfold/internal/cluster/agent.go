@@ -14,12 +14,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/util/exec"
-	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -58,41 +55,27 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 
 // session runs commands in the agent's container on a pod's node.
 type session struct {
-	config     *rest.Config
-	pods       rest.Interface
-	parameters runtime.ParameterCodec
-	node       string
-	pod        *corev1.Pod // nil for all of the node
-	agent      *corev1.Pod
-	container  *corev1.Container // of the agent
+	*Core
+	node      string
+	pod       *corev1.Pod // nil for all of the node
+	agent     *corev1.Pod
+	container *corev1.Container // of the agent
 }
 
 // open finds the pod, if one is named, and the agent on its node.
 func (o *podOptions) open(ctx context.Context, pods []string) (*session, error) {
-	// client-go logs what the errors of this command say as well.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
-	config, namespace, err := o.Config()
+	core, err := o.Core()
 	if err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	s := &session{config: config, parameters: runtime.NewParameterCodec(scheme), node: o.node}
-	if s.pods, err = rest.RESTClientFor(config); err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
-	}
+	s := &session{Core: core, node: o.node}
 	for _, name := range pods {
-		if err := s.findPod(ctx, cmp.Or(o.namespace, namespace), name); err != nil {
-			return nil, Explain(ctx, config.Host, err)
+		if err := s.findPod(ctx, cmp.Or(o.namespace, s.Namespace), name); err != nil {
+			return nil, Explain(ctx, s.Config.Host, err)
 		}
 	}
 	if err := s.findAgent(ctx, o.agentNamespace); err != nil {
-		return nil, Explain(ctx, config.Host, err)
+		return nil, Explain(ctx, s.Config.Host, err)
 	}
 	return s, nil
 }
@@ -100,7 +83,7 @@ func (o *podOptions) open(ctx context.Context, pods []string) (*session, error) 
 // findPod finds the pod and its node.
 func (s *session) findPod(ctx context.Context, namespace, name string) error {
 	s.pod = &corev1.Pod{}
-	err := s.pods.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(s.pod)
+	err := s.Client.Get().Namespace(namespace).Resource("pods").Name(name).Do(ctx).Into(s.pod)
 	switch s.node = s.pod.Spec.NodeName; {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("pod %s/%s does not exist: is --namespace right?", namespace, name)
@@ -118,7 +101,7 @@ func (s *session) findPod(ctx context.Context, namespace, name string) error {
 func (s *session) findAgent(ctx context.Context, namespace string) error {
 	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent",
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", s.node).String()}
-	err := s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.parameters).Do(ctx).Into(list)
+	err := s.Client.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.Parameters).Do(ctx).Into(list)
 	if err != nil {
 		return fmt.Errorf("look for the agent of node %s: %w", s.node, err)
 	}
@@ -164,10 +147,10 @@ func (u until) Read([]byte) (int, error) {
 // does, with the result up to then. A failure that it has reported itself is a [frame.ExitError]
 // with its status.
 func (s *session) run(ctx context.Context, command string, flags []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	request := s.pods.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
+	request := s.Client.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Stdin: true, Stdout: true, Stderr: true,
-			Command: append(s.arguments(command, flags), "--remote")}, s.parameters)
-	config := rest.CopyConfig(s.config)
+			Command: append(s.arguments(command, flags), "--remote")}, s.Parameters)
+	config := rest.CopyConfig(s.Config)
 	config.Timeout = 0
 	executor, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -19,10 +20,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	_ "k8s.io/client-go/plugin/pkg/client/auth/oidc" // tokens of OpenID Connect, as in kubectl
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 )
@@ -76,6 +81,36 @@ func (c *Connection) Config() (config *rest.Config, namespace string, err error)
 	config.UserAgent = rest.DefaultKubernetesUserAgent()
 	config.WarningHandler = rest.NoWarnings{}
 	return config, namespace, nil
+}
+
+// Core is a client of the API server for the kinds of v1, such as pods.
+type Core struct {
+	Config     *rest.Config
+	Client     rest.Interface
+	Parameters runtime.ParameterCodec
+	Namespace  string // of the context
+}
+
+// Core returns a client.
+func (c *Connection) Core() (*Core, error) {
+	// client-go logs what the errors of commands say as well.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	config, namespace, err := c.Config()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	return &Core{config, client, runtime.NewParameterCodec(scheme), namespace}, nil
 }
 
 // Explain adds to an error of the API server at an address what to do.

@@ -107,7 +107,7 @@ func parseLogLink(link string) (id, name string, ok bool) {
 func (n *Names) Of(group string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	place, ok := n.naming.Parse(group)
+	place, ok := n.naming.Parse(kubepods.Scope(group))
 	if !ok || place.Container == "" {
 		return group
 	}
@@ -146,7 +146,7 @@ func (n *Names) Kind(group string) why.Kind {
 func (n *Names) Known(group string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	place, _ := n.naming.Parse(group)
+	place, _ := n.naming.Parse(kubepods.Scope(group))
 	return n.byID[place.Container]
 }
 

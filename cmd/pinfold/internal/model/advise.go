@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/fleet"
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
@@ -32,7 +34,7 @@ const outputPatch frame.Format = "patch"
 // NewAdvise returns the subcommand "advise".
 func NewAdvise() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "advise FILE... [flags]",
+		Use:   "advise FILE... [flags]\nadvise --prometheus URL [flags]\nadvise --prometheus-service NAMESPACE/NAME [flags]",
 		Short: "Recommend the limit and burst of containers, and say why",
 		Long: `Recommend a CPU limit for each recorded container, without burst and with it; a
 burst, an enforcement period and a number of threads; and say whether binding to
@@ -40,11 +42,19 @@ CPUs pays and more replicas are needed. Each comes with its reason and its
 certainty. With --node-cpus it also says how many such containers fit on a node.
 
 Recordings come from 'pinfold sample'. Record for minutes, under representative
-load, and without a limit if you can.`,
-		Example: `  pinfold advise web.parquet
-  pinfold advise web.parquet --node-cpus 16 --html advice.html
-  pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces, ValidArgsFunction: files.Complete,
+load, and without a limit if you can.
+
+With --prometheus or --prometheus-service, all workloads of a cluster are judged
+by the counters that a server has stored: they tell who is throttled, needlessly
+or not, which limit would do, and which requests are too large. FILE may also be
+such a server's answer to a range query (JSON), with the same verdicts.`,
+		Example: `  pinfold advise web.parquet --node-cpus 16 --html advice.html
+  pinfold advise --prometheus http://localhost:9090 --since 7d
+  pinfold advise --prometheus-service monitoring/prometheus-k8s`,
+		Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return append(files.Extensions(), "json"), cobra.ShellCompDirectiveFilterFileExt
+		},
 	}
 	cmd.RunE = newAdviseOptions(cmd).run
 	return cmd
@@ -69,6 +79,7 @@ type adviseOptions struct {
 	force   bool
 	verbose bool
 	output  frame.Format
+	fleet   fleet.Options
 }
 
 func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
@@ -94,7 +105,8 @@ func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
 	flags.StringVar(&o.html, "html", "", "also write a page with charts to `FILE`")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print all advice, with its reasons")
 	flags.BoolVar(&o.force, "force", false, "replace the page if it exists")
-	frame.OneOf(flags, &o.output, "output", "how to print the result; patch is for kubectl", frame.Text, frame.JSON, outputPatch)
+	frame.OneOf(flags, &o.output, "output", "how to print the result; patch is for kubectl, csv is of --prometheus", frame.Text, frame.JSON, outputPatch, fleet.CSV)
+	o.fleet.AddFlags(cmd)
 	return o
 }
 
@@ -110,22 +122,23 @@ func (o *adviseOptions) check(cmd *cobra.Command) error {
 		return frame.Usagef("--period %v: enforcement periods are %v to %v", o.period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case flags.Changed("wcet1") && o.node == 0:
 		return frame.Usagef("--wcet1 is about a node: say how large it is with --node-cpus")
-	case flags.Changed("html") && o.html == "":
-		return frame.Usagef("--html is empty: name a file")
 	case o.verbose && o.output != frame.Text:
 		return frame.Usagef("--verbose is about text: -o json has everything")
-	case o.force && o.html == "":
-		return frame.Usagef("--force is for --html: name the page's file")
 	}
 	if err := o.selectionOptions.check(); err != nil {
 		return err
 	}
-	return o.checkPage()
+	return o.checkPage(flags)
 }
 
 // checkPage checks that the page can be written.
-func (o *adviseOptions) checkPage() error {
-	if o.html == "" {
+func (o *adviseOptions) checkPage(flags *pflag.FlagSet) error {
+	switch {
+	case flags.Changed("html") && o.html == "":
+		return frame.Usagef("--html is empty: name a file")
+	case o.force && o.html == "":
+		return frame.Usagef("--force is for --html: name the page's file")
+	case o.html == "":
 		return nil
 	}
 	info, err := os.Lstat(o.html)
@@ -135,7 +148,7 @@ func (o *adviseOptions) checkPage() error {
 	case err == nil && !o.force:
 		return frame.SuggestForce(fmt.Errorf("%s: %w", o.html, fs.ErrExist))
 	case err == nil && slices.ContainsFunc(o.files, func(file string) bool { return isSameFile(file, o.html) }):
-		return fmt.Errorf("--html %s is a recording to advise on: choose another name", o.html)
+		return fmt.Errorf("--html %s is a file to advise on: choose another name", o.html)
 	}
 	if _, err := os.Stat(filepath.Dir(o.html)); err != nil {
 		return fmt.Errorf("--html %s: %w", o.html, err)
@@ -155,6 +168,23 @@ func isSameFile(a, b string) bool {
 
 func (o *adviseOptions) run(cmd *cobra.Command, args []string) error {
 	o.files = args
+	wanted, err := o.fleet.Wanted(cmd, args, "group", "wcet1", "burst", "node-cpus", "period", "seed")
+	if err == nil && wanted {
+		err = o.checkPage(cmd.Flags())
+	}
+	switch {
+	case err != nil:
+		return err
+	case wanted && o.output == outputPatch:
+		return frame.Usagef("-o patch is for recordings, and does not go with --prometheus")
+	case wanted:
+		return o.fleet.Run(cmd, fleet.Output{Throttled: o.goal.ThrottleRatio, Format: o.output, All: o.verbose, Page: o.writePage})
+	case o.output == fleet.CSV:
+		return frame.Usagef("-o csv is of --prometheus")
+	}
+	if err := someTraces(cmd, args); err != nil {
+		return err
+	}
 	if err := o.check(cmd); err != nil {
 		return err
 	}
@@ -165,7 +195,7 @@ func (o *adviseOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return errors.Join(err, o.print(cmd, found))
 	}
-	if err := o.writePage(found); err != nil {
+	if err := o.writePage(found.HTML); err != nil {
 		return err
 	}
 	return o.print(cmd, found)
@@ -269,12 +299,12 @@ func printPatches(stdout, stderr io.Writer, found *show.Report) error {
 }
 
 // writePage writes the page of --html, if given.
-func (o *adviseOptions) writePage(found *show.Report) error {
+func (o *adviseOptions) writePage(write func(io.Writer) error) error {
 	if o.html == "" {
 		return nil
 	}
 	var page bytes.Buffer
-	if err := found.HTML(&page); err != nil {
+	if err := write(&page); err != nil {
 		return err
 	}
 	return frame.SuggestForce(frame.WriteFile(o.html, page.Bytes(), o.force))

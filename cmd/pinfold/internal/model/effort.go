@@ -35,7 +35,8 @@ func newEffortOptions(cmd *cobra.Command) *effortOptions {
 	e := &effortOptions{rule: interference.Strict}
 	frame.Var(cmd.Flags(), &e.periods, "periods", "N", "simulate `N` periods; with --precision, at most (default 1000000, or 100000000)", parsePeriods)
 	cmd.Flags().Float64Var(&e.precision, "precision", 0, "simulate until the standard errors of E[WCET] and P(WCET = 1) are `P`")
-	frame.Var(cmd.Flags(), &e.rule, "rule", "strict|published", "which periods miss their deadline: all that are late, or as in the published tables", interference.ParseRule)
+	frame.Var(cmd.Flags(), &e.rule, "rule", "RULE", "which periods miss their deadline: strict, published (as in the published tables) or staggered (as strict, and periods begin at random times)", interference.ParseRule)
+	frame.CompleteWords(cmd, "rule", "strict", "published", "staggered")
 	cmd.Flags().Uint64Var(&e.seed, "seed", 1, "the random numbers have the seed `S`")
 	return e
 }

@@ -23,6 +23,7 @@ import (
 	"pinfold.dev/pinfold/internal/tabular"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/why"
@@ -162,7 +163,12 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 			c.Name = report.Printable(t.Group)
 		}
 		for g := seen.Above(c.Group); g != 0; g = seen.Above(g) {
-			c.Above = append(c.Above, g)
+			c.Others = append(c.Others, g)
+		}
+		if inner := kubepods.Inner(fs, t.Group); inner != "" {
+			if id, err := fs.Inode(cgroup.CPU, inner); err == nil { // else it has ended
+				c.Others = append(c.Others, blame.Group(id))
+			}
 		}
 		if r, err := cgroupstat.Open(fs, t.Group); err == nil { // else it has ended
 			c.Limits, _ = r.Limits()

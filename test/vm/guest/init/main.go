@@ -93,6 +93,9 @@ func run(events *eventWriter) error {
 		if err := mountAll(); err != nil {
 			return err
 		}
+		if err := setUpLoopback(); err != nil && !errors.Is(err, unix.EAFNOSUPPORT) && !errors.Is(err, unix.ENOSYS) {
+			return err
+		}
 	}
 	if err := takeOffline(config.Offline); err != nil {
 		return err
