@@ -100,13 +100,13 @@ test: bin/suite bin/gotestsum bin/helm4 ## run the tests that need no privileges
 # ONLY=REGEXP runs the units whose names match; FRESH=1 runs again what has passed.
 .PHONY: test-all
 test-all: build bin/suite bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run, and record it in test/record.md; resumable
-	@$(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(FRESH),-fresh) whole
+	@$(SUITE) $(if $(ONLY),-only='$(value ONLY)') $(if $(FRESH),-fresh) whole
 
 # One CPU, which is half of the machine that continuous integration has, beside two other programs.
 .PHONY: flakes
 flakes: build bin/suite bin/gotestsum bin/helm4 ## run the gate's tests many times on one CPU beside two busy loops, and print how often each passed; resumable (root; ONLY, TIMES)
 	@trap 'kill $$(jobs -p)' EXIT; for i in 1 2; do while :; do :; done & done; \
-	bin/pinfold run --limit 1 -- $(SUITE) $(if $(ONLY),-only='$(ONLY)') $(if $(TIMES),-times=$(TIMES)) flakes
+	bin/pinfold run --limit 1 -- $(SUITE) $(if $(ONLY),-only='$(value ONLY)') $(if $(TIMES),-times=$(TIMES)) flakes
 
 # What soak finds becomes a fixed case.
 HOURS ?= 8

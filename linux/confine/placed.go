@@ -113,7 +113,7 @@ func (g *group) moveBelow(pid int, tree []int) (bool, error) {
 	defer p.handle.Close()
 	s, err := readStat(pid)
 	in, err2 := cgrouptree.GroupsOf(g.machine, pid)
-	if err != nil || err2 != nil || g.isElsewhere(in) || !slices.Contains(tree, s.parent) { // not if another process has its id
+	if err != nil || err2 != nil || g.isElsewhere(in) || !slices.Contains(tree, s.PPID) { // not if another process has its id
 		return false, nil
 	}
 	if err = g.move(p); p.hasEnded() {

@@ -216,7 +216,7 @@ func testPlacedRefused(t *testing.T, fs *cgroup.FS) {
 		t.Fatal(err)
 	}
 	defer func() { _ = zombie.Wait() }()
-	wait.True(t, "it is a zombie", func() bool { s, err := readStat(zombie.Process.Pid); return err == nil && s.state == "Z" })
+	wait.True(t, "it is a zombie", func() bool { s, err := readStat(zombie.Process.Pid); return err == nil && s.State == "Z" })
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", f.parent))
 	if err != nil || len(threads) < 2 {
 		t.Fatalf("%d threads, %v", len(threads), err)
@@ -235,7 +235,7 @@ func testPlacedRefused(t *testing.T, fs *cgroup.FS) {
 		"annotations such as cpuset-scheduler":                     {pod.child},
 		"are in different control groups":                          {f.parent, testSibling(t, fs)},
 	} {
-		if s, err := readStat(2); want == "is a thread of the kernel" && (err != nil || !s.isKernel) {
+		if s, err := readStat(2); want == "is a thread of the kernel" && (err != nil || !isKernel(s)) {
 			t.Logf("process 2 is not kthreadd here: a PID namespace hides the kernel's threads")
 			continue
 		}

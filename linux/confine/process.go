@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -50,13 +51,13 @@ func openProcess(pid int) (*process, error) {
 	p := &process{pid, fd, os.NewFile(uintptr(fd), "pidfd")}
 	s, err := readStat(pid)
 	switch {
-	case err == nil && (s.state == "Z" || s.state == "X"):
+	case err == nil && (s.State == "Z" || s.State == "X"):
 		err = fmt.Errorf("process %d has ended, and its parent has not waited for it (zombie)", pid)
 	case err != nil || p.hasEnded():
 		err = fmt.Errorf("there is no process %d", pid)
 	case pid == 1:
 		err = errors.New("process 1 starts and ends all others: it cannot be placed")
-	case s.isKernel:
+	case isKernel(s):
 		err = fmt.Errorf("process %d is a thread of the kernel: it cannot be placed", pid)
 	}
 	if err != nil {
@@ -81,26 +82,21 @@ func (p *process) awaitEnd() {
 	}
 }
 
-// stat is a part of /proc/PID/stat.
-type stat struct {
-	state    string
-	parent   int
-	isKernel bool
-}
-
 // pfKthread is PF_KTHREAD of include/linux/sched.h.
 const pfKthread = 0x00200000
 
-func readStat(pid int) (s stat, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func isKernel(s procfs.ProcStat) bool { return s.Flags&pfKthread != 0 }
+
+func readStat(pid int) (s procfs.ProcStat, err error) {
+	all, err := procfs.NewDefaultFS()
 	if err != nil {
 		return s, err
 	}
-	_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
-	var group, session, terminal, foreground, flags int
-	_, err = fmt.Sscan(rest, &s.state, &s.parent, &group, &session, &terminal, &foreground, &flags)
-	s.isKernel = flags&pfKthread != 0
-	return s, err
+	p, err := all.Proc(pid)
+	if err != nil {
+		return s, err
+	}
+	return p.Stat()
 }
 
 // withDescendants returns processes and all below them, parents before children.
@@ -110,7 +106,7 @@ func withDescendants(pids []int) []int {
 	for _, name := range names {
 		pid, _ := strconv.Atoi(path.Base(name))
 		if s, err := readStat(pid); err == nil { // others end meanwhile
-			children[s.parent] = append(children[s.parent], pid)
+			children[s.PPID] = append(children[s.PPID], pid)
 		}
 	}
 	all := slices.Clone(pids)
@@ -133,7 +129,7 @@ func openAll(machine *cgroup.FS, pids []int, of []cgroup.Controller) (all []*pro
 		if err != nil {
 			return nil, nil, err
 		}
-		pid = s.parent
+		pid = s.PPID
 	}
 	for _, pid := range pids {
 		p, err := openProcess(pid)

@@ -29,7 +29,6 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
-	"pinfold.dev/pinfold/test/programs"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -54,7 +53,7 @@ var started = sync.OnceValues(func() (c controlPlane, err error) {
 
 // start starts a control plane that emulates a version of Kubernetes; "" is the newest.
 func start(dir, kubernetes string) (c controlPlane, err error) {
-	program, err := programs.Find("pinfold-local")
+	program, err := need.Program("pinfold-local")
 	if err != nil {
 		return c, err
 	}

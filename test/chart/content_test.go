@@ -26,7 +26,7 @@ import (
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/scheduler/command"
 	"pinfold.dev/pinfold/test/must"
-	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // allValues returns the values of all archives, by name, and of what deploy/manifests shows.
@@ -61,7 +61,7 @@ func TestAgentFlags(t *testing.T) {
 			for _, set := range agentSets(t, render(t, values)) {
 				args := set.Spec.Template.Spec.Containers[0].Args
 				// Flags are parsed up to --help.
-				help, err := exec.CommandContext(t.Context(), must.Get(programs.Find("pinfold-agent"))(t), append(args, "--help")...).CombinedOutput()
+				help, err := exec.CommandContext(t.Context(), must.Get(need.Program("pinfold-agent"))(t), append(args, "--help")...).CombinedOutput()
 				if err != nil {
 					t.Fatalf("pinfold-agent %q: %v\n%s", args, err, help)
 				}

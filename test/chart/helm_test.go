@@ -18,7 +18,6 @@ import (
 
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
-	"pinfold.dev/pinfold/test/programs"
 )
 
 const (
@@ -49,7 +48,7 @@ func TestMain(m *testing.M) {
 func helm(t *testing.T, version string, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()
-	command := exec.Command(must.Get(programs.Find(version))(t), args...)
+	command := exec.Command(must.Get(need.Program(version))(t), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG=", "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr

@@ -33,7 +33,6 @@ import (
 	"pinfold.dev/pinfold/test/logtext"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
-	"pinfold.dev/pinfold/test/programs"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -148,7 +147,7 @@ func (c controlPlane) startScheduler(t *testing.T, signingKey []byte) *scheduler
 	port := must.Get(localcluster.ReservePort())(t)
 	t.Cleanup(port.Release)
 	s := &schedulerProcess{url: fmt.Sprintf("https://127.0.0.1:%d", port.Number), done: make(chan struct{})}
-	command := exec.Command(must.Get(programs.Find("pinfold-scheduler"))(t), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1", "--permit-port-sharing",
+	command := exec.Command(must.Get(need.Program("pinfold-scheduler"))(t), "--config="+dir+"/scheduler.yaml", "--bind-address=127.0.0.1", "--permit-port-sharing",
 		fmt.Sprintf("--secure-port=%d", port.Number), "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig)
 	command.Stdout, command.Stderr = &s.log, &s.log
 	must.Do(t, command.Start())

@@ -122,7 +122,7 @@ func (r *replicas) tryLead() (leader *ownScheduler, err error) {
 		r.all = append(r.all, r.startScheduler(r.configuration))
 	}
 	if leader == nil {
-		err = errors.New("nobody leads")
+		err = errors.New("no scheduler holds the lease")
 	}
 	return leader, err
 }

@@ -20,7 +20,7 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -102,7 +102,7 @@ type running struct {
 // launch starts a cluster as a child process. It ends with the thread that started it, and so with
 // this process, however that ends: Go keeps its threads.
 func launch(data, kubernetes string, gates ...string) (*running, error) {
-	binary, err := programs.Find("pinfold-local")
+	binary, err := need.Program("pinfold-local")
 	if err != nil {
 		return nil, err
 	}

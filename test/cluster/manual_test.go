@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/test/golden"
-	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/need"
 )
 
 const statusManual = "../../docs/status.md"
@@ -43,7 +43,7 @@ spec:
 	c.event("direct", "CPUAllocationInvalid", "missing") // so the scheduler knows its request
 	c.create(asking("large", 6, ""))
 	c.waits("large", "CPUs")
-	binary, err := programs.Find("pinfold")
+	binary, err := need.Program("pinfold")
 	c.must(err)
 	before, err := os.ReadFile(statusManual)
 	c.must(err)

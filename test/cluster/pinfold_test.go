@@ -18,13 +18,13 @@ import (
 
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // pinfold runs the command pinfold with a kubeconfig, and returns its output and its exit status.
 func (c *test) pinfold(kubeconfig string, args ...string) (stdout, stderr string, exit int) {
 	c.Helper()
-	binary, err := programs.Find("pinfold")
+	binary, err := need.Program("pinfold")
 	c.must(err)
 	return c.execute(exec.CommandContext(c.Context(), binary, args...), "KUBECONFIG="+kubeconfig)
 }

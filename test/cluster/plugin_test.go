@@ -16,7 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/test/golden"
-	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // TestPlugin makes a release of the plugin, has krew's own program check and install it for every
@@ -29,7 +29,7 @@ func TestPlugin(t *testing.T) {
 	c.buildTools(bin)
 	server := httptest.NewServer(http.FileServer(http.Dir(release)))
 	defer server.Close()
-	binary, err := programs.Find("pinfold")
+	binary, err := need.Program("pinfold")
 	c.must(err)
 	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
 		c.must(os.MkdirAll(filepath.Join(root, platform), 0o755))
@@ -124,7 +124,7 @@ func completions(answer string) (all []string) {
 // ours, which only this test uses.
 func (c *test) buildTools(dir string) {
 	c.Helper()
-	kubectl, err := programs.Find("kubectl")
+	kubectl, err := need.Program("kubectl")
 	c.must(errors.Join(err, os.Mkdir(dir, 0o755)))
 	c.must(os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
 	for name, pkg := range map[string][]string{

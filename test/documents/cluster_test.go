@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/test/must"
-	"pinfold.dev/pinfold/test/programs"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -52,7 +52,7 @@ func TestLocal(t *testing.T) {
 func TestChart(t *testing.T) {
 	const document = "deploy/chart/README.md"
 	s := newShell(t, "pinfold-local")
-	helm := must.Get(programs.Find("helm4"))(t)
+	helm := must.Get(need.Program("helm4"))(t)
 	s.kubectl()
 	defer s.down()
 	s.env = append(s.env, "NODE=host-0", "HOME="+s.dir)
@@ -72,7 +72,7 @@ func TestChart(t *testing.T) {
 // kubectl uses the cluster of pinfold-local.
 func (s *shell) kubectl() {
 	s.Helper()
-	s.run("mkdir -p .local/bin; ln -s " + must.Get(programs.Find("kubectl"))(s) + " .local/bin/kubectl")
+	s.run("mkdir -p .local/bin; ln -s " + must.Get(need.Program("kubectl"))(s) + " .local/bin/kubectl")
 	s.env = append(s.env, "PATH="+filepath.Join(s.dir, ".local/bin")+":"+strings.TrimPrefix(s.env[0], "PATH="),
 		"KUBECONFIG="+filepath.Join(s.dir, ".pinfold/kubeconfig"))
 }

@@ -13,7 +13,6 @@ import (
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
-	"pinfold.dev/pinfold/test/programs"
 )
 
 // shell executes commands as a reader of the documents does.
@@ -29,7 +28,7 @@ func newShell(t *testing.T, names ...string) shell {
 	need.This(t, "the programs that it executes")
 	s := shell{T: t, dir: t.TempDir()}
 	for _, name := range names {
-		must.Get(programs.Find(name))(t)
+		must.Get(need.Program(name))(t)
 	}
 	for _, name := range []string{"bin", "cmd", "deploy", "lab"} {
 		target := must.Get(filepath.Abs(filepath.Join(root, name)))(t)

@@ -209,7 +209,7 @@ func (s *settled) testBatchRises(t *testing.T, tier string) {
 		}
 		others, now := stat(), time.Now()
 		left := batchMost() - (others-before)*100*time.Millisecond/now.Sub(read)
-		stolen := meter.Read().Stolen // is idle for nobody, and used by nobody
+		stolen := meter.Read().Stolen // no group has used this time, and none could
 		if before, read, meter = others, now, busy.Start(); left < batchFloor+20*time.Millisecond || stolen > .02 {
 			quiet = now
 		}

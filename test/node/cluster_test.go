@@ -65,11 +65,8 @@ var (
 	told     atomic.Bool
 )
 
-// The environment variable of a directory with the commands, and that of the node's cgroup driver.
-const (
-	programsEnv = "PINFOLD_TEST_PROGRAMS"
-	driverEnv   = "PINFOLD_TEST_CGROUP_DRIVER"
-)
+// driverEnv is the environment variable of the node's cgroup driver.
+const driverEnv = "PINFOLD_TEST_CGROUP_DRIVER"
 
 // temporary is a directory for the tests of this program.
 var temporary = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "pinfold-node-test-") })
@@ -79,35 +76,13 @@ func temporaryDir(t testing.TB) string {
 	return must.Get(temporary())(t)
 }
 
-// program returns the path of a command, which it builds, once, unless PINFOLD_TEST_PROGRAMS has it.
+// program returns the path of a command.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	given := os.Getenv(programsEnv)
-	for _, dir := range []string{given, temporaryDir(t)} {
-		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil && dir != "" {
-			return must.Get(filepath.Abs(path))(t)
-		}
+	if name == "pinfold-local" { // expects the agent beside it
+		must.Get(need.Program("pinfold-agent"))(t)
 	}
-	// Without its version, the API server reports none, and no chart can be installed.
-	version, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		t.Fatalf("find the version of Kubernetes: %v", err)
-	}
-	packages := []string{"../../cmd/" + name}
-	switch name {
-	case "kubectl":
-		packages = []string{"k8s.io/kubernetes/cmd/kubectl"}
-	case "pinfold-local": // expects the agent beside it
-		packages = append(packages, "../../cmd/pinfold-agent")
-	}
-	command := exec.Command("go", append([]string{"build", "-trimpath", "-ldflags", "-X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(string(version)),
-		"-o", temporaryDir(t)}, packages...)...)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, text)
-	}
-	return filepath.Join(temporaryDir(t), name)
+	return must.Get(need.Program(name))(t)
 }
 
 func TestMain(m *testing.M) {

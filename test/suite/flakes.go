@@ -13,10 +13,14 @@ import (
 )
 
 // flakes runs the class pure in random order and each smoke many times, and prints how often each
-// passed. A line of DIR/flakes-COMMIT.txt is one run, so that an interrupted call goes on where it
-// was.
+// passed. Each run adds a line to DIR/flakes-SOURCES.txt, so that another call continues, also after
+// a commit that changed documents only.
 func (s *suite) flakes(ctx context.Context) error {
-	file := s.runner.path("flakes-" + commit(ctx) + ".txt")
+	name, err := sources(ctx)
+	if err != nil {
+		return err
+	}
+	file := s.runner.path("flakes-" + name + ".txt")
 	units := s.chosen(append([]unit{pure()}, smokes()...))
 	if len(units) == 0 {
 		return usageError{errors.New("no unit has such a name")}

@@ -156,8 +156,8 @@ func (r *runner) environment() ([]string, error) {
 	return env, err
 }
 
-// programs returns a path of bin that changes with the programs in it, or "" if there are none:
-// tests build them then.
+// programs returns a path of the directory bin that is another one when a program in bin has
+// changed. It returns "" if a program is missing. Tests then build what they need.
 func (r *runner) programs() (string, error) {
 	var ids bytes.Buffer
 	for _, name := range []string{"pinfold", "pinfold-agent", "pinfold-lab", "pinfold-local", "pinfold-scheduler"} {
@@ -211,6 +211,19 @@ func commit(ctx context.Context) string {
 		return head[0] + "+"
 	}
 	return head[0]
+}
+
+// sources names the committed files that are not documents, with "+" if some file differs.
+func sources(ctx context.Context) (string, error) {
+	files, err := lines(ctx, "git", "ls-files", "--stage", "--", ":!*.md", ":!docs")
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%x", hash([]byte(strings.Join(files, "\n"))))
+	if strings.HasSuffix(commit(ctx), "+") {
+		name += "+"
+	}
+	return name, nil
 }
 
 func hash(text []byte) uint64 {

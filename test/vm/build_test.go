@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -32,15 +33,11 @@ type program struct {
 	pkg string
 }
 
-// programsEnv is the environment variable of a directory with the commands. Those that are missing
-// there are built.
-const programsEnv = "PINFOLD_TEST_PROGRAMS"
-
 // built returns the path of a program, of a package that is its main package or, for the name
 // X.test, that it tests.
 func built(t *testing.T, name, pkg string) string {
 	t.Helper()
-	if path := filepath.Join(os.Getenv(programsEnv), name); os.Getenv(programsEnv) != "" && exists(path) {
+	if dir, path := os.Getenv(need.ProgramsEnv), filepath.Join(os.Getenv(need.ProgramsEnv), name); dir != "" && exists(path) {
 		return must.Get(filepath.Abs(path))(t)
 	}
 	path := filepath.Join(must.Get(temporary())(t), name)

@@ -104,9 +104,9 @@ const (
 	startTimeout = 2 * time.Minute // of an emulated machine, until its first event; a boot takes 3 to 30 s
 )
 
-// errSilent means that the machine makes no progress, which is no result of a test. errNotStarted
-// means besides that not even the guest's first process started: the emulator or the kernel is stuck,
-// which happened in one of some thousand boots.
+// errSilent means that the machine makes no progress, so that its tests have no result. errNotStarted
+// is the errSilent of a guest whose first process did not start: the emulator or the kernel is stuck.
+// That happened in one of about a thousand boots.
 var (
 	errSilent     = errors.New("the guest says nothing")
 	errNotStarted = fmt.Errorf("the machine did not start: %w", errSilent)

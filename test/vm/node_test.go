@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/vm/guest"
 )
 
@@ -76,7 +77,7 @@ func runNode(t *testing.T, some string, more ...program) {
 	node.Args = append(node.Args, "-test.timeout="+nodeTimeout.String()) // the last one counts
 	// Threads of one process never run at the same time there. An API server that used some 470 MB made
 	// no more progress, in each of four runs.
-	node.Env = []string{programsEnv + "=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=systemd", "PINFOLD_TEST_IMAGES=" + programsDir + "/images",
+	node.Env = []string{need.ProgramsEnv + "=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=systemd", "PINFOLD_TEST_IMAGES=" + programsDir + "/images",
 		"GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=256MiB", "GODEBUG=asyncpreemptoff=1"}
 	names := map[string]string{"pinfold-local": "./cmd/pinfold-local", "pinfold-agent": "./cmd/pinfold-agent"}
 	if regexp.MustCompile(some).MatchString("TestOperations") {

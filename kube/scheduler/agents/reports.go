@@ -170,7 +170,7 @@ func (r *Reports) store(now Report, silent time.Time) *Report {
 	return &now
 }
 
-// Remove deletes the report of a node whose object was deleted. It returns false if there is none.
+// Remove deletes the report of a node whose object was deleted. It reports whether there was one.
 func (r *Reports) Remove(deleted *Report) (changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

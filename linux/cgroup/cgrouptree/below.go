@@ -1,7 +1,6 @@
 package cgrouptree
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/internal/sleep"
@@ -22,17 +22,19 @@ import (
 // GroupsOf returns the group of a process in the hierarchy of each CPU controller. It rejects a
 // process whose threads are in different groups.
 func GroupsOf(fs *cgroup.FS, pid int) (map[cgroup.Controller]string, error) {
-	dir := filepath.Join(strconv.Itoa(pid), "task")
-	threads, err := os.ReadDir(filepath.Join(fs.Root(), "proc", dir))
+	proc, err := procfs.NewFS(filepath.Join(fs.Root(), "proc"))
+	if err != nil {
+		return nil, fmt.Errorf("find the control group of process %d: %w", pid, err)
+	}
+	threads, err := proc.AllThreads(pid)
 	if err != nil {
 		return nil, fmt.Errorf("find the control group of process %d: %w", pid, err)
 	}
 	var all map[cgroup.Controller]string
 	for _, thread := range threads {
-		dir := filepath.Join(dir, thread.Name())
-		groups, err := groupsOf(fs, dir, pid)
+		groups, err := groupsOf(fs, fmt.Sprintf("%d/task/%d", pid, thread.PID), pid)
 		switch {
-		case cgroup.IsGone(err) || isExiting(fs, dir): // the thread has ended
+		case cgroup.IsGone(err) || isExiting(thread): // the thread has ended
 		case err != nil:
 			return nil, err
 		case all == nil:
@@ -50,20 +52,11 @@ func GroupsOf(fs *cgroup.FS, pid int) (map[cgroup.Controller]string, error) {
 // pfExiting is PF_EXITING of include/linux/sched.h.
 const pfExiting = 0x00000004
 
-// isExiting reports whether a thread, a directory below /proc, has ended or is about to. Version 1
-// says of such threads that they are in the root group (proc_cgroup_show in
-// kernel/cgroup/cgroup.c).
-func isExiting(fs *cgroup.FS, thread string) bool {
-	text, err := os.ReadFile(filepath.Join(fs.Root(), "proc", thread, "stat"))
-	if err != nil {
-		return true
-	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the state on
-	if len(fields) < 7 {
-		return false
-	}
-	flags, err := strconv.ParseUint(fields[6], 10, 32)
-	return err == nil && flags&pfExiting != 0
+// isExiting reports whether a thread has ended or is about to. Version 1 says of such threads that
+// they are in the root group (proc_cgroup_show in kernel/cgroup/cgroup.c).
+func isExiting(thread procfs.Proc) bool {
+	stat, err := thread.Stat()
+	return cgroup.IsGone(err) || err == nil && stat.Flags&pfExiting != 0
 }
 
 // CheckBelow reports why groups for the processes of the root "/" (see [cgroup.FS.Within]) cannot

@@ -1,10 +1,4 @@
-// Package programs finds the programs that the tests of clusters, of the chart and of the documents
-// start.
-//
-// PINFOLD_TEST_PROGRAMS (see test/need) is the absolute path of a directory in which programs are
-// already, as "make" builds them in bin/. So a run of many tests builds nothing while it measures or
-// waits.
-package programs
+package need
 
 import (
 	"fmt"
@@ -14,20 +8,21 @@ import (
 	"sync"
 )
 
-// root is that of the repository, seen from the packages that use this one.
+// root is the root of the repository, seen from the packages whose tests start programs.
 const root = "../.."
 
-// found are the programs that this process has found.
+// found has a function for each program that this process has looked for.
 var found sync.Map
 
-// Find returns the absolute path of a program, which it builds unless it was built already.
-func Find(name string) (string, error) {
+// Program returns the absolute path of a program: the one in the directory that [ProgramsEnv] names,
+// or else in bin/, which "make" brings up to date.
+func Program(name string) (string, error) {
 	once, _ := found.LoadOrStore(name, sync.OnceValues(func() (string, error) { return find(name) }))
 	return once.(func() (string, error))()
 }
 
 func find(name string) (string, error) {
-	if dir := os.Getenv("PINFOLD_TEST_PROGRAMS"); dir != "" {
+	if dir := os.Getenv(ProgramsEnv); dir != "" {
 		file := filepath.Join(dir, name)
 		if _, err := os.Stat(file); err == nil {
 			return filepath.Abs(file)
