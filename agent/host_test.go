@@ -288,13 +288,8 @@ func TestCreateOnThisMachine(t *testing.T) {
 	}
 	stop := w.start()
 	defer stop()
-	select {
-	case settings := <-got:
-		if settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
-			t.Errorf("the container gets CPUs %s and quota %v", settings.CPUs, settings.Quota)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("no answer")
+	if settings := <-got; settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
+		t.Errorf("the container gets CPUs %s and quota %v", settings.CPUs, settings.Quota)
 	}
 	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != bandwidth.Unlimited {
 		t.Errorf("the pod has quota %v when its container starts (%v)", s.Quota, err)

@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // has returns an error unless a cgroup has the given bandwidth.
@@ -145,12 +146,5 @@ func TestBurstAtTheStartOnThisMachine(t *testing.T) {
 		<-ctx.Done()
 	}
 	w.start()
-	select {
-	case err := <-answered:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("no answer")
-	}
+	must.Do(t, <-answered)
 }

@@ -19,6 +19,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/scx"
 	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/wait"
 )
 
 // TestScheduleOnThisMachine runs the agent's scheduler for batch pods: threads of batch pods are
@@ -47,22 +49,17 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	// await waits until exactly these processes have the policy SCHED_EXT.
 	await := func(when string, want ...bool) {
 		t.Helper()
-		var got []bool
-		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		wait.Until(t, when, func() error {
 			e.round() // changes of a class may have to wait for a few of them
-			got = nil
+			var got []bool
 			for _, pid := range pids {
-				attr, err := unix.SchedGetAttr(pid, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, attr.Policy == 7)
+				got = append(got, must.Get(unix.SchedGetAttr(pid, 0))(t).Policy == 7)
 			}
-			if slices.Equal(got, want) {
-				return
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("SCHED_EXT have %v, want %v", got, want)
 			}
-		}
-		t.Errorf("%s: SCHED_EXT have %v, want %v", when, got, want)
+			return nil
+		})
 	}
 	setClass := func(class nodeplan.Class) {
 		online = online.DeepCopy()
@@ -95,8 +92,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	stop()
 	begin("sched_ext")
 	gap := func() time.Duration { return e.scheduler.Status().Gap }
-	for deadline := time.Now().Add(20 * time.Second); gap() == 0 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-	}
+	wait.True(t, "the next scheduler runs", func() bool { return gap() != 0 })
 	await("with the next agent", true, false, true)
 	if gap() <= 0 || gap() > time.Minute {
 		t.Errorf("without a scheduler for %v", gap())
@@ -118,8 +114,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin("sched_ext")
-	for deadline := time.Now().Add(10 * time.Second); e.scheduler.Status().Lacking == "" && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-	}
+	wait.True(t, "the agent sees the scheduler of another program", func() bool { return e.scheduler.Status().Lacking != "" })
 	e.round()
 	if c := e.status.Batch.Mechanisms; !slices.Equal(c.Lacking, []colocation.Mechanism{colocation.SchedExt}) || !slices.Equal(c.Use, []colocation.Mechanism{colocation.Idle}) {
 		t.Errorf("beside the scheduler of another program: %+v", c)
@@ -161,10 +156,8 @@ func TestRescueOnThisMachine(t *testing.T) {
 	e := tree.engine("sched_ext", Options{RunDir: t.TempDir(), BatchMaxWait: 100 * time.Millisecond},
 		func() []*corev1.Pod { return []*corev1.Pod{batch, online} })
 	defer schedule(t, e)()
+	wait.True(t, "the batch pod was given to the fair class twice", func() bool { return e.scheduler.Status().Rescued >= 2 })
 	s := e.scheduler.Status()
-	for deadline := time.Now().Add(2 * time.Minute); s.Rescued < 2 && time.Now().Before(deadline); s = e.scheduler.Status() {
-		time.Sleep(100 * time.Millisecond)
-	}
 	stat, err := cgroupstat.Read(tree.fs, tree.pod(batch))
 	t.Logf("the batch pod was given to the fair class %d times, and used %v: %+v", s.Rescued, stat.Usage, s.Stats)
 	if err != nil || s.Rescued < 2 || !s.Running || s.Ended > 0 || s.Lacking != "" {
