@@ -92,11 +92,10 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 		since = topology.Created
 	}
 	name := types.NamespacedName{Namespace: a.LeaseNamespace, Name: node}
-	if topology != nil && topology.State.AgentLease != "" {
-		name = splitName(topology.State.AgentLease)
-	}
 	lease := a.leases[name]
 	switch {
+	case topology != nil && topology.State.AgentLease != "" && topology.State.AgentLease != name.String():
+		agent.State, agent.Lease = status.AgentGone, topology.State.AgentLease
 	case lease != nil:
 		age, grace := a.age(lease)
 		agent.Version, agent.Lease = api.VersionOf(lease), name.String()
@@ -138,6 +137,12 @@ func (a *assembly) agentProblems(n *status.Node) {
 			n.Agent.Lease, quantity.Age(age), quantity.Age(grace), effect)
 	case status.AgentGone:
 		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the agent does not report: its lease %s does not exist. %s", n.Agent.Lease, effect)
+		if want := a.LeaseNamespace + "/" + n.Name; n.Agent.Lease != want {
+			p.Message = fmt.Sprintf("the node names %q as its agent's lease, which does not count: agents renew %s", n.Agent.Lease, want)
+			p.Action, p.Command = "name the namespace of the agents' leases with --lease-namespace, or look at who wrote that", ""
+			a.add(p)
+			return
+		}
 	default:
 		return
 	}
