@@ -170,7 +170,7 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	switch n.Topology {
 	case status.TopologyInvalid:
 		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
-		p.Action = "upgrade scheduler and agent to the same version, or " + republish
+		p.Action, p.Command = "upgrade scheduler, agent and the definition of NodeTopology to the same version", "kubectl apply -f deploy/chart/crds"
 	case status.TopologyStale:
 		p.Kind, p.Message, p.Action = status.TopologyIsStale, "the topology is about an earlier node of this name"+effect, republish
 	case status.TopologyNone:
