@@ -42,8 +42,8 @@ type Options struct {
 	Socket string
 	// Runtime serves the container runtime until the context ends. The default is [nri.Run].
 	Runtime func(context.Context, nri.Options, nri.Handler)
-	// Listen is the address of metrics and health checks; "" for none.
-	Listen string
+	// Listen is the address of metrics, and HealthListen that of health checks; "" for none.
+	Listen, HealthListen string
 	// Secure restricts the access to metrics. If it is nil, everybody who reaches the address may
 	// read them.
 	Secure *Secure

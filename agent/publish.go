@@ -154,11 +154,11 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 	}
 	have, err := p.Topologies.Get(ctx, p.NodeName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = p.Topologies.Create(ctx, want, metav1.CreateOptions{})
+		have, err = p.Topologies.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
 			return nodetopology.ErrNoDefinition
 		}
-		return p.published("created", err)
+		return p.published("created", have, want, err)
 	}
 	if err != nil {
 		return fmt.Errorf("get topology %s: %w", p.NodeName, err)
@@ -167,8 +167,8 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 		return nil
 	}
 	want.ResourceVersion = have.ResourceVersion
-	_, err = p.Topologies.Update(ctx, want, metav1.UpdateOptions{})
-	return p.published("updated", err)
+	have, err = p.Topologies.Update(ctx, want, metav1.UpdateOptions{})
+	return p.published("updated", have, want, err)
 }
 
 // topology returns the node's object, or nil while too little is known.
@@ -197,9 +197,13 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	return object, nil
 }
 
-func (p *publisher) published(how string, err error) error {
-	if err != nil {
+// published judges what the API server has made of an object that was to be written.
+func (p *publisher) published(how string, have, want *nodetopology.NodeTopology, err error) error {
+	switch {
+	case err != nil:
 		return fmt.Errorf("write topology %s: %w", p.NodeName, err)
+	case !nodetopology.Equal(have, want):
+		return nodetopology.ErrOldDefinition
 	}
 	p.Log.Info("published the CPU topology of this node: " + how)
 	return nil

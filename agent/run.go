@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer func() { _ = os.Remove(reportFile(o.RunDir)) }()
-	o.Log.Info("the agent runs", "node", o.NodeName, "mode", o.mode(), "root", o.Root, "metrics", srv.address)
+	o.Log.Info("the agent runs", "node", o.NodeName, "mode", o.mode(), "root", o.Root, "metrics", srv.metrics.String(), "health", srv.health.String())
 
 	h := &heartbeat{Options: o, node: &p.uid, lastRound: &a.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
 	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{

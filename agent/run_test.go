@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -294,13 +295,16 @@ func TestEventsAndMetrics(t *testing.T) {
 	})
 }
 
-// get sends a request to the agent's server, whose address is in the log.
+// get sends a request to the agent's server, whose addresses are in the log.
 func (w *world) get(path string) (string, error) {
-	_, address, ok := strings.Cut(w.log.String(), "metrics=")
-	if !ok {
-		return "", errors.New("the log does not contain the address of the metrics")
+	addresses := regexp.MustCompile(`metrics=(\S+) health=(\S+)`).FindStringSubmatch(w.log.String())
+	if addresses == nil {
+		return "", errors.New("the log does not contain the addresses")
 	}
-	address, _, _ = strings.Cut(address, "\n")
+	address := addresses[1]
+	if path != "/metrics" {
+		address = addresses[2]
+	}
 	response, err := http.Get("http://" + address + path)
 	if err != nil {
 		return "", err

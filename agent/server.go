@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
@@ -23,46 +23,45 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// server serves metrics and health checks.
+// server serves metrics, and health checks at an address of their own: whoever keeps the metrics
+// busy does not make the kubelet restart the agent.
 type server struct {
-	http     *http.Server
-	listener net.Listener // nil if nothing is served
-	address  string       // of listener, or "not served"
+	metrics, health *endpoint
 	// observe records the duration of a round.
 	observe func(time.Duration)
 	// reload keeps the certificate up to date until the context ends.
 	reload func(context.Context)
 }
 
-// newServer listens at the address in the agent's options, if any.
+// newServer listens at the addresses in the agent's options.
 func newServer(a *agent) (*server, error) {
 	registry, duration := newRegistry(a)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}, address: "not served"}
-	if a.Listen == "" {
-		return s, nil
-	}
+	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	s.http = &http.Server{ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(a.Log.Handler(), slog.LevelDebug)}
-	if a.Secure != nil {
+	var certificates *tls.Config
+	if a.Secure != nil && a.Listen != "" {
 		var err error
 		if metrics, err = a.Secure.authorized(metrics); err != nil {
 			return nil, err
 		}
-		if s.http.TLSConfig, s.reload, err = a.Secure.tlsConfig(); err != nil {
+		if certificates, s.reload, err = a.Secure.tlsConfig(); err != nil {
 			return nil, err
 		}
 	}
+	health := http.NewServeMux()
+	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.alive()) })
+	health.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.ready()) })
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.alive()) })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.ready()) })
-	listener, err := net.Listen("tcp", a.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("serve metrics: %w; --listen names another address", err)
+	var err error
+	if s.metrics, err = listen("listen", a.Listen, mux, certificates, a.Log); err != nil {
+		return nil, err
 	}
-	s.http.Handler, s.listener, s.address = mux, listener, listener.Addr().String()
-	if at, ok := listener.Addr().(*net.TCPAddr); ok && a.Secure == nil && !at.IP.IsLoopback() {
+	if s.health, err = listen("health-listen", a.HealthListen, health, nil, a.Log); err != nil {
+		return nil, errors.Join(err, s.metrics.close())
+	}
+	if s.metrics != nil && a.Secure == nil && !s.metrics.isLoopback() {
 		a.Log.Warn("everybody who reaches this node can read the metrics, which name its pods: serve them with --metrics-secure", "listen", a.Listen)
 	}
 	return s, nil
@@ -70,20 +69,11 @@ func newServer(a *agent) (*server, error) {
 
 // serve serves until the context ends.
 func (s *server) serve(ctx context.Context) error {
-	if s.listener == nil {
-		return nil
-	}
-	stop := context.AfterFunc(ctx, func() { _ = s.http.Close() })
-	defer stop()
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.metrics.serve(ctx) })
+	both.Go(func() error { return s.health.serve(ctx) })
 	go s.reload(ctx)
-	serve := s.http.Serve
-	if s.http.TLSConfig != nil {
-		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
-	}
-	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	return nil
+	return both.Wait()
 }
 
 func writeHealth(w http.ResponseWriter, err error) {

@@ -104,7 +104,7 @@ func (w *world) options() Options {
 			return w.static, w.kubeletErr
 		},
 		SampleInterval: w.sampleInterval, Period: w.period, MinInterval: time.Millisecond, SampleEvery: 50 * time.Millisecond,
-		APIEvery: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond, Listen: w.listen,
+		APIEvery: 50 * time.Millisecond, RetryAfter: 20 * time.Millisecond, Listen: w.listen, HealthListen: w.listen,
 		LeaseNamespace: w.leases, LeaseEvery: 30 * time.Millisecond, Version: testVersion,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}

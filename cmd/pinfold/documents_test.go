@@ -28,7 +28,7 @@ func TestWrongFiles(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		file := filepath.Join(dir, name)
 		for _, args := range [][]string{
-			{"place", "--cpus", "1", "--machine", file}, {"place", "--batch", file}, {"topology", "--machine", file}, {"topology", "--sysfs", file},
+			{"place", "--cpus", "1", "--machine", file}, {"topology", "--machine", file}, {"topology", "--sysfs", file},
 			{"status", "--kubeconfig", file}, {"place", "--cpus", "1", "--free", text, "--machine", file},
 			{"simulate", "sweep", "--mean", "0.5", "-o", filepath.Join(file, "folder")},
 			{"run", "--cpuset", text, "--", "true"}, {"sample", "/", "--host-root", file}, {"top", "--host-root", file},

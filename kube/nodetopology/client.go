@@ -28,6 +28,10 @@ type Client interface {
 var ErrNoDefinition = errors.New("the cluster does not know NodeTopology (pinfold.dev/v1alpha1): " +
 	"apply deploy/chart/crds/nodetopology.yaml of Pinfold")
 
+// ErrOldDefinition says that the API server has not kept all fields of an object.
+var ErrOldDefinition = errors.New("the cluster's definition of NodeTopology is older than this agent and drops fields: " +
+	"apply deploy/chart/crds/nodetopology.yaml of its version")
+
 // NewClient returns a client for the cluster of config.
 func NewClient(config *rest.Config) (Client, error) {
 	scheme := runtime.NewScheme()

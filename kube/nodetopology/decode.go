@@ -33,7 +33,7 @@ func (n *NodeTopology) wrap(err error) error { return fmt.Errorf("NodeTopology %
 
 func (n *NodeTopology) state() (State, error) {
 	if n.Digest != n.digest() {
-		return State{}, errors.New("the digest does not match: the object was edited, or another version of Pinfold wrote it; delete it, and the agent writes it again")
+		return State{}, errors.New("the digest does not match: the object was edited, or the definition of its kind is another version's: apply deploy/chart/crds/nodetopology.yaml of the agent's version")
 	}
 	reserved, err := cpuset.Parse(n.Status.ReservedCPUs)
 	if err != nil {

@@ -92,11 +92,10 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 		since = topology.Created
 	}
 	name := types.NamespacedName{Namespace: a.LeaseNamespace, Name: node}
-	if topology != nil && topology.State.AgentLease != "" {
-		name = splitName(topology.State.AgentLease)
-	}
 	lease := a.leases[name]
 	switch {
+	case topology != nil && topology.State.AgentLease != "" && topology.State.AgentLease != name.String():
+		agent.State, agent.Lease = status.AgentGone, topology.State.AgentLease
 	case lease != nil:
 		age, grace := a.age(lease)
 		agent.Version, agent.Lease = api.VersionOf(lease), name.String()
@@ -138,6 +137,12 @@ func (a *assembly) agentProblems(n *status.Node) {
 			n.Agent.Lease, quantity.Age(age), quantity.Age(grace), effect)
 	case status.AgentGone:
 		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the agent does not report: its lease %s does not exist. %s", n.Agent.Lease, effect)
+		if want := a.LeaseNamespace + "/" + n.Name; n.Agent.Lease != want {
+			p.Message = fmt.Sprintf("the node names %q as its agent's lease, which does not count: agents renew %s", n.Agent.Lease, want)
+			p.Action, p.Command = "name the namespace of the agents' leases with --lease-namespace, or look at who wrote that", ""
+			a.add(p)
+			return
+		}
 	default:
 		return
 	}
@@ -165,7 +170,7 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	switch n.Topology {
 	case status.TopologyInvalid:
 		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
-		p.Action = "upgrade scheduler and agent to the same version, or " + republish
+		p.Action, p.Command = "upgrade scheduler, agent and the definition of NodeTopology to the same version", "kubectl apply -f deploy/chart/crds"
 	case status.TopologyStale:
 		p.Kind, p.Message, p.Action = status.TopologyIsStale, "the topology is about an earlier node of this name"+effect, republish
 	case status.TopologyNone:

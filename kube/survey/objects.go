@@ -21,7 +21,7 @@ type Objects struct {
 	Topologies []Topology
 	// Leases are those of agents and schedulers, and may contain others.
 	Leases []*coordinationv1.Lease
-	// LeaseNamespace is the namespace of the leases of agents whose topology names none.
+	// LeaseNamespace is the namespace of the leases of agents.
 	LeaseNamespace string
 	// Unread contains the error for each kind that could not be read.
 	Unread map[Kind]error

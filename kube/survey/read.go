@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
@@ -63,7 +59,7 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 	if node != "" && len(o.Nodes) == 0 && o.Unread[Nodes] == nil {
 		return nil, fmt.Errorf("node %q: %w", node, ErrNoNode)
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(o.leaseNamespaces())) {
+	for _, namespace := range o.leaseNamespaces() {
 		err := r.read(ctx, Leases, namespace, named, func() runtime.Object { return &coordinationv1.LeaseList{} }, func(obj runtime.Object) {
 			lease := obj.(*coordinationv1.Lease)
 			lease.ManagedFields, lease.OwnerReferences = nil, nil
@@ -107,21 +103,14 @@ func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string,
 // schedulerNamespace is the namespace of the lease of a cluster's default scheduler.
 const schedulerNamespace = metav1.NamespaceSystem
 
-// leaseNamespaces returns the usual namespaces of leases, and those that agents name. What pods
-// name does not count: everybody who may write a pod could make a lease of their own the
-// scheduler's.
-func (o *Objects) leaseNamespaces() map[string]bool {
-	all := map[string]bool{o.LeaseNamespace: true}
-	if o.Node == "" { // schedulers are not part of what is read about one node
-		all[schedulerNamespace] = true
+// leaseNamespaces returns the namespaces whose leases count. What pods and the objects of nodes name
+// does not count: everybody who may write one of them could make a lease of their own that of an
+// agent or a scheduler.
+func (o *Objects) leaseNamespaces() []string {
+	if o.Node != "" || o.LeaseNamespace == schedulerNamespace { // schedulers are not part of what is read about one node
+		return []string{o.LeaseNamespace}
 	}
-	for i := range o.Topologies {
-		namespace, _, _ := strings.Cut(o.Topologies[i].State.AgentLease, "/")
-		if len(validation.IsDNS1123Label(namespace)) == 0 {
-			all[namespace] = true
-		}
-	}
-	return all
+	return []string{schedulerNamespace, o.LeaseNamespace}
 }
 
 // keepNode returns a copy of what the report needs of a node.

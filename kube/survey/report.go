@@ -67,8 +67,7 @@ func (a *assembly) sortObjects() {
 	for i := range a.Topologies {
 		a.topologies[a.Topologies[i].Name] = &a.Topologies[i]
 	}
-	a.trusted = a.leaseNamespaces()
-	a.trusted[schedulerNamespace] = true
+	a.trusted = map[string]bool{a.LeaseNamespace: true, schedulerNamespace: true}
 	for _, lease := range a.Leases {
 		a.leases[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}] = lease
 	}

@@ -47,7 +47,7 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 			Name:  Kubelet,
 			Path:  filepath.Join(n.options.Binaries, kubeletProgram),
 			Args:  n.kubeletFlags(credentials.Kubeconfig),
-			Ready: supervisor.Answers(http.DefaultClient, "http://"+n.serving(n.ports.health)+"/healthz"),
+			Ready: supervisor.Answers(http.DefaultClient, "http://"+n.serving(n.ports.kubeletHealth)+"/healthz"),
 		},
 	}
 	if n.options.Agent == "" {
@@ -57,7 +57,7 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 		Name:  Agent,
 		Path:  n.options.Agent,
 		Args:  n.agentFlags(credentials),
-		Ready: supervisor.Answers(http.DefaultClient, "http://"+n.serving(n.ports.agent)+"/readyz"),
+		Ready: supervisor.Answers(http.DefaultClient, "http://"+n.serving(n.ports.health)+"/readyz"),
 	})
 }
 
@@ -74,7 +74,8 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--kubelet-ca=" + credentials.ClientCA,
 		"--allocation-keys=" + credentials.AllocationKeys,
 		"--run-dir=" + n.layout.path("agent"),
-		"--listen=" + n.serving(n.ports.agent),
+		"--listen=" + n.serving(n.ports.metrics),
+		"--health-listen=" + n.serving(n.ports.health),
 		"--nri-socket=" + n.layout.nriSocket(),
 		// As the scheduler, whose configuration does not set it by default.
 		fmt.Sprintf("--min-shared-cpus=%d", api.DefaultMinSharedCPUs),

@@ -28,7 +28,7 @@ func testNode() *Node {
 		},
 		layout:  layout{dir: "/data/node", run: "/run/pinfold-node-1234"},
 		network: networkOf(netip.MustParsePrefix("10.213.7.0/24")),
-		ports:   ports{kubelet: 10001, health: 10002, agent: 10003},
+		ports:   ports{kubelet: 10001, kubeletHealth: 10002, metrics: 10003, health: 10004},
 	}
 }
 

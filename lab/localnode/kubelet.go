@@ -10,12 +10,12 @@ import (
 )
 
 // ports are the ports of kubelet and agent on the node's address.
-type ports struct{ kubelet, health, agent int }
+type ports struct{ kubelet, kubeletHealth, metrics, health int }
 
-// choosePorts returns three free ports. Only a program that listens on all addresses could take one
+// choosePorts returns free ports. Only a program that listens on all addresses could take one
 // before the components do, because the address belongs to the node.
 func choosePorts(address netip.Addr) (ports, error) {
-	var free [3]int
+	var free [4]int
 	for i := range free {
 		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, 0)))
 		if err != nil {
@@ -24,7 +24,7 @@ func choosePorts(address netip.Addr) (ports, error) {
 		defer listener.Close()
 		free[i] = int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 	}
-	return ports{kubelet: free[0], health: free[1], agent: free[2]}, nil
+	return ports{kubelet: free[0], kubeletHealth: free[1], metrics: free[2], health: free[3]}, nil
 }
 
 // resolverFile is the resolver configuration that pods get, if it exists.
@@ -42,7 +42,7 @@ func (n *Node) kubeletConfig(credentials Credentials) ([]byte, error) {
 		"address":            n.network.node.String(),
 		"port":               n.ports.kubelet,
 		"healthzBindAddress": n.network.node.String(),
-		"healthzPort":        n.ports.health,
+		"healthzPort":        n.ports.kubeletHealth,
 		"authentication": map[string]any{
 			"anonymous": map[string]any{"enabled": false},
 			"webhook":   map[string]any{"enabled": true},

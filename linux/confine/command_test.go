@@ -74,18 +74,6 @@ func do(what string, args []string) int {
 		if err := cmd.Start(); err != nil {
 			return fail(err)
 		}
-	case "interrupt":
-		return interrupt(number(args[0]), args[1], args[2])
-	case "family": // does what the argument says, as does a child; if busy, it starts others again and again
-		_, _ = io.Copy(io.Discard, os.Stdin) // until it is in its group
-		go func() { child0(arg, "10m") }()
-		go func() {
-			for arg == "spin" && child0("exit", "0") == 0 {
-				time.Sleep(20 * time.Millisecond)
-			}
-		}()
-		fmt.Println("ready")
-		return do(arg, []string{"10m"})
 	case "count": // prints signals until SIGTERM
 		return countSignals()
 	case "run-when-told": // when its standard input ends
@@ -132,12 +120,10 @@ type order struct {
 	Quota, Burst, Period time.Duration
 	CPUs                 string // "" for no cpuset
 	Idle, Wait           bool
-	PIDs                 []int
-	Hold                 time.Duration // for PIDs
 }
 
 func (o order) spec() Spec {
-	s := Spec{Path: "/proc/self/exe", Args: append([]string{"command", doWord}, o.Do...), Wait: o.Wait, PIDs: o.PIDs,
+	s := Spec{Path: "/proc/self/exe", Args: append([]string{"command", doWord}, o.Do...), Wait: o.Wait,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Notify: func(message string) { fmt.Fprintln(os.Stderr, "notice:", message) }}
 	for _, v := range []struct {
@@ -163,13 +149,7 @@ func doRun(text string) int {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return fail(err)
 	}
-	ctx := context.Background()
-	if o.Hold > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.Hold)
-		defer cancel()
-	}
-	r, err := Run(ctx, o.spec())
+	r, err := Run(context.Background(), o.spec())
 	if err != nil {
 		return fail(err)
 	}

@@ -1,5 +1,5 @@
-// Package confine runs one command in a cgroup of its own with CPU settings, or places processes
-// that run already in one, and returns what the kernel counted there.
+// Package confine runs one command in a cgroup of its own with CPU settings, and returns what the
+// kernel counted there.
 //
 //	status, ok := confine.Helper(os.Args[1:])   // first thing in main
 //	result, err := confine.Run(ctx, confine.Spec{...})
@@ -35,16 +35,4 @@
 // runs started at the same time see each other's CPUs. That lock is on the group pinfold-lock next
 // to them, which exists for that time only. Anyone who can open a directory can lock it, so both
 // directories have mode 0711.
-//
-// # Processes that run already
-//
-//	(their group) ── pinfold-pid-PID-RANDOM ── the processes of Spec.PIDs, and those below them
-//
-// The group for processes that run already is below their own, so the limits there still apply. On
-// version 2 it is threaded, because their group has processes. No file says what to undo: at the
-// end, the run, else the watcher, else the next run anywhere on the machine moves what is in the
-// group one level up, stops delegating controllers that nothing else needs there, and removes the
-// group. Each step may be repeated after a kill. A process is identified by a pidfd, because its id
-// is not used again while that shows no end. Affinities are the kernel's: it applies them within
-// each cpuset. On kernels that lose them (before Linux 6.2), a process that has one is rejected.
 package confine

@@ -23,7 +23,6 @@ import (
 
 const (
 	runPrefix  = "/pinfold-run-"
-	pidPrefix  = "/pinfold-pid-" // contains processes that ran already
 	selfPrefix = "/pinfold-self-"
 	leaf       = "/command" // below the run's group, contains the processes
 	lockGroup  = "/pinfold-lock"
@@ -44,29 +43,22 @@ type group struct {
 	Self        string                       // the group to which this process has moved to leave its own; may be ""
 	Controllers []cgroup.Controller
 
-	machine   *cgroup.FS
-	fs        *cgroup.FS // within Roots
-	lock      *os.File
-	processes []*process // of Spec.PIDs
+	fs   *cgroup.FS // within Roots
+	lock *os.File
 }
 
 // newGroup creates the group of a run, with its settings.
 func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
-	g := &group{machine: machine, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}}
+	g := &group{Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct}}
 	if s.CPUs != nil {
 		g.Controllers = append(g.Controllers, cgroup.CPUSet)
 	}
-	parents, err := g.findParents(machine, s.PIDs)
+	parents, err := cgrouptree.FindParents(machine, g.Controllers...)
 	if err != nil {
 		return nil, err
 	}
 	g.Roots = parents.Groups
 	g.fs = machine.Within(parents.Groups)
-	if len(s.PIDs) > 0 {
-		if err := cgrouptree.CheckBelow(g.fs, isOurs, g.Controllers...); err != nil {
-			return nil, &ProcessError{err}
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	above, err := lockPlace(ctx, g.fs.Dir(cgroup.CPU, "/"))
@@ -89,31 +81,10 @@ func newGroup(ctx context.Context, machine *cgroup.FS, s Spec) (*group, error) {
 		}
 		wanted.CPUs = &cpus
 	}
-	if len(s.PIDs) > 0 {
-		if err := g.makePlaced(wanted); err != nil {
-			return nil, errors.Join(err, g.putBack(ctx))
-		}
-		return g, nil
-	}
 	if err := g.make(parents.MustLeave, s.Name, wanted); err != nil {
 		return nil, errors.Join(err, g.remove())
 	}
 	return g, nil
-}
-
-// findParents finds the groups below which the run's group is created: for processes that run
-// already, their own.
-func (g *group) findParents(machine *cgroup.FS, pids []int) (p cgrouptree.Parents, err error) {
-	if len(pids) == 0 {
-		return cgrouptree.FindParents(machine, g.Controllers...)
-	}
-	if err := machine.Require(g.Controllers...); err != nil {
-		return p, err
-	}
-	if g.processes, p.Groups, err = openAll(machine, pids, g.Controllers); err != nil {
-		return p, &ProcessError{err}
-	}
-	return p, nil
 }
 
 // choose calls the function that chooses the CPUs.
@@ -123,14 +94,6 @@ func (g *group) choose(s Spec, taken cpuset.Set) (cpuset.Set, error) {
 		return cpuset.Set{}, err
 	}
 	affinity, err := sysfs.Affinity()
-	if len(s.PIDs) > 0 {
-		affinity = cpuset.Set{}
-	}
-	for i := 0; i < len(s.PIDs) && err == nil; i++ {
-		var one cpuset.Set
-		one, err = sysfs.AffinityOf(s.PIDs[i])
-		affinity = affinity.Union(one)
-	}
 	if err != nil {
 		return cpuset.Set{}, err
 	}
@@ -168,14 +131,11 @@ func newID() string {
 	return fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text()[:8]))
 }
 
-// remove kills the processes in the group, or puts them back, removes it, and moves this process
-// back to its original group. It may be called again after it has failed.
+// remove kills the processes in the group, removes it, and moves this process back to its original
+// group. It may be called again after it has failed.
 func (g *group) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
-	if isPlaced(g.Name) {
-		return g.lockAndPutBack(ctx)
-	}
 	if g.Name != "" {
 		err := cgrouptree.Kill(ctx, g.fs, g.Name, g.Controllers...)
 		if err = errors.Join(err, g.removeDirs(ctx)); err != nil {
@@ -200,7 +160,7 @@ func (g *group) removeDirs(ctx context.Context) (err error) {
 // sweep removes the groups of runs that were killed together with their watchers. It returns the
 // CPUs of the current runs.
 func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
-	for _, name := range append(g.others(runPrefix), g.others(pidPrefix)...) {
+	for _, name := range g.others(runPrefix) {
 		held, err := tryLock(g.fs.Dir(cgroup.CPU, name))
 		if errors.Is(err, errHeld) {
 			if s, err := g.fs.ReadParts(name, cgroup.Parts{CPUs: true}); err == nil {
@@ -211,11 +171,7 @@ func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 		if err != nil {
 			continue // it was removed meanwhile, or belongs to another user
 		}
-		if isPlaced(name) { // putBackAll has failed, or another process is at it
-			held.Close()
-			continue
-		}
-		left := group{Name: name, Controllers: allControllers(), fs: g.fs}
+		left := group{Name: name, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}, fs: g.fs}
 		if err := left.remove(); err != nil {
 			notify(fmt.Sprintf("a run that was killed left %s, which cannot be removed: %v", name, err))
 		} else {
@@ -254,19 +210,13 @@ func (g *group) checkFree(name string) error {
 
 // IsRun reports whether a group belongs to a run.
 func IsRun(group string) bool {
-	return strings.HasPrefix("/"+filepath.Base(group), runPrefix) || isPlaced(group)
+	return strings.HasPrefix("/"+filepath.Base(group), runPrefix)
 }
 
 // Runs returns the groups of all users' runs on a machine, except those inside containers of a
-// kubelet.
-func Runs(machine *cgroup.FS) ([]string, error) {
-	return find(machine, cgroup.CPU, IsRun)
-}
-
-// find returns the topmost groups that a function accepts, except those inside containers of a
 // kubelet, sorted.
-func find(machine *cgroup.FS, c cgroup.Controller, accept func(group string) bool) ([]string, error) {
-	top := machine.Dir(c, "/")
+func Runs(machine *cgroup.FS) ([]string, error) {
+	top := machine.Dir(cgroup.CPU, "/")
 	var groups []string
 	err := filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
 		switch group := strings.TrimPrefix(dir, top); {
@@ -277,7 +227,7 @@ func find(machine *cgroup.FS, c cgroup.Controller, accept func(group string) boo
 		case !d.IsDir():
 		case strings.HasPrefix(d.Name(), "kubepods"):
 			return fs.SkipDir
-		case accept(group):
+		case IsRun(group):
 			groups = append(groups, filepath.Join("/", group))
 			return fs.SkipDir
 		case hasNone(d):

@@ -17,7 +17,6 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
-	"pinfold.dev/pinfold/test/race"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -34,27 +33,13 @@ func machine(t *testing.T) *cgroup.FS {
 // TestHost runs commands on this machine's kernel, of either version.
 func TestHost(t *testing.T) {
 	fs := machine(t)
-	runAll(t, fs, map[string]func(*testing.T){
+	for name, test := range map[string]func(*testing.T){
 		"limit": testLimit, "cpus": testCPUs, "where": testWhere, "status": testStatus, "terminated": testTerminated, "left": testLeft,
 		"together": testTogether, "within": testWithin, "killed": testKilled, "killed-both": func(t *testing.T) { testKilledBoth(t, fs) },
 		"signals": testSignals, "refused": testRefused, "descriptors": testDescriptors,
 		"idle": testIdle, "not-root": func(t *testing.T) { testNotRoot(t, fs) }, "alone": func(t *testing.T) { testAlone(t, fs) },
 		"locked-by-others": func(t *testing.T) { testLockedByOthers(t, fs) },
-	})
-}
-
-// TestPlaced places processes that run already.
-func TestPlaced(t *testing.T) {
-	fs := machine(t)
-	runAll(t, fs, map[string]func(*testing.T){
-		"effect": func(t *testing.T) { testPlaced(t, fs) }, "ended": func(t *testing.T) { testPlacedEnded(t, fs) },
-		"refused": func(t *testing.T) { testPlacedRefused(t, fs) }, "killed": func(t *testing.T) { race.SkipLong(t); testPlacedKilled(t, fs) },
-	})
-}
-
-// runAll runs tests, after each of which no group may be left.
-func runAll(t *testing.T, fs *cgroup.FS, tests map[string]func(*testing.T)) {
-	for name, test := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			test(t)
 			wait.Until(t, "no group is left", func() error {

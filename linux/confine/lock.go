@@ -85,7 +85,7 @@ func isSame(f *os.File, dir string) bool {
 // omit): a group is held as long as the process in its name exists. Runs with a given name need
 // locks.
 func heldByName(dir string) error {
-	name := strings.TrimPrefix(strings.TrimPrefix("/"+filepath.Base(dir), runPrefix), pidPrefix)
+	name := strings.TrimPrefix("/"+filepath.Base(dir), runPrefix)
 	pid, _, _ := strings.Cut(name, "-")
 	if !IsRun(dir) || pid == strconv.Itoa(os.Getpid()) {
 		return nil

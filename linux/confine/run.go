@@ -22,13 +22,12 @@ import (
 // leftBehindPoll is the interval of checks for processes that were left behind.
 const leftBehindPoll = 20 * time.Millisecond
 
-// Run runs a command until it ends, or places processes that run already until they end or ctx
-// does. It forwards signals that this process receives meanwhile. When
+// Run runs a command until it ends. It forwards signals that this process receives meanwhile. When
 // ctx ends, the command gets SIGTERM. The group is removed afterwards, also on an error. The error
 // is a StartError if the command could not be executed. Run returns the result as far as it is
 // known, even if it cannot remove the group.
 func Run(ctx context.Context, s Spec) (r *Result, err error) {
-	if len(s.PIDs) == 0 && (s.Path == "" || len(s.Args) == 0) {
+	if s.Path == "" || len(s.Args) == 0 {
 		return nil, errors.New("no command given")
 	}
 	if s.Name != "" {
@@ -42,7 +41,6 @@ func Run(ctx context.Context, s Spec) (r *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	putBackAll(ctx, machine, s.Notify)
 	g, err := newGroup(ctx, machine, s)
 	if err != nil {
 		return nil, err
@@ -51,11 +49,7 @@ func Run(ctx context.Context, s Spec) (r *Result, err error) {
 	if err != nil {
 		return nil, errors.Join(err, g.remove())
 	}
-	if len(s.PIDs) > 0 {
-		r, err = g.hold(ctx, s, caught)
-	} else {
-		r, err = g.run(ctx, s, caught)
-	}
+	r, err = g.run(ctx, s, caught)
 	return r, errors.Join(err, g.end(w))
 }
 

@@ -20,9 +20,6 @@ type Spec struct {
 	Name string
 	Path string   // file to execute; see Look
 	Args []string // the command's name and its arguments
-	// PIDs are processes that run already, which are placed in place of a command, together with
-	// those below them. They must be in the same groups. Name, Path, Args and Wait are then ignored.
-	PIDs []int
 	// Settings are quota, period, burst and idle. Those that are nil have the kernel's default.
 	// CPUs is ignored.
 	Settings cgroup.Wanted
@@ -55,7 +52,7 @@ type Result struct {
 	Stat         cgroupstat.Stat
 	User, System time.Duration // parts of Stat.Usage
 	MaxRSS       int64         // bytes, of the largest process among the command and children it waited for
-	LeftBehind   int           // processes that were running when the command ended, or were put back
+	LeftBehind   int           // processes that were running when the command ended
 	// Terminated is true if the context ended before the command did.
 	Terminated bool
 	// Uncounted is true if the group could not be read, for example because another process removed

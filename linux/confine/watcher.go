@@ -67,10 +67,6 @@ func watch(run, lock, text string) int {
 		fmt.Fprintf(os.Stderr, "pinfold: process %s was killed, and cleaning up failed: %v\n", run, err)
 		return 1
 	}
-	end := "its command was killed"
-	if isPlaced(g.Name) {
-		end = "the processes that it had placed were put back"
-	}
-	fmt.Fprintf(os.Stderr, "pinfold: process %s was killed; %s and %s was removed\n", run, end, g.Name)
+	fmt.Fprintf(os.Stderr, "pinfold: process %s was killed; its command was killed and %s was removed\n", run, g.Name)
 	return 0
 }

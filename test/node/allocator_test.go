@@ -49,7 +49,7 @@ func (c *cluster) runAgent(t *testing.T, runDir string, flags ...string) *agentP
 	must.Do(t, free.Close())
 	a := &agentProcess{exec.Command(program(t, "pinfold-agent"), "run", "--node-name="+localnode.Name,
 		"--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--kubelet-ca="+filepath.Join(c.dir, "pki", "ca.crt"), "--run-dir="+runDir,
-		"--nri-socket="+c.nriSocket(t), "--listen="+address), filepath.Join(runDir, "allocations.json"), address}
+		"--nri-socket="+c.nriSocket(t), "--listen=", "--health-listen="+address), filepath.Join(runDir, "allocations.json"), address}
 	a.Args = append(a.Args, flags...)
 	var log bytes.Buffer
 	a.Stdout, a.Stderr, a.SysProcAttr = &log, &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

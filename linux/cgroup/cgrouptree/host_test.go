@@ -22,19 +22,6 @@ import (
 
 func TestMain(m *testing.M) { cgrouptest.Main(m) }
 
-// TestGroupsOf asks for the groups of a process whose threads end.
-func TestGroupsOf(t *testing.T) {
-	fs, group := cgrouptest.OpenHost(t), fmt.Sprintf("/pinfold-test-groups-%d", os.Getpid())
-	controllers := []cgroup.Controller{cgroup.CPU, cgroup.CPUSet}
-	cgrouptest.Make(t, fs, group, controllers...)
-	pid := cgrouptest.Start(t, fs, group, "threads", controllers...)
-	for i := range 200 {
-		if groups, err := cgrouptree.GroupsOf(fs, pid); err != nil || groups[cgroup.CPU] != group || groups[cgroup.CPUSet] != group {
-			t.Fatalf("after %d times: %v, %v", i, groups, err)
-		}
-	}
-}
-
 // TestUnlisted: another user's group, which this one may not list, hides the groups below it and
 // nothing else.
 func TestUnlisted(t *testing.T) {

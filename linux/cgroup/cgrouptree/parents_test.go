@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -98,28 +97,6 @@ func TestNearest(t *testing.T) {
 				t.Errorf("the error does not say what to do: %v", err)
 			}
 		})
-	}
-}
-
-// TestCheckBelow checks groups of version 2 with processes. A process of their own may be in a
-// threaded group below if no other program has made groups there.
-func TestCheckBelow(t *testing.T) {
-	for name, c := range map[string]struct{ tree, want string }{
-		"the root":          {"/ cpu,cpuset - - 7\n/other cpu - domain -", ""},
-		"a service":         {"/ cpu,cpuset - domain 7", ""},
-		"with ours":         {"/ cpu,cpuset cpu domain,threaded 7\n/ours cpu - threaded 8", ""},
-		"with others":       {"/ cpu,cpuset - domain 7\n/other - - domain 8", "has processes and the group other: version 2 permits no further group there"},
-		"delegates":         {"/ cpu,cpuset cpu,cpuset domain,threaded 7", "delegates cpu, cpuset: another program manages threads in it"},
-		"threaded":          {"/ cpu,cpuset - threaded 7", "is threaded: another program manages its threads"},
-		"invalid":           {"/ cpu,cpuset - domain,invalid -", "is threaded"},
-		"without a cpuset":  {"/ cpu - domain 7", `does not have the controller cpuset: write \+cpuset to cgroup.subtree_control of the groups above`},
-		"without a control": {"/ - - domain 7", "does not have the controller cpu:"},
-	} {
-		h := selected{cgroup.Hierarchy{Version: cgroup.V2, Mount: v2Tree(t, c.tree)}, []cgroup.Controller{cgroup.CPU, cgroup.CPUSet}}
-		err := h.checkThreaded(func(name string) bool { return name == "ours" })
-		if text := fmt.Sprint(err); (err == nil) != (c.want == "") || err != nil && !regexp.MustCompile(c.want).MatchString(text) {
-			t.Errorf("%s: %v, want %s", name, err, c.want)
-		}
 	}
 }
 

@@ -32,9 +32,6 @@ type recordingOptions struct {
 
 func newRecordingOptions(cmd *cobra.Command) *recordingOptions {
 	r := &recordingOptions{selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)}, flags: cmd.Flags()}
-	r.flags.StringArrayVar(&r.files, "trace", nil, "take the demand from the recording `FILE`")
-	frame.CompleteExtensions(cmd, "trace", files.Extensions()...)
-	_ = r.flags.MarkHidden("trace") // replaced by arguments
 	r.flags.StringArrayVar(&r.groups, "group", nil, "take only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	r.flags.DurationVar(&r.period, "period", 0, "the enforcement period is `TIME` (default as recorded, or 100ms)")
 	frame.Var(r.flags, &r.limit, "limit", "CPUS", "the quota of each container in CPUs (default as recorded)", frame.ParseAmount)
@@ -48,10 +45,7 @@ func (r *recordingOptions) take(cmd *cobra.Command, args []string) error {
 			return frame.UnknownCommand(cmd, args[0])
 		}
 	}
-	if len(r.files) > 0 {
-		frame.Notef(cmd.ErrOrStderr(), "--trace will be removed: name recordings as arguments, as in '%s %s'", cmd.CommandPath(), r.files[0])
-	}
-	r.files = append(r.files, args...)
+	r.files = args
 	return nil
 }
 

@@ -22,7 +22,7 @@ import (
 // NewPlace returns the subcommand "place".
 func NewPlace() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "place --cpus N (--machine FILE | --sysfs PATH) [flags]\nplace --cpus N --pid PID [flags]\nplace --batch FILE [flags]",
+		Use:   "place --cpus N (--machine FILE | --sysfs PATH) [flags]\nplace --cpus N --pid PID [flags]",
 		Short: "Choose CPUs on a machine",
 		Long: `Choose CPUs on a machine.
 
@@ -32,12 +32,9 @@ as possible, leaving large free parts whole. With static-burst they are all free
 CPUs of the fewest NUMA nodes that have N of them, shared by the containers that
 are confined there.
 
-With --pid it chooses among the CPUs that a process of this machine may use now.
---batch answers many requests, one JSON object a line, with one JSON object a
-line, in the same order: {"machineFile":"machine.json","free":"0-15","cpus":4}.`,
+With --pid it chooses among the CPUs that a process of this machine may use now.`,
 		Example: `  pinfold place --sysfs /sys --cpus 4
-  pinfold place --machine machine.json --free 0-15,52-67 --cpus 8 -o json
-  pinfold place --batch requests.jsonl -o json`,
+  pinfold place --machine machine.json --free 0-15,52-67 --cpus 8 -o json`,
 		Args: frame.NoArguments,
 	}
 	o := &placeOptions{from: newSourceOptions(cmd, ""), output: frame.OutputFlag(cmd)}
@@ -48,19 +45,11 @@ line, in the same order: {"machineFile":"machine.json","free":"0-15","cpus":4}.`
 	frame.OneOf(flags, &o.Policy, "policy", "what the CPUs are for", placement.Static, placement.StaticBurst)
 	frame.OneOf(flags, &o.FullCores, "full-cores", "whether whole cores are preferred or required; for static only",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
-	batch := flags.String("batch", "", "answer the requests in `FILE`, - for standard input")
-	frame.CompleteExtensions(cmd, "batch", "jsonl", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !flags.Changed("batch") {
-			if err := o.check(flags); err != nil {
-				return err
-			}
-			return o.answer(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
-		}
-		if err := checkBatchFlags(flags); err != nil {
+		if err := o.check(flags); err != nil {
 			return err
 		}
-		return answerBatch(cmd.Context(), *batch, cmd.InOrStdin(), cmd.OutOrStdout())
+		return o.answer(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
 	return cmd
 }

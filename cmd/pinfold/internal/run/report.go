@@ -30,9 +30,9 @@ type stats struct {
 	System      float64          `json:"systemSeconds"`
 	CPUs        *cpuset.Set      `json:"cpus,omitempty"` // if they were chosen
 	Idle        bool             `json:"idle,omitempty"`
-	MaxRSSBytes int64            `json:"maxRSSBytes,omitempty"` // not of --pid
-	LeftBehind  int              `json:"leftBehind"`            // processes
-	Uncounted   bool             `json:"uncounted,omitempty"`   // the group could not be read: CPU time and limit are unknown
+	MaxRSSBytes int64            `json:"maxRSSBytes"`
+	LeftBehind  int              `json:"leftBehind"`          // processes
+	Uncounted   bool             `json:"uncounted,omitempty"` // the group could not be read: CPU time and limit are unknown
 	Limit       *recording.Limit `json:"limit,omitempty"`
 }
 
@@ -88,12 +88,9 @@ func (l lines) print(name, format string, args ...any) {
 }
 
 func (o *options) print(l lines, r *confine.Result) {
-	placed := len(o.pids.Each) > 0
-	switch {
-	case placed:
-	case r.Signal != 0:
+	if r.Signal != 0 {
 		l.print("exit status", "%d: ended by %s", r.ExitStatus, unix.SignalName(r.Signal))
-	default:
+	} else {
 		l.print("exit status", "%d", r.ExitStatus)
 	}
 	l.print("wall time", "%v", recording.Rounded(r.Wall))
@@ -102,16 +99,12 @@ func (o *options) print(l lines, r *confine.Result) {
 	} else {
 		o.printCounted(l, r)
 	}
-	if !placed {
-		l.print("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
-	}
+	l.print("memory", "%.1f MiB in the largest process", float64(r.MaxRSS)/(1<<20))
 	processes := "1 process"
 	if r.LeftBehind != 1 {
 		processes = fmt.Sprintf("%d processes", r.LeftBehind)
 	}
 	switch {
-	case placed:
-		l.print("put back", "%s", processes)
 	case r.LeftBehind > 0 && o.wait:
 		l.print("left behind", "%s, waited for", processes)
 	case r.LeftBehind > 0:

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ import (
 // New returns the subcommand "run".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [flags] -- COMMAND [ARG...]\nrun --pid PID... [flags]",
+		Use:   "run [flags] -- COMMAND [ARG...]",
 		Short: "Run a command with CPUs, limit and burst of its own",
 		Long: `Run a command in a control group of its own, and show at the end what it used
 and how often it was throttled. The group is always removed. This requires root,
@@ -40,15 +39,12 @@ The figures go to standard error, or to --stats-file. The exit status is the
 command's; 128 plus the signal's number when a signal ended it; 126 when it
 cannot be executed, 127 when it does not exist, 125 when pinfold itself failed.
 
-Processes that the command leaves behind are killed, unless --wait is given.
-With --pid, processes that run already are in the group until they end or
-pinfold does (ctrl-C), with those below them; then they are put back.`,
+Processes that the command leaves behind are killed, unless --wait is given.`,
 		Example: `  pinfold run --limit 0.5 --burst 100% -- ./server
-  pinfold run --cpus 4 --full-cores required -- make -j4
-  pinfold run --pid 4242 --limit 1.5`,
+  pinfold run --cpus 4 --full-cores required -- make -j4`,
 	}
 	cmd.ValidArgsFunction = frame.CompleteFiles
-	o := &options{output: frame.OutputFlag(cmd), pids: frame.NewList("PID,...", "", frame.ParseCount)}
+	o := &options{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
 	frame.Var(f, &o.cpus, "cpus", "N", "run it on N CPUs, the best ones that no other run was given", frame.ParseCount)
@@ -59,7 +55,6 @@ pinfold does (ctrl-C), with those below them; then they are put back.`,
 	frame.Var(f, &o.burst, "burst", "PERCENT", "unused quota to save and use later, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
 	f.DurationVar(&o.period, "period", 100*time.Millisecond, "enforce the limit in each `TIME`, 1ms to 1s")
 	f.BoolVar(&o.idle, "idle", false, "use only CPU time that nothing else here wants")
-	f.Var(o.pids, "pid", "place the processes `PID,...` and those below them, not a command")
 	f.StringVar(&o.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
 	f.BoolVar(&o.wait, "wait", false, "wait for processes that the command leaves behind")
 	f.StringVar(&o.statsFile, "stats-file", "", "write the figures to `FILE`")
@@ -67,9 +62,6 @@ pinfold does (ctrl-C), with those below them; then they are put back.`,
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withStatus(cmd.Parent().FlagErrorFunc()(cmd, err)) })
 	return cmd
 }
-
-// maxPIDs is the largest number of processes that --pid takes.
-const maxPIDs = 64
 
 // parseCPUs checks a list of CPUs. Which CPUs it names depends on the machine.
 func parseCPUs(text string) (string, error) {
@@ -112,7 +104,6 @@ type options struct {
 	burst     report.Burst
 	period    time.Duration
 	idle      bool
-	pids      *frame.List[int]
 	name      string
 	wait      bool
 	output    *frame.Format
@@ -121,18 +112,8 @@ type options struct {
 
 // check rejects flags that are wrong on every machine.
 func (o *options) check(flags *pflag.FlagSet, args []string) error {
-	pids := len(o.pids.Each)
-	for _, name := range []string{"name", "wait"} {
-		if pids > 0 && flags.Changed(name) {
-			return frame.Usagef("--%s is for commands, and --pid places processes that run already: leave it out", name)
-		}
-	}
 	switch {
-	case pids > maxPIDs:
-		return frame.Usagef("--pid: %d processes, and at most %d are possible: name one that started others, which are placed with it", pids, maxPIDs)
-	case pids > 0 && len(args) > 0:
-		return frame.Usagef("--pid places processes that run already: leave out the command %q, or --pid", args[0])
-	case pids == 0 && len(args) == 0:
+	case len(args) == 0:
 		return frame.Usagef("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
 	case flags.Changed("cpus") && flags.Changed("cpuset"):
 		return frame.Usagef("--cpus chooses CPUs and --cpuset names them: give one of them")
@@ -183,11 +164,9 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if err := o.check(cmd.Flags(), args); err != nil {
 		return err
 	}
-	path := ""
-	if len(args) > 0 {
-		if path, err = confine.Look(args[0]); err != nil {
-			return err
-		}
+	path, err := confine.Look(args[0])
+	if err != nil {
+		return err
 	}
 	stderr := cmd.ErrOrStderr()
 	stats := stderr
@@ -200,7 +179,7 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 		stats = f
 	}
 	result, err := confine.Run(cmd.Context(), confine.Spec{
-		Name: o.name, Path: path, Args: args, PIDs: slices.Compact(slices.Sorted(slices.Values(o.pids.Each))),
+		Name: o.name, Path: path, Args: args,
 		Settings: o.settings(), CPUs: o.choose(stderr), Wait: o.wait,
 		Stdin: cmd.InOrStdin(), Stdout: cmd.OutOrStdout(), Stderr: stderr,
 		Notify: func(message string) { frame.Notef(stderr, "%s", message) },
@@ -221,10 +200,7 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 func nameFlag(err error) error {
 	var missing *feature.UnsupportedError
 	var refused *cgroup.WriteError
-	var process *confine.ProcessError
 	switch {
-	case errors.As(err, &process):
-		return fmt.Errorf("--pid: %w", err)
 	case errors.As(err, &refused) && errors.Is(err, unix.EINVAL) && (refused.File == cgroup.CPUCFSQuota || refused.File == cgroup.CPUCFSPeriod):
 		// The values are valid by themselves: check has accepted them.
 		return fmt.Errorf("--limit: a control group around this process has a lower limit: lower this one: %w", err)
