@@ -99,7 +99,7 @@ func TestLimitsNotEnabled(t *testing.T) {
 
 // TestParseStatProperty compares the parser with one that uses the standard library.
 func TestParseStatProperty(t *testing.T) {
-	names := append(strings.Fields("nr_periods nr_throttled throttled_time nr_bursts burst_time"),
+	names := append(strings.Fields("nr_periods nr_throttled throttled_time nr_bursts nr_burst burst_time"),
 		strings.Fields("throttled_usec burst_usec usage_usec user_usec x nr_")...)
 	line := rapid.Custom(func(t *rapid.T) string {
 		value := rapid.OneOf(rapid.Custom(func(t *rapid.T) string {
@@ -130,7 +130,7 @@ func slowStat(v cgroup.Version, text string) (s Stat, ok bool) {
 		name, value := words[0], words[1]
 		n, err := strconv.ParseUint(value, 10, 64)
 		timed := slices.Contains(known, name)
-		counted := slices.Contains([]string{"nr_periods", "nr_throttled", "nr_bursts"}, name)
+		counted := slices.Contains([]string{"nr_periods", "nr_throttled", "nr_bursts", "nr_burst"}, name)
 		if counted && err != nil && strings.HasPrefix(value, "-") {
 			var negative int64
 			negative, err = strconv.ParseInt(value, 10, 32)
@@ -144,10 +144,10 @@ func slowStat(v cgroup.Version, text string) (s Stat, ok bool) {
 		case timed && n > uint64(1<<63-1)/uint64(unit):
 			n = math.MaxUint64
 		}
-		values[name] = n
+		values[strings.Replace(name, "nr_bursts", "nr_burst", 1)] = n
 	}
 	_, periods := values["nr_periods"]
-	_, bursts := values["nr_bursts"]
+	_, bursts := values["nr_burst"]
 	either := func(v1, v2 string) time.Duration {
 		if n := values[v1] + values[v2]; n != math.MaxUint64 {
 			return time.Duration(n) * unit
@@ -155,7 +155,7 @@ func slowStat(v cgroup.Version, text string) (s Stat, ok bool) {
 		return math.MaxInt64
 	}
 	return Stat{
-		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_bursts"], NoBursts: periods && !bursts,
+		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_burst"], NoBursts: periods && !bursts,
 		ThrottledTime: either("throttled_time", "throttled_usec"), BurstTime: either("burst_time", "burst_usec"),
 		Usage: either("", "usage_usec"),
 	}, true
