@@ -199,7 +199,7 @@ func (s *Options) Context(ctx context.Context, stdin *bufio.Reader) context.Cont
 // are wanted, or named by their path.
 func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
 	names := NewNames(s.Root)
-	naming, err := kubepods.Find(fs, s.CgroupRoot)
+	naming, err := kubepods.Locate(fs, s.CgroupRoot)
 	if err != nil && len(s.Pods) > 0 {
 		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
 	}
@@ -212,13 +212,14 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		if err != nil {
 			return nil, nil, err
 		}
-		if isPattern(arg) {
+		pattern := isPattern(fs, s.Root, arg)
+		if pattern {
 			if err := names.learnSandboxes(fs, found); err != nil {
 				return nil, nil, err
 			}
 		}
 		for _, group := range found {
-			if s.Sandboxes || !isPattern(arg) || !names.IsSandbox(group) {
+			if s.Sandboxes || !pattern || !names.IsSandbox(group) {
 				all = append(all, Target{Group: group, Name: names.Known(group)})
 			}
 		}
