@@ -141,7 +141,7 @@ func (o *throttleOptions) recorded(ctx context.Context, stderr io.Writer) (strin
 	}
 	switch {
 	case quota == 0:
-		return "", nil, fmt.Errorf("%s was recorded without a limit: say with --limit CPUS which one you ask about", r.Group)
+		return "", nil, fmt.Errorf("%s has no recorded limit: say with --limit CPUS which one you ask about", r.Group)
 	case r.Mean >= quota:
 		return "", nil, tooMuch(r, quota, "raise --limit")
 	}

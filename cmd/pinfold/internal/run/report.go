@@ -51,18 +51,19 @@ func newStats(r *confine.Result) stats {
 		return s
 	}
 	s.Limit = recording.NewLimit(summary(r))
-	if r.Stat.NoBursts {
-		s.Limit.Bursts = nil
-	}
 	return s
 }
 
 // summary returns what the kernel counted. Periods begin with the cgroup, so one more may end than
 // fits into the time of the run.
 func summary(r *confine.Result) *trace.Summary {
-	c := r.Stat
+	c, unknown := r.Stat, trace.Figures(0)
+	if c.NoBursts {
+		unknown = trace.Bursts
+	}
 	return &trace.Summary{
-		Limits: r.Settings.Limits, Periods: c.Periods, Throttled: c.Throttled, ThrottledTime: c.ThrottledTime,
+		Unknown: unknown,
+		Limits:  r.Settings.Limits, Periods: c.Periods, Throttled: c.Throttled, ThrottledTime: c.ThrottledTime,
 		Bursts: c.Bursts, BurstTime: c.BurstTime, WallPeriods: max(float64(r.Wall)/float64(r.Settings.Period), float64(c.Periods)),
 	}
 }
@@ -136,11 +137,12 @@ func (o *options) printCounted(l lines, r *confine.Result) {
 	}
 	if s.Quota != bandwidth.Unlimited {
 		l.print("limit", "%.4g CPUs: %v in each %v, burst %v", float64(s.Quota)/float64(s.Period), s.Quota, s.Period, s.Burst)
-		l.print("throttled", "%s", recording.Throttled(summary(r)))
+		sum := summary(r)
+		l.print("throttled", "%s", recording.Throttled(sum))
 		if c.NoBursts {
 			l.print("bursts", "not counted by this kernel: Linux does since %s", feature.BurstStatistics.Since)
 		} else {
-			l.print("bursts", "%d periods, %v beyond the quota", c.Bursts, recording.Rounded(c.BurstTime))
+			l.print("bursts", "%s", recording.BurstsOf(sum))
 		}
 	}
 	if changed(o.settings(), s) {

@@ -171,7 +171,7 @@ func (t *watch) list() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	naming, err := kubepods.Find(t.fs, t.CgroupRoot)
+	naming, err := kubepods.Locate(t.fs, t.CgroupRoot)
 	switch {
 	case err != nil && len(t.Pods) > 0:
 		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", t.Pods[0], err)
@@ -246,7 +246,7 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 // take adds a tick to the table.
 func take(m *top.Model, tick *sampler.Tick) {
 	for _, x := range tick.Samples {
-		m.Add(x.Group, x.NoBursts, x.Sample)
+		m.Add(x.Group, x.Sample)
 	}
 	for _, a := range tick.Absent {
 		m.Remove(a.Group)
