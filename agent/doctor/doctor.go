@@ -134,6 +134,9 @@ type examination struct {
 // Examine runs all checks.
 func Examine(ctx context.Context, o Options) Report {
 	x := &examination{Options: o}
+	if root, err := filepath.Abs(o.Root); err == nil {
+		x.Root = root // as it is in errors
+	}
 	if o.Cluster != nil {
 		var root string
 		x.manager, root, x.errKubelet = o.Cluster.Kubelet(ctx)

@@ -278,6 +278,14 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(uids) == 0 { // the logs are elsewhere, but the links have names
+		pods = slices.DeleteFunc(pods, func(p kubepods.Pod) bool {
+			return !slices.ContainsFunc(p.Containers, func(c kubepods.Container) bool { return strings.HasPrefix(n.Known(c.Path), pod+"/") })
+		})
+		if len(pods) == 0 {
+			return nil, fmt.Errorf("--pod %s: no pod of this node has that name, according to %s and %s: %s", pod, filepath.Join(root, podLogs), n.dir, findPod(namespace, name))
+		}
+	}
 	var found []Target
 	for _, p := range pods {
 		for _, c := range p.Containers {
@@ -328,9 +336,6 @@ func (n *Names) podUIDs(root, namespace, name string) ([]string, error) {
 		if uid, ok := strings.CutPrefix(pod, namespace+"_"+name+"_"); ok && !strings.Contains(uid, "_") {
 			uids = append(uids, uid)
 		}
-	}
-	if len(uids) == 0 {
-		return nil, fmt.Errorf("--pod %s/%s: no pod of this node has that name, according to %s and %s: %s", namespace, name, dir, n.dir, findPod(namespace, name))
 	}
 	return uids, nil
 }
