@@ -29,6 +29,7 @@ type groupInfo struct {
 	ThrottledShare *float64      `json:"throttledShare,omitempty"`
 	Scales         []trace.Scale `json:"timescales"`
 	Traced         *tracedInfo   `json:"traced,omitempty"`
+	Notes          []string      `json:"notes,omitempty"`
 }
 
 // tracedInfo is a [trace.Exact] as JSON. Times are those of all threads together.
@@ -74,6 +75,7 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 		Time: sum.Time.Seconds(), Usage: sum.Usage.Seconds(),
 		PerPeriod: sum.PerPeriod, LimitChanges: sum.LimitChanges, Unknown: sum.Unknown,
 		ThrottledShare: known(&sum, trace.Periods, sum.ThrottledShare), Scales: trace.Timescales(s, interval),
+		Notes: notes(s, &sum, interval),
 	}
 	if _, limited := sum.Limits.CPUs(); limited || sum.Periods > 0 {
 		g.Limit = NewLimit(&sum)

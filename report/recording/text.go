@@ -26,7 +26,9 @@ func PrintSummary(w io.Writer, rec *trace.Recording) error {
 		for _, window := range []time.Duration{trace.DefaultPeriod, time.Second, time.Minute} {
 			printWindow(b, &rec.Series[i], rec.Interval, window, sum.Limits)
 		}
-		printDoubt(b, &sum)
+		for _, note := range notes(&rec.Series[i], &sum, 0) {
+			report.Line(b, "note", "%s", note)
+		}
 	}
 	return report.Flush(b, "print the summary")
 }
@@ -39,9 +41,8 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		s := &rec.Series[i]
 		fmt.Fprintln(b)
 		sum := printSeries(b, s, rec.Interval)
-		printDoubt(b, &sum)
-		if rec.Interval > trace.PeriodOf(sum.Limits) {
-			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, trace.PeriodOf(sum.Limits), s.RecordCommand())
+		for _, note := range notes(s, &sum, rec.Interval) {
+			report.Line(b, "note", "%s", note)
 		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
@@ -134,11 +135,15 @@ func windowName(d time.Duration) string {
 	return d.String()
 }
 
-// printDoubt warns of usage that may be less than demand.
-func printDoubt(w io.Writer, sum *trace.Summary) {
+// notes warns of usage that may be less than demand, and of samples that are too long.
+func notes(s *trace.Series, sum *trace.Summary, interval time.Duration) (all []string) {
 	if sum.ThrottledShare > 0 {
-		report.Line(w, "note", "throttled in samples that are %.0f%% of the time: they show usage, demand was higher", 100*sum.ThrottledShare)
+		all = append(all, fmt.Sprintf("throttled in samples that are %.0f%% of the time: they show usage, demand was higher", 100*sum.ThrottledShare))
 	}
+	if period := trace.PeriodOf(sum.Limits); interval > period {
+		all = append(all, fmt.Sprintf("samples of %v do not show single periods of %v: record with: %s", interval, period, s.RecordCommand()))
+	}
+	return all
 }
 
 // traced formats what threads did, compared with the counters.

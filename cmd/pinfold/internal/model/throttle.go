@@ -72,12 +72,12 @@ func (o *throttleOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	answers := make([]simulation.Throttling, len(o.bursts.Each))
 	for i, s := range solution.Throttling {
-		answers[i] = simulation.Throttling{Burst: o.bursts.Each[i], Throttling: s}
+		answers[i] = simulation.Throttling{Demand: about + ", in independent periods", Burst: o.bursts.Each[i], Throttling: s}
 	}
 	if *o.output == frame.JSON {
 		return frame.PrintJSON(cmd.OutOrStdout(), answers)
 	}
-	return simulation.PrintThrottling(cmd.OutOrStdout(), about, answers, solution)
+	return simulation.PrintThrottling(cmd.OutOrStdout(), answers, solution)
 }
 
 // solve computes bounds and, if the demand has a density, an estimate. The estimate cannot handle

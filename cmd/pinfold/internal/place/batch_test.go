@@ -26,7 +26,7 @@ import (
 
 const (
 	oneCPU = `{"cpus":[{"id":0,"core":0,"llc":0,"numa":0,"die":0,"package":0,"kind":""}]}`
-	placed = `{"cpus":"0","numaNodes":[0],"packages":1,"llcs":1,"splitCores":0}` + "\n"
+	placed = `{"cpus":"0","numaNodes":[0],"packages":1,"llcs":1,"splitCores":0,"exact":true}` + "\n"
 )
 
 // TestBatchTalks writes requests to a pipe and waits for each answer before the next request.

@@ -25,21 +25,28 @@ type stats struct {
 	ExitStatus  int              `json:"exitStatus"`
 	Signal      string           `json:"signal,omitempty"` // that ended the command
 	Wall        float64          `json:"wallSeconds"`
-	CPU         float64          `json:"cpuSeconds"`
-	User        float64          `json:"userSeconds"`
-	System      float64          `json:"systemSeconds"`
+	CPU         *float64         `json:"cpuSeconds,omitempty"`  // nil is unknown
+	User        *float64         `json:"userSeconds,omitempty"` // nil with the system's, if the command was too short
+	System      *float64         `json:"systemSeconds,omitempty"`
 	CPUs        *cpuset.Set      `json:"cpus,omitempty"` // if they were chosen
 	Idle        bool             `json:"idle,omitempty"`
-	MaxRSSBytes int64            `json:"maxRSSBytes,omitempty"` // not of --pid
-	LeftBehind  int              `json:"leftBehind"`            // processes
-	Uncounted   bool             `json:"uncounted,omitempty"`   // the group could not be read: CPU time and limit are unknown
+	MaxRSSBytes int64            `json:"maxRSSBytes,omitempty"`  // not of --pid
+	LeftBehind  int              `json:"leftBehind"`             // processes
+	Uncounted   bool             `json:"uncounted,omitempty"`    // the group could not be read: CPU time and limit are unknown
+	Changed     bool             `json:"limitChanged,omitempty"` // by another program: the limit is what it was at the end
 	Limit       *recording.Limit `json:"limit,omitempty"`
 }
 
-func newStats(r *confine.Result) stats {
+func (o *options) stats(r *confine.Result) stats {
 	s := stats{
-		ExitStatus: r.ExitStatus, Wall: r.Wall.Seconds(), CPU: r.Stat.Usage.Seconds(), User: r.User.Seconds(), System: r.System.Seconds(),
-		Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind, Uncounted: r.Uncounted,
+		ExitStatus: r.ExitStatus, Wall: r.Wall.Seconds(), Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind,
+		Uncounted: r.Uncounted, Changed: !r.Uncounted && changed(o.settings(), r.Settings),
+	}
+	if cpu := r.Stat.Usage.Seconds(); !r.Uncounted {
+		s.CPU = &cpu
+	}
+	if user, system := r.User.Seconds(), r.System.Seconds(); user+system > 0 {
+		s.User, s.System = &user, &system
 	}
 	if r.Signal != 0 {
 		s.Signal = unix.SignalName(r.Signal)
@@ -71,7 +78,7 @@ func summary(r *confine.Result) *trace.Summary {
 // report prints the figures.
 func (o *options) report(w io.Writer, r *confine.Result) error {
 	if *o.output == frame.JSON {
-		return frame.PrintJSON(w, newStats(r))
+		return frame.PrintJSON(w, o.stats(r))
 	}
 	b := bufio.NewWriter(w)
 	if o.statsFile == "" {
