@@ -177,12 +177,23 @@ func (x *examination) read(name string) (text string, found bool, err error) {
 	return strings.TrimSpace(string(data)), true, nil
 }
 
-// list returns the names in a directory, or nothing if it cannot be read.
-func (x *examination) list(name string) []string {
-	entries, _ := os.ReadDir(x.path(name)) // without entries on failure
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+// list returns the names in a directory, or why they are not known.
+func (x *examination) list(name string) (names []string, unknown string) {
+	entries, err := os.ReadDir(x.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !x.whole():
+		return nil, name + " of the host is not mounted here"
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err.Error()
 	}
-	return names
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, ""
+}
+
+// whole reports whether Root has all files of the host. The agent's container has but some.
+func (x *examination) whole() bool {
+	_, err := os.Stat(x.path("etc"))
+	return err == nil
 }
