@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -200,6 +202,24 @@ func TestPressure(t *testing.T) {
 	}
 	if _, err := ReadPressure(openFixture(t, "v1-separate"), "/kubepods"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("version 1: %v", err)
+	}
+}
+
+// TestRunDelaysOfSome: a group whose threads cannot be read hides its own threads and no others.
+func TestRunDelaysOfSome(t *testing.T) {
+	if err := feature.RunDelays.Test(); err != nil {
+		t.Skip(err)
+	}
+	fs := openFixture(t, "v2-systemd")
+	schedstat := filepath.Join(fs.Root(), "proc/201/schedstat")
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(schedstat), 0o755), os.WriteFile(schedstat, []byte("5 7 1\n"), 0o644)))
+	burstable := fs.File("/kubepods.slice/kubepods-burstable.slice", cgroup.Threads)
+	must.Do(t, errors.Join(os.Remove(burstable), os.Mkdir(burstable, 0o755))) // which is no file
+	if delays, err := RunDelays(fs, "/kubepods.slice", 100); err != nil || delays[201] != 7 {
+		t.Errorf("%v, %v", delays, err)
+	}
+	if delays, err := RunDelays(fs, "/kubepods.slice/kubepods-burstable.slice/none", 100); err != nil || len(delays) > 0 {
+		t.Errorf("a group that does not exist: %v, %v", delays, err)
 	}
 }
 
