@@ -39,6 +39,7 @@ type meter struct {
 	utilizationSum             float64
 	periods, throttled, bursts uint64
 	throttledTime, burstTime   time.Duration
+	unknown                    trace.Figures
 	changes                    map[change]uint64
 }
 
@@ -118,6 +119,7 @@ func (m *meter) add(s *trace.Sample) {
 	m.changed = m.changed || s.Limits != m.present
 	m.present = s.Limits
 
+	m.unknown |= s.Unknown
 	m.periods += uint64(s.Periods)
 	m.throttled += uint64(s.Throttled)
 	m.bursts += uint64(s.Bursts)
@@ -198,8 +200,10 @@ func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited
 		periods(float64(one.periods), of...)
 		throttled(float64(one.throttled), of...)
 		throttledTime(one.throttledTime.Seconds(), of...)
-		bursts(float64(one.bursts), of...)
-		burstTime(one.burstTime.Seconds(), of...)
+		if !one.unknown.Has(trace.Bursts) {
+			bursts(float64(one.bursts), of...)
+			burstTime(one.burstTime.Seconds(), of...)
+		}
 		for c, n := range one.changes {
 			if c.raised {
 				raises(float64(n), labelValues(l, c.reason)...)

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
@@ -81,6 +82,12 @@ func TestSaveKubelet(t *testing.T) {
 	}
 	if got := savedKubelet(dir); got == nil || *got != k {
 		t.Errorf("saved %+v, got %+v", k, got)
+	}
+	if name := kubeletFile(Options{}.withDefaults().RunDir); name != "/"+kubepods.AgentFile {
+		t.Errorf("kubepods.Locate reads %s, not %s", kubepods.AgentFile, name)
+	}
+	if text := must.Get(os.ReadFile(kubeletFile(dir)))(t); !strings.Contains(string(text), `"CgroupRoot":"/"`) {
+		t.Errorf("kubepods.Locate finds no root in %s", text)
 	}
 	if err := os.WriteFile(kubeletFile(dir), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,8 @@ const (
 //	sample  number of its group; flags; end, relative to the end of the previous entry in the
 //	        block; interval; usage; periods, throttled periods, bursts; throttled time, burst time;
 //	        with flagLimits quota, period and burst, which otherwise are those of the group's
-//	        previous sample; with flagWaited the time for which threads waited
+//	        previous sample; with flagWaited the time for which threads waited; with flagUnknown the
+//	        figures that are unknown
 //	text    a text; texts are numbered from 1 in order of appearance, and 0 is ""
 //	span    number of its group; state; end, relative to the end of the previous entry in the block;
 //	        length; thread, CPU; texts of Process and Behind
@@ -53,6 +54,7 @@ const (
 	flagLate byte = 1 << iota
 	flagLimits
 	flagWaited
+	flagUnknown
 )
 
 func appendHeader(b []byte, h Header) []byte {
@@ -106,6 +108,9 @@ func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *
 	if r.Waited != 0 {
 		flags |= flagWaited
 	}
+	if r.Unknown != 0 {
+		flags |= flagUnknown
+	}
 	b = append(b, kindSample)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = append(b, flags)
@@ -117,6 +122,9 @@ func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *
 	}
 	if flags&flagWaited != 0 {
 		b = appendNumbers(b, int64(r.Waited))
+	}
+	if flags&flagUnknown != 0 {
+		b = append(b, byte(r.Unknown))
 	}
 	return b
 }
@@ -311,6 +319,9 @@ func (d *decoder) sample() (*Row, error) {
 	r.Limits = g.limits
 	if flags&flagWaited != 0 {
 		r.Waited = time.Duration(d.varint())
+	}
+	if flags&flagUnknown != 0 {
+		r.Unknown = trace.Figures(d.byte())
 	}
 	if d.bad {
 		return nil, errors.New("a sample is incomplete")

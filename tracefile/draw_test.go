@@ -48,7 +48,31 @@ func drawSample(t *rapid.T) trace.Sample {
 	if rapid.Bool().Draw(t, "limited") {
 		s.Limits = bandwidth.Limits{Quota: some("quota") + 1, Period: some("period") + 1, Burst: some("burst")}
 	}
+	s.Unknown = trace.Figures(rapid.Byte().Draw(t, "unknown")) & trace.AllFigures
+	clearUnknown(&s)
 	return s
+}
+
+// clearUnknown clears the figures of a sample that are unknown.
+func clearUnknown(s *trace.Sample) {
+	if s.Unknown.Has(trace.Limits) {
+		s.Limits.Quota, s.Limits.Period = bandwidth.Unlimited, 0
+	}
+	if s.Unknown.Has(trace.Burst) {
+		s.Limits.Burst = 0
+	}
+	if s.Unknown.Has(trace.Periods) {
+		s.Periods, s.Throttled = 0, 0
+	}
+	if s.Unknown.Has(trace.ThrottledTime) {
+		s.ThrottledTime = 0
+	}
+	if s.Unknown.Has(trace.Bursts) {
+		s.Bursts, s.BurstTime = 0, 0
+	}
+	if s.Unknown.Has(trace.Waits) {
+		s.Waited = 0
+	}
 }
 
 // inTime returns the rows of a recording in the order in which a sampler produces them: one sample

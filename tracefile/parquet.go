@@ -41,6 +41,8 @@ type tableWriter[R any] struct {
 func newTableWriter[R any](w io.Writer, h Header, order func(a, b R) int) tableWriter[R] {
 	return tableWriter[R]{order: order, w: parquet.NewGenericWriter[R](w,
 		parquet.Compression(&zstd.Codec{}),
+		parquet.DefaultEncodingFor(parquet.Int32, &parquet.DeltaBinaryPacked),
+		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked),
 		parquet.KeyValueMetadata(startKey, h.Start.UTC().Format(time.RFC3339Nano)),
 	)}
 }

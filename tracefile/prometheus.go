@@ -3,14 +3,20 @@ package tracefile
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 )
 
 // errJSON explains what to do with a file of JSON. Its beginning is enough to recognise an answer
 // of Prometheus.
 func errJSON(in *bufio.Reader) error {
 	begin, _ := in.Peek(4096) // less if the file is shorter
-	switch {
+	var answer struct{ Error string }
+	switch _ = json.Unmarshal(begin, &answer); { // the answers that name an error are short
+	case answer.Error != "":
+		return fmt.Errorf("Prometheus refused the query: %s: change the query and ask again", strings.TrimRight(answer.Error, ".")) //nolint:staticcheck // a name
 	case bytes.Contains(begin, []byte(`"vector"`)), bytes.Contains(begin, []byte(`"value"`)):
 		return errors.New("JSON of Prometheus about one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
 	case bytes.Contains(begin, []byte(`"resultType"`)), bytes.Contains(begin, []byte(`"metric"`)):

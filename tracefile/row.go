@@ -31,25 +31,25 @@ func (r *Row) check() error {
 	return r.Validate()
 }
 
-// record is a row of a Parquet or CSV file. A quota of 0 means no limit and is written as null.
-// Amounts are those of the sample.
+// record is a row of a Parquet or CSV file. Amounts are those of the sample; nil is unknown. A quota
+// of 0 means no limit, or with a period of 0 an unknown one, and both are then written as null.
 type record struct {
-	Time             int64  `parquet:"time,timestamp(nanosecond),delta"` // end of the sample, since 1970 (UTC)
-	Group            string `parquet:"group,dict"`                       // path of the cgroup in the hierarchy
-	Name             string `parquet:"name,dict,optional"`               // NAMESPACE/POD/CONTAINER, if known
-	Interval         int64  `parquet:"interval_ns,delta"`                // the real length of the sample
-	Usage            int64  `parquet:"usage_ns,delta"`
-	Periods          uint32 `parquet:"periods,delta"` // in which the bandwidth timer ran
-	ThrottledPeriods uint32 `parquet:"throttled_periods,delta"`
-	ThrottledTime    int64  `parquet:"throttled_time_ns,delta"` // summed over CPUs
-	BurstPeriods     uint32 `parquet:"burst_periods,delta"`     // in which more than the quota was used
-	BurstTime        int64  `parquet:"burst_time_ns,delta"`     // CPU time beyond the quota
-	Quota            int64  `parquet:"quota_ns,dict,optional"`
-	Period           int64  `parquet:"period_ns,dict"`
-	Burst            int64  `parquet:"burst_ns,dict"` // unused CPU time that may be saved up
-	Late             bool   `parquet:"late"`          // taken too late: it covers more than the nominal interval
-	Nominal          int64  `parquet:"nominal_interval_ns,dict"`
-	Waited           int64  `parquet:"waited_ns,delta"` // in which a thread waited for a CPU, or was throttled
+	Time             int64   `parquet:"time,timestamp(nanosecond)"` // end of the sample, since 1970 (UTC)
+	Group            string  `parquet:"group,dict"`                 // path of the cgroup in the hierarchy
+	Name             string  `parquet:"name,dict,optional"`         // NAMESPACE/POD/CONTAINER, if known
+	Interval         int64   `parquet:"interval_ns"`                // the real length of the sample
+	Usage            int64   `parquet:"usage_ns"`
+	Periods          *uint32 `parquet:"periods"` // in which the bandwidth timer ran
+	ThrottledPeriods *uint32 `parquet:"throttled_periods"`
+	ThrottledTime    *int64  `parquet:"throttled_time_ns"` // summed over CPUs
+	BurstPeriods     *uint32 `parquet:"burst_periods"`     // in which more than the quota was used
+	BurstTime        *int64  `parquet:"burst_time_ns"`     // CPU time beyond the quota
+	Quota            int64   `parquet:"quota_ns,dict,optional"`
+	Period           int64   `parquet:"period_ns,dict,optional"`
+	Burst            *int64  `parquet:"burst_ns,dict"` // unused CPU time that may be saved up
+	Late             bool    `parquet:"late"`          // taken too late: it covers more than the nominal interval
+	Nominal          int64   `parquet:"nominal_interval_ns,dict"`
+	Waited           *int64  `parquet:"waited_ns"` // in which a thread waited for a CPU, or was throttled
 }
 
 // values returns pointers to the fields of the record, in the order of columnNames.
@@ -57,7 +57,7 @@ func (rec *record) values() []any {
 	return []any{
 		(*unixTime)(&rec.Time), &rec.Group, &rec.Name, &rec.Interval, &rec.Usage,
 		&rec.Periods, &rec.ThrottledPeriods, &rec.ThrottledTime, &rec.BurstPeriods, &rec.BurstTime,
-		(*optional)(&rec.Quota), &rec.Period, &rec.Burst, &rec.Late, &rec.Nominal, &rec.Waited,
+		(*optional)(&rec.Quota), (*optional)(&rec.Period), &rec.Burst, &rec.Late, &rec.Nominal, &rec.Waited,
 	}
 }
 
@@ -80,47 +80,70 @@ func toRecord(h Header, r *Row) record {
 		Name:             r.Name,
 		Interval:         int64(r.Interval),
 		Usage:            int64(r.Usage),
-		Periods:          r.Periods,
-		ThrottledPeriods: r.Throttled,
-		ThrottledTime:    int64(r.ThrottledTime),
-		BurstPeriods:     r.Bursts,
-		BurstTime:        int64(r.BurstTime),
+		Periods:          known(r.Periods, r, trace.Periods),
+		ThrottledPeriods: known(r.Throttled, r, trace.Periods),
+		ThrottledTime:    known(int64(r.ThrottledTime), r, trace.ThrottledTime),
+		BurstPeriods:     known(r.Bursts, r, trace.Bursts),
+		BurstTime:        known(int64(r.BurstTime), r, trace.Bursts),
 		Quota:            int64(r.Limits.Quota),
 		Period:           int64(r.Limits.Period),
-		Burst:            int64(r.Limits.Burst),
+		Burst:            known(int64(r.Limits.Burst), r, trace.Burst),
 		Late:             r.Late,
 		Nominal:          int64(h.Interval),
-		Waited:           int64(r.Waited),
+		Waited:           known(int64(r.Waited), r, trace.Waits),
 	}
 	if r.Limits.Quota == bandwidth.Unlimited {
 		rec.Quota = 0
 	}
+	if r.Unknown.Has(trace.Limits) {
+		rec.Period = 0
+	}
 	return rec
+}
+
+// known returns nil if the figure of a row is unknown.
+func known[T any](value T, r *Row, figure trace.Figures) *T {
+	if r.Unknown.Has(figure) {
+		return nil
+	}
+	return &value
 }
 
 // row converts a record to a row and checks it. start is in nanoseconds since 1970.
 func (rec *record) row(start int64) (*Row, error) {
 	r := &Row{Group: rec.Group, Name: rec.Name, Sample: trace.Sample{
-		At:            time.Duration(rec.Time - start),
-		Interval:      time.Duration(rec.Interval),
-		Usage:         time.Duration(rec.Usage),
-		Periods:       rec.Periods,
-		Throttled:     rec.ThrottledPeriods,
-		ThrottledTime: time.Duration(rec.ThrottledTime),
-		Bursts:        rec.BurstPeriods,
-		BurstTime:     time.Duration(rec.BurstTime),
+		At:       time.Duration(rec.Time - start),
+		Interval: time.Duration(rec.Interval),
+		Usage:    time.Duration(rec.Usage),
 		Limits: bandwidth.Limits{
 			Quota:  time.Duration(rec.Quota),
 			Period: time.Duration(rec.Period),
-			Burst:  time.Duration(rec.Burst),
 		},
-		Late:   rec.Late,
-		Waited: time.Duration(rec.Waited),
+		Late: rec.Late,
 	}}
 	if rec.Quota == 0 {
 		r.Limits.Quota = bandwidth.Unlimited
 	}
+	if rec.Quota == 0 && rec.Period == 0 {
+		r.Unknown = trace.Limits
+	}
+	set(&r.Periods, rec.Periods, r, trace.Periods)
+	set(&r.Throttled, rec.ThrottledPeriods, r, trace.Periods)
+	set(&r.ThrottledTime, (*time.Duration)(rec.ThrottledTime), r, trace.ThrottledTime)
+	set(&r.Bursts, rec.BurstPeriods, r, trace.Bursts)
+	set(&r.BurstTime, (*time.Duration)(rec.BurstTime), r, trace.Bursts)
+	set(&r.Limits.Burst, (*time.Duration)(rec.Burst), r, trace.Burst)
+	set(&r.Waited, (*time.Duration)(rec.Waited), r, trace.Waits)
 	return r, r.check()
+}
+
+// set sets a field of a row to a value, unless that is unknown.
+func set[T any](field, value *T, r *Row, figure trace.Figures) {
+	if value == nil {
+		r.Unknown |= figure
+		return
+	}
+	*field = *value
 }
 
 // headerOf derives a header from the first row of a file that has none.

@@ -22,8 +22,8 @@ func SpansOf(output string) string { return strings.TrimSuffix(output, ".parquet
 // spanRecord is a row of a table of spans. Numbers about threads are 0 at an edge, and those about
 // quotas 0 otherwise.
 type spanRecord struct {
-	Start           int64  `parquet:"start,timestamp(nanosecond),delta"` // since 1970 (UTC)
-	Length          int64  `parquet:"length_ns,delta"`                   // 0 at an edge, and when a thread leaves a group
+	Start           int64  `parquet:"start,timestamp(nanosecond)"` // since 1970 (UTC)
+	Length          int64  `parquet:"length_ns"`                   // 0 at an edge, and when a thread leaves a group
 	Group           string `parquet:"group,dict"`
 	Name            string `parquet:"name,dict,optional"`
 	State           string `parquet:"state,dict"` // of a blame.State, or edge
@@ -31,11 +31,11 @@ type spanRecord struct {
 	Process         string `parquet:"process,dict,optional"`
 	CPU             int32  `parquet:"cpu,dict"` // on which it ran, waits or last ran
 	Behind          string `parquet:"behind,dict,optional"`
-	QuotaBefore     int64  `parquet:"quota_before_ns,delta"` // left before the timer gave out more
-	QuotaLeft       int64  `parquet:"quota_left_ns,delta"`   // and afterwards
-	Periods         uint32 `parquet:"periods,delta"`         // nr_periods and so on
-	ThrottledPeriod uint32 `parquet:"throttled_periods,delta"`
-	ThrottledTime   int64  `parquet:"throttled_time_ns,delta"`
+	QuotaBefore     int64  `parquet:"quota_before_ns"` // left before the timer gave out more
+	QuotaLeft       int64  `parquet:"quota_left_ns"`   // and afterwards
+	Periods         uint32 `parquet:"periods"`         // nr_periods and so on
+	ThrottledPeriod uint32 `parquet:"throttled_periods"`
+	ThrottledTime   int64  `parquet:"throttled_time_ns"`
 }
 
 // values returns pointers to the fields of the record, in the order of columnNames.

@@ -28,8 +28,16 @@ func formatValue(value any) string {
 		return strconv.FormatInt(int64(*v), 10)
 	case *int64:
 		return strconv.FormatInt(*v, 10)
-	case *uint32:
-		return strconv.FormatUint(uint64(*v), 10)
+	case **int64:
+		if *v == nil {
+			return ""
+		}
+		return strconv.FormatInt(**v, 10)
+	case **uint32:
+		if *v == nil {
+			return ""
+		}
+		return strconv.FormatUint(uint64(**v), 10)
 	case *bool:
 		return strconv.FormatBool(*v)
 	case *string:
@@ -55,7 +63,7 @@ type column struct {
 var errMissing = errors.New("the value is missing, and the column is required")
 
 // setText sets the field of a record to which value points, as record.values returns it. A missing
-// value leaves it as it is, 0.
+// value leaves it as it is, 0 or nil.
 func (c *column) setText(value any, text string) error {
 	if text == "" {
 		return c.setMissing()
@@ -120,6 +128,11 @@ func setInt(value any, n int64) error {
 	case *int32:
 		minimum, maximum = math.MinInt32, math.MaxInt32
 		*v = int32(n)
+	case **int64:
+		*v = &n
+	case **uint32:
+		*v = new(uint32)
+		return setInt(*v, n)
 	case *uint32:
 		minimum, maximum = 0, math.MaxUint32
 		*v = uint32(n)

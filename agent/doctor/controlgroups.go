@@ -84,7 +84,7 @@ func (x *examination) permitted() error {
 }
 
 func (x *examination) kubeletGroups() {
-	naming, err := kubepods.Find(x.groups, x.CgroupRoot)
+	naming, err := kubepods.Locate(x.groups, x.CgroupRoot)
 	switch {
 	case errors.Is(err, kubepods.ErrNotFound):
 		x.add("kubelet's groups", Problem, "none found", "start the kubelet; if it runs with --cgroup-root, use the same option here")

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ type Options struct {
 	// NRISocket and KubeletDir are paths on the host.
 	NRISocket  string
 	KubeletDir string
-	// CgroupRoot is the kubelet's --cgroup-root.
+	// CgroupRoot is the kubelet's --cgroup-root; "" means what the kubelet, its agent or the groups say.
 	CgroupRoot string
 	// Cores is whether the kernel schedules cores: the result of [priority.CheckCores].
 	Cores error
@@ -63,8 +64,8 @@ func Defaults() Options {
 
 // Cluster asks the API server and the kubelet about the node.
 type Cluster interface {
-	// CPUManagerPolicy returns the policy in the kubelet's present configuration.
-	CPUManagerPolicy(ctx context.Context) (string, error)
+	// Kubelet returns the policy of the CPU manager and the --cgroup-root that the kubelet has now.
+	Kubelet(ctx context.Context) (policy, cgroupRoot string, err error)
 	// TopologyWriter returns the writer of the node's NodeTopology, "" if the node has none. If the
 	// cluster does not know the kind, the error is nodetopology.ErrNoDefinition.
 	TopologyWriter(ctx context.Context) (writer string, err error)
@@ -125,11 +126,22 @@ type examination struct {
 	groups  *cgroup.FS // nil if they cannot be used
 	naming  kubepods.Naming
 	sample  string // a cgroup with the files of the cpu controller, or ""
+	// manager is the policy of the CPU manager, if the kubelet was asked and errKubelet is nil.
+	manager    string
+	errKubelet error
 }
 
 // Examine runs all checks.
 func Examine(ctx context.Context, o Options) Report {
 	x := &examination{Options: o}
+	if root, err := filepath.Abs(o.Root); err == nil {
+		x.Root = root // as it is in errors
+	}
+	if o.Cluster != nil {
+		var root string
+		x.manager, root, x.errKubelet = o.Cluster.Kubelet(ctx)
+		x.CgroupRoot = cmp.Or(o.CgroupRoot, root)
+	}
 	for _, part := range []struct {
 		section string
 		checks  func(context.Context)
@@ -165,12 +177,23 @@ func (x *examination) read(name string) (text string, found bool, err error) {
 	return strings.TrimSpace(string(data)), true, nil
 }
 
-// list returns the names in a directory, or nothing if it cannot be read.
-func (x *examination) list(name string) []string {
-	entries, _ := os.ReadDir(x.path(name)) // without entries on failure
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
+// list returns the names in a directory, or why they are not known.
+func (x *examination) list(name string) (names []string, unknown string) {
+	entries, err := os.ReadDir(x.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !x.whole():
+		return nil, name + " of the host is not mounted here"
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err.Error()
 	}
-	return names
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, ""
+}
+
+// whole reports whether Root has all files of the host. The agent's container has but some.
+func (x *examination) whole() bool {
+	_, err := os.Stat(x.path("etc"))
+	return err == nil
 }

@@ -80,11 +80,13 @@ func listenAt(t *testing.T, name string) {
 }
 
 type answers struct {
-	policy, writer         string
+	policy, writer, root   string
 	policyError, topoError error
 }
 
-func (a answers) CPUManagerPolicy(context.Context) (string, error) { return a.policy, a.policyError }
+func (a answers) Kubelet(context.Context) (policy, cgroupRoot string, err error) {
+	return a.policy, a.root, a.policyError
+}
 
 func (a answers) TopologyWriter(context.Context) (string, error) { return a.writer, a.topoError }
 
@@ -98,6 +100,8 @@ func answersOf(t *testing.T, text string) answers {
 			a.policyError = errors.New(strings.TrimPrefix(value, "error "))
 		case what == "policy":
 			a.policy = value
+		case what == "cgroup-root":
+			a.root = value
 		case value == "undefined":
 			a.topoError = nodetopology.ErrNoDefinition
 		case fields[1] == "error":

@@ -43,8 +43,11 @@ func (x *examination) bandwidth(release string) {
 	}
 	x.add("quota", OK, "limits are enforced", "")
 	x.feature(feature.Burst, !settings.NoBurst)
-	stat, err := cgroupstat.Read(x.groups, x.sample)
-	x.feature(feature.BurstStatistics, err == nil && !stat.NoBursts)
+	if stat, err := cgroupstat.Read(x.groups, x.sample); err == nil {
+		x.feature(feature.BurstStatistics, !stat.NoBursts)
+	} else {
+		x.add(feature.BurstStatistics.Name, Skipped, err.Error(), "make cpu.stat readable")
+	}
 	x.partitions()
 	if x.groups.Layout().CPU == cgroup.V2 && !settings.NoBurst && before(release, 6, 10) {
 		x.add("burst after quota", Note, "kernels before 6.10 may corrupt cpu.max.burst when cpu.max is written",

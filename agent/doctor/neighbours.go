@@ -17,6 +17,8 @@ import (
 func (x *examination) runtime(context.Context) {
 	info, err := os.Stat(x.path(x.NRISocket))
 	switch {
+	case err != nil && !(errors.Is(err, fs.ErrNotExist) && x.whole()):
+		x.add("NRI", Skipped, fmt.Sprintf("%s cannot be seen here: %v", x.NRISocket, errors.Unwrap(err)), "give --nri-socket as to the agent, or run doctor on the node itself")
 	case err != nil:
 		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get Pinfold's within seconds",
 			"enable NRI: containerd 2 has it on (disable = false under plugins.'io.containerd.nri.v1.nri'), CRI-O has enable_nri = true")
@@ -36,7 +38,11 @@ const containerdConfig = "/etc/containerd/config.toml"
 // searches the text of the configuration and does not evaluate it.
 func (x *examination) required() {
 	text, found, err := x.read(containerdConfig)
-	if err != nil || !found {
+	switch {
+	case err != nil:
+		x.add("required plugins", Skipped, err.Error(), "run doctor on the node itself as root")
+		return
+	case !found:
 		return
 	}
 	at := strings.Index(text, "required_plugins")
@@ -64,7 +70,11 @@ func competingPlugins() []string {
 }
 
 func (x *examination) plugins() {
-	names := x.list(pluginDir)
+	names, unknown := x.list(pluginDir)
+	if unknown != "" {
+		x.add("NRI plugins", Skipped, unknown, "run doctor on the node itself")
+		return
+	}
 	var competing []string
 	for _, name := range names {
 		if slices.ContainsFunc(competingPlugins(), func(part string) bool { return strings.Contains(name, part) }) {
@@ -84,11 +94,13 @@ func (x *examination) plugins() {
 
 // others checks for programs that write the same settings as the agent.
 func (x *examination) others(ctx context.Context) {
-	agents := x.competingAgents()
-	if len(agents) > 0 {
+	switch agents, unknown := x.competingAgents(); {
+	case unknown != "":
+		x.add("other agents", Skipped, unknown, "mount the host's /proc, and run in its PID namespace")
+	case len(agents) > 0:
 		x.add("other agents", Problem, strings.Join(agents, ", ")+": writes cpuset and quota of pods, too",
 			"remove it from this node; two agents undo each other's writes")
-	} else {
+	default:
 		x.add("other agents", OK, "none is running", "")
 	}
 	if x.Cluster == nil {
@@ -114,9 +126,10 @@ func knownAgents() []string {
 	return []string{"koordlet", "katalyst-agent", "crane-agent", "volcano-agent", "cpuset-agent", "intel-cmk"}
 }
 
-// competingAgents returns those that run, as "koordlet (process 4711)".
-func (x *examination) competingAgents() (running []string) {
-	for _, pid := range x.list("proc") {
+// competingAgents returns those that run, as "koordlet (process 4711)", or why that is not known.
+func (x *examination) competingAgents() (running []string, unknown string) {
+	processes, unknown := x.list("/proc")
+	for _, pid := range processes {
 		if strings.Trim(pid, "0123456789") != "" {
 			continue
 		}
@@ -126,5 +139,5 @@ func (x *examination) competingAgents() (running []string) {
 			running = append(running, fmt.Sprintf("%s (process %s)", name, pid))
 		}
 	}
-	return running
+	return running, unknown
 }

@@ -46,9 +46,9 @@ func (x *examination) machine(context.Context) {
 }
 
 // kubelet checks the policy of the kubelet's CPU manager.
-func (x *examination) kubelet(ctx context.Context) {
+func (x *examination) kubelet(context.Context) {
 	const check = "CPU manager policy"
-	policy, source, err := x.policy(ctx)
+	policy, source, err := x.policy()
 	switch {
 	case errors.Is(err, errBadState):
 		x.add(check, Problem, err.Error(), "remove the file and restart the kubelet, which does not start with it either")
@@ -71,12 +71,9 @@ var errBadState = errors.New("the CPU manager's state is damaged")
 
 // policy returns the policy from the kubelet or, if it cannot be asked, from the CPU manager's
 // checkpoint.
-func (x *examination) policy(ctx context.Context) (policy, source string, err error) {
-	if x.Cluster != nil {
-		policy, err = x.Cluster.CPUManagerPolicy(ctx)
-		if err == nil {
-			return policy, "the kubelet's configuration", nil
-		}
+func (x *examination) policy() (policy, source string, err error) {
+	if err = x.errKubelet; x.Cluster != nil && err == nil {
+		return x.manager, "the kubelet's configuration", nil
 	}
 	name := path.Join(x.KubeletDir, stateFile)
 	text, found, readErr := x.read(name)

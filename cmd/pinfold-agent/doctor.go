@@ -96,11 +96,11 @@ func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	return cluster{node.nodeName, k, topologies}, nil
 }
 
-func (c cluster) CPUManagerPolicy(ctx context.Context) (string, error) {
+func (c cluster) Kubelet(ctx context.Context) (policy, cgroupRoot string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	k, err := c.kubelet.Configuration(ctx)
-	return k.CPUManagerPolicy, err
+	return k.CPUManagerPolicy, k.CgroupRoot, err
 }
 
 func (c cluster) TopologyWriter(ctx context.Context) (writer string, err error) {

@@ -3,17 +3,21 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
+	gotxtar "golang.org/x/tools/txtar"
 
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"
 )
 
@@ -38,6 +42,26 @@ func TestManual(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "manual.txtar")
 	must.Do(t, os.WriteFile(file, txtar.Format(archive), 0o600))
 	testscript.Run(t, testscript.Params{Files: []string{file}, Condition: condition})
+}
+
+// TestPrometheus: docs/prometheus.jq makes a recording of the answers in testdata/prometheus, or says
+// what to ask instead.
+func TestPrometheus(t *testing.T) {
+	need.This(t, "jq")
+	golden.Archives(t, "testdata/prometheus/*.txtar", "want", func(t *testing.T, given *gotxtar.Archive) string {
+		var all strings.Builder
+		for _, answer := range given.Files {
+			cmd := exec.Command("jq", "-r", "-f", "../../docs/prometheus.jq")
+			cmd.Stdin = bytes.NewReader(answer.Data)
+			out, err := cmd.CombinedOutput()
+			_, text, _ := strings.Cut(string(out), "period_ns\"\n") // the columns, or all of a message
+			if err != nil {
+				_, text, _ = strings.Cut(string(out), "): ") // after the place, whose text is that of a version
+			}
+			fmt.Fprintf(&all, "%s\n%s", answer.Name, text)
+		}
+		return all.String()
+	})
 }
 
 // scriptOf turns the manual's examples into a testscript, and counts commands.

@@ -47,18 +47,20 @@ type Recorded struct {
 	LimitCPUs    float64 `json:"limitCPUs,omitempty"`
 	BurstPercent float64 `json:"burstPercent,omitempty"`
 	LimitChanges int     `json:"limitChanges"`
-	// ThrottleRatio is what the kernel counted, over wall periods. ThrottleRatioOfTimer is over the
-	// periods in which the kernel's timer ran, as on most dashboards.
-	ThrottleRatio        float64 `json:"throttleRatio"`
-	ThrottleRatioOfTimer float64 `json:"throttleRatioOfTimer"`
+	// Unknown are the figures that the recording lacks.
+	Unknown trace.Figures `json:"unknown,omitempty"`
+	// ThrottleRatio is what the kernel counted, over wall periods; nil if these are unknown.
+	// ThrottleRatioOfTimer is over the periods in which the kernel's timer ran, as on most dashboards.
+	ThrottleRatio        *float64 `json:"throttleRatio,omitempty"`
+	ThrottleRatioOfTimer *float64 `json:"throttleRatioOfTimer,omitempty"`
 	// Delay is that of the replay at LimitCPUs; nil without a limit, or with too little data.
 	Delay *Delay `json:"delay,omitempty"`
-	// Waited is that of trace.Series.Unhindered; Moved, Averaged and OpenShare are those of
-	// trace.Demand.
-	Waited    float64 `json:"waitedRatio"`
-	Moved     float64 `json:"movedShare"`
-	Averaged  float64 `json:"averagedShare"`
-	OpenShare float64 `json:"openShare"`
+	// Waited is that of trace.Series.Unhindered, nil if it is unknown; Moved, Averaged and OpenShare
+	// are those of trace.Demand.
+	Waited    *float64 `json:"waitedRatio,omitempty"`
+	Moved     float64  `json:"movedShare"`
+	Averaged  float64  `json:"averagedShare"`
+	OpenShare float64  `json:"openShare"`
 }
 
 // Finding states whether there was enough data, and the reason for the advice.

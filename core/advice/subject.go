@@ -123,8 +123,17 @@ func (sub *subject) obstacle() string {
 func (sub *subject) recorded() Recorded {
 	r := Recorded{
 		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: sub.periods(),
-		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, ThrottleRatio: sub.summary.ThrottledOfWall(), ThrottleRatioOfTimer: sub.summary.ThrottledOfTimer(),
-		Waited: sub.waited, Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
+		AverageCPUs: sub.summary.CPUs(), LimitChanges: sub.summary.LimitChanges, Unknown: sub.summary.Unknown,
+		Moved: sub.demand.Moved, Averaged: sub.demand.Averaged, OpenShare: sub.demand.OpenShare,
+	}
+	if unknown := r.Unknown; !unknown.Has(trace.Periods) {
+		ofWall, ofTimer := sub.summary.ThrottledOfWall(), sub.summary.ThrottledOfTimer()
+		if r.ThrottleRatioOfTimer = &ofTimer; !unknown.Has(trace.Limits) {
+			r.ThrottleRatio = &ofWall
+		}
+	}
+	if sub.series.Exact != nil || !r.Unknown.Has(trace.Waits) {
+		r.Waited = &sub.waited
 	}
 	if cpus, limited := sub.limit(); limited {
 		r.LimitCPUs = cpus

@@ -24,11 +24,12 @@ type Report struct {
 	Time       time.Time   `json:"time"`
 	Schedulers []Scheduler `json:"schedulers"`
 	// SchedulerPods are the pods with the label of the scheduler. A scheduler that is not a pod, or
-	// has other labels, is not counted.
-	SchedulerPods Replicas  `json:"schedulerPods"`
+	// has other labels, is not counted. They are nil if pods could not be read.
+	SchedulerPods *Replicas `json:"schedulerPods"`
 	Problems      []Problem `json:"problems"`
-	Waiting       []Waiting `json:"waitingPods"`
-	Nodes         []Node    `json:"nodes"`
+	// Waiting is nil if pods could not be read.
+	Waiting []Waiting `json:"waitingPods"`
+	Nodes   []Node    `json:"nodes"`
 	// Unread says what could not be read, and why. The rest of the report does without it.
 	Unread []Unread `json:"unread"`
 	// Notes say what the report cannot know.
@@ -206,9 +207,9 @@ type Container struct {
 
 // Waiting is a pod that asks for CPUs and has no node.
 type Waiting struct {
-	Pod       string           `json:"pod"`       // NAMESPACE/NAME
-	Scheduler string           `json:"scheduler"` // its schedulerName
-	CPUs      int              `json:"cpus"`      // that it asks for; 0 if its annotations are wrong
+	Pod       string           `json:"pod"`            // NAMESPACE/NAME
+	Scheduler string           `json:"scheduler"`      // its schedulerName
+	CPUs      int              `json:"cpus,omitempty"` // that it asks for; 0 if its annotations are wrong
 	Policy    placement.Policy `json:"policy,omitempty"`
 	Seconds   float64          `json:"waitingSeconds"`
 	// Reason and Message are those of the pod's condition PodScheduled. They are "" if no scheduler

@@ -61,13 +61,19 @@ func (d *Demand) Mean() float64 {
 // RecordCommand returns the command that records the group at the interval of its enforcement
 // period.
 func (s *Series) RecordCommand() string {
-	group := "'" + s.Group + "'"
+	group := ShellWord(s.Group)
 	if pod := strings.Split(s.Name, "/"); len(pod) == 3 { // NAMESPACE/POD/CONTAINER
 		group = "--pod " + pod[0] + "/" + pod[1]
-	} else if !strings.ContainsFunc(s.Group, isSpecial) {
-		group = s.Group
 	}
 	return fmt.Sprintf("pinfold sample %s --duration 10m -o FILE.parquet", group)
+}
+
+// ShellWord returns a word as shells read it: in quotes, if it needs them.
+func ShellWord(word string) string {
+	if !strings.ContainsFunc(word, isSpecial) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // isSpecial reports whether a character of a path has a meaning to shells.

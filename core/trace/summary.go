@@ -19,15 +19,19 @@ type Summary struct {
 	// PerPeriod are statistics over bins of one period.
 	PerPeriod Stats
 
-	// Limits are those of the last sample; PerPeriod refers to their period. LimitChanges counts
-	// the samples whose limits differ from those of the previous one.
+	// Limits are the last known ones; PerPeriod refers to their period. LimitChanges counts the
+	// samples whose limits differ from the last ones before.
 	Limits       bandwidth.Limits
 	LimitChanges int
+	// Unknown are the figures that no sample has or, except for limits, that some lack. A group that
+	// was throttled had a limit, so it is not known if none was recorded.
+	Unknown Figures
 
 	Periods, Throttled, Bursts uint64 // as in Sample
 	ThrottledTime, BurstTime   time.Duration
 	// WallPeriods is the number of periods that passed while there was a quota, whether or not the
-	// bandwidth timer ran: time divided by period, but at least Periods, which may be one more.
+	// bandwidth timer ran: time divided by period, but at least Periods, which may be one more. If
+	// limits are unknown, it is that of the whole time.
 	WallPeriods float64
 	// ThrottledShare is the share of Time in throttled samples, whose usage may be less than the
 	// demand.
@@ -69,17 +73,30 @@ func ratio(a, b float64) float64 {
 
 // Summarise returns the statistics of a series recorded at a nominal interval.
 func Summarise(s *Series, nominal time.Duration) Summary {
-	sum := Summary{Samples: len(s.Samples)}
+	sum := Summary{Samples: len(s.Samples), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited}}
 	var throttled time.Duration
+	limited, known := false, false
 	for i := range s.Samples {
 		sample := &s.Samples[i]
 		sum.add(sample)
 		if sample.WasThrottled() {
 			throttled += sample.Interval
 		}
-		if i > 0 && sample.Limits != s.Samples[i-1].Limits {
+		if sample.Unknown.Has(Limits) {
+			if !known {
+				sum.Limits = sample.Limits // the period may be known
+			}
+			continue
+		}
+		if known && sample.Limits != sum.Limits {
 			sum.LimitChanges++
 		}
+		sum.Limits, known = sample.Limits, true
+		limited = limited || sample.Limits.Quota != bandwidth.Unlimited
+	}
+	if sum.Unknown &^= Limits; !known || !limited && sum.Throttled > 0 {
+		sum.Unknown |= Limits
+		sum.WallPeriods = ratio(float64(sum.Time), float64(PeriodOf(sum.Limits)))
 	}
 	if sum.WallPeriods > 0 {
 		sum.WallPeriods = max(sum.WallPeriods, float64(sum.Periods))
@@ -88,7 +105,6 @@ func Summarise(s *Series, nominal time.Duration) Summary {
 	if len(s.Samples) == 0 {
 		return sum
 	}
-	sum.Limits = s.Samples[len(s.Samples)-1].Limits
 	runs := s.Contiguous(nominal)
 	sum.Gaps = len(runs) - 1
 	sum.PerPeriod = statsOf(binsOf(runs, PeriodOf(sum.Limits), nominal))
@@ -107,6 +123,7 @@ func (s *Summary) add(sample *Sample) {
 	s.Bursts += uint64(sample.Bursts)
 	s.ThrottledTime += sample.ThrottledTime
 	s.BurstTime += sample.BurstTime
+	s.Unknown |= sample.Unknown
 	if sample.Limits.Quota != bandwidth.Unlimited {
 		s.WallPeriods += float64(sample.Interval) / float64(PeriodOf(sample.Limits))
 	}

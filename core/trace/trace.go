@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -36,11 +37,42 @@ type Sample struct {
 	ThrottledTime              time.Duration // summed over CPUs
 	BurstTime                  time.Duration // CPU time used beyond quota
 	// Waited is the time in which a thread waited for a CPU or was throttled (PSI, "some", or less of
-	// it; see cgroupstat.Reader.ReadWaits); 0 if it was not measured.
+	// it; see cgroupstat.Reader.ReadWaits).
 	Waited time.Duration
 	Limits bandwidth.Limits
 	// Late means that the sample was taken too late and covers more than the nominal interval.
 	Late bool
+	// Unknown are the fields that were not measured: they are 0, and Limits.Quota is Unlimited.
+	Unknown Figures
+}
+
+// Figures is a set of figures of a sample.
+type Figures uint8
+
+// The figures that a recording may lack.
+const (
+	Limits  Figures = 1 << iota
+	Periods         // and Throttled
+	ThrottledTime
+	Bursts // and BurstTime
+	Waits
+	Burst // of Limits
+
+	AllFigures Figures = 1<<iota - 1
+)
+
+// Has reports whether the set has one of the figures.
+func (f Figures) Has(figures Figures) bool { return f&figures != 0 }
+
+// MarshalJSON returns the names of the figures.
+func (f Figures) MarshalJSON() ([]byte, error) {
+	var names []string
+	for i, name := range []string{"limit", "throttledPeriods", "throttledTime", "bursts", "waits", "burst"} {
+		if f.Has(1 << i) {
+			names = append(names, name)
+		}
+	}
+	return json.Marshal(names)
 }
 
 // Begin returns the start of the sample, relative to the start of the recording.

@@ -21,6 +21,9 @@ var defaultLease = types.NamespacedName{Namespace: schedulerNamespace, Name: "ku
 
 // schedulers adds the schedulers of Pinfold: the leases that have its version.
 func (a *assembly) schedulers() {
+	if a.report.SchedulerPods = new(status.Replicas); a.unread(Pods) {
+		a.report.SchedulerPods, a.report.Waiting = nil, nil
+	}
 	for _, pod := range a.Pods {
 		if pod.Labels[programLabel] == schedulerLabel && a.trusted[pod.Namespace] {
 			a.report.SchedulerPods.Total++

@@ -214,16 +214,15 @@ func IsRun(group string) bool {
 }
 
 // Runs returns the groups of all users' runs on a machine, except those inside containers of a
-// kubelet, sorted.
+// kubelet, sorted. A [cgrouptree.UnlistedError] names the groups below which others may be.
 func Runs(machine *cgroup.FS) ([]string, error) {
 	top := machine.Dir(cgroup.CPU, "/")
 	var groups []string
-	err := filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
+	var unlisted cgrouptree.UnlistedError
+	_ = filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
 		switch group := strings.TrimPrefix(dir, top); {
-		case err != nil && dir != top: // it was removed meanwhile, or belongs to another user
-			return fs.SkipDir
 		case err != nil:
-			return err
+			unlisted.Add(dir, err)
 		case !d.IsDir():
 		case strings.HasPrefix(d.Name(), "kubepods"):
 			return fs.SkipDir
@@ -236,10 +235,7 @@ func Runs(machine *cgroup.FS) ([]string, error) {
 		return nil
 	})
 	slices.Sort(groups)
-	if err != nil {
-		return nil, fmt.Errorf("look for runs: %w", err)
-	}
-	return groups, nil
+	return groups, unlisted.ErrorOrNil()
 }
 
 // hasNone reports whether a directory has no directories in it: the kernel counts them as links

@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // testLimit checks that a command is throttled, unless the machine's other programs leave it less
@@ -137,5 +142,27 @@ func narrowly(t *testing.T, cpus cpuset.Set, do func()) {
 	}()
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestRunsOfSome: a group that may not be listed hides the runs below it, by its name, and no others.
+func TestRunsOfSome(t *testing.T) {
+	root := t.TempDir()
+	for _, dir := range []string{"proc/self", "sys/fs/cgroup/a/pinfold-run-a", "sys/fs/cgroup/closed/pinfold-run-b", "sys/fs/cgroup/open/pinfold-run-c"} {
+		must.Do(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
+	}
+	must.Do(t, errors.Join(os.WriteFile(filepath.Join(root, "proc/self/mountinfo"), []byte("31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"), 0o600),
+		os.WriteFile(filepath.Join(root, "sys/fs/cgroup/cgroup.controllers"), []byte("cpuset cpu\n"), 0o600)))
+	fs := must.Get(cgroup.Open(root))(t)
+	closed := filepath.Join(root, "sys/fs/cgroup/closed")
+	must.Do(t, os.Chmod(closed, 0o311))
+	t.Cleanup(func() { _ = os.Chmod(closed, 0o755) })
+	cgrouptest.DropOverride(t)
+	runs, err := Runs(fs)
+	if want := []string{"/a/pinfold-run-a", "/open/pinfold-run-c"}; !slices.Equal(runs, want) {
+		t.Errorf("%v, want %v", runs, want)
+	}
+	if want := "the groups below " + closed + " cannot be listed"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
 	}
 }

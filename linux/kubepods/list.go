@@ -1,10 +1,14 @@
 package kubepods
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -64,6 +68,56 @@ func Find(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
 	}
 	return Naming{}, fmt.Errorf("both %s and %s exist, and %d of them hold pods: remove the groups of the driver that the kubelet does not use",
 		exist[0].topDir(fs), exist[1].topDir(fs), len(used))
+}
+
+// AgentFile is where the agent saves the kubelet's configuration, below the root directory.
+const AgentFile = "run/pinfold/kubelet.json"
+
+// Locate is Find for programs that may not know the kubelet's --cgroup-root: without one, it takes
+// the root that the agent has saved, and otherwise the only group that is named as that of all pods.
+func Locate(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
+	if cgroupRoot != "" {
+		return Find(fs, cgroupRoot)
+	}
+	var saved struct{ CgroupRoot string }
+	if text, err := os.ReadFile(filepath.Join(fs.Root(), AgentFile)); err == nil && json.Unmarshal(text, &saved) == nil {
+		if n, err := Find(fs, saved.CgroupRoot); err == nil {
+			return n, nil
+		}
+	}
+	n, err := Find(fs, "")
+	if !errors.Is(err, ErrNotFound) {
+		return n, err
+	}
+	switch roots := rootsBelow(fs, "/", maxRootDepth); len(roots) {
+	case 0:
+		return n, err
+	case 1:
+		return Find(fs, roots[0])
+	default:
+		return n, fmt.Errorf("several groups may be those of a kubelet: choose one with --cgroup-root: %s", strings.Join(roots, ", "))
+	}
+}
+
+// maxRootDepth bounds the levels of groups that are searched for those of a kubelet.
+const maxRootDepth = 3
+
+// rootsBelow returns the values of --cgroup-root with which a kubelet would use groups that exist
+// below a group, each once. Groups that cannot be listed have none.
+func rootsBelow(fs *cgroup.FS, group string, depth int) (roots []string) {
+	children, _ := fs.Children(cgroup.CPU, group)
+	for _, child := range children {
+		above := strings.TrimSuffix(path.Base(group), slice)
+		for _, n := range []Naming{{Cgroupfs, group}, {Systemd, "/" + strings.ReplaceAll(above, "-", "/")}} {
+			if n.Tier(nodeplan.Guaranteed) == child {
+				roots = append(roots, n.Root)
+			}
+		}
+		if depth > 1 {
+			roots = append(roots, rootsBelow(fs, child, depth-1)...)
+		}
+	}
+	return slices.Compact(roots)
 }
 
 // topDir returns the directory of the group that contains all pods.

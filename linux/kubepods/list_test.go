@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -83,9 +84,23 @@ func TestContainers(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o600))
 	}
 	fs := must.Get(cgroup.Open(root))(t)
-	if naming, err := Find(fs, ""); !errors.Is(err, ErrNotFound) {
-		t.Errorf("without a kubelet: %+v, %v", naming, err)
+	locates := func(want string) {
+		t.Helper()
+		naming, err := Locate(fs, "")
+		if got := naming.Tier(nodeplan.Guaranteed); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("located %s, %v; want %s", got, err, want)
+		}
 	}
+	locates(ErrNotFound.Error())
+	make("sys/fs/cgroup/system.slice/kubepods.service", "sys/fs/cgroup/kubelet.slice/kubelet-a.slice/kubelet-a-kubepods.slice")
+	locates("/kubelet.slice/kubelet-a.slice/kubelet-a-kubepods.slice")
+	make("sys/fs/cgroup/kind/kubepods/besteffort")
+	locates("choose one with --cgroup-root: /kind, /kubelet/a")
+	make("run/pinfold")
+	must.Do(t, os.WriteFile(filepath.Join(root, AgentFile), []byte(`{"CgroupRoot":"kind"}`), 0o600))
+	locates("/kind/kubepods")
+	must.Do(t, errors.Join(os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/kind")), os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/kubelet.slice"))))
+	locates(ErrNotFound.Error()) // what the agent has saved no longer exists
 	want := []string{"/kubepods/burstable/pod123/" + testID, "/kubepods/pod456/" + testID}
 	for _, group := range slices.Concat(want, []string{"/kubepods/pod456/" + testID + "/nested", "/system/other"}) {
 		make("sys/fs/cgroup" + group)

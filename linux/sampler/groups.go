@@ -5,6 +5,7 @@ import (
 	"path"
 	"time"
 
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
@@ -177,8 +178,11 @@ func (s *Sampler) sample(x *series, interval time.Duration) (gap bool, err error
 		d, ok := difference(&x.last, &stat)
 		if ok {
 			d.At, d.Interval, d.Limits = at, at-x.at, x.limits
+			if !x.reader.HasWaits() {
+				d.Unknown |= trace.Waits
+			}
 			d.Late = d.Interval > interval+interval/4
-			s.tick.Samples = append(s.tick.Samples, Sample{x.path, stat.NoBursts, d})
+			s.tick.Samples = append(s.tick.Samples, Sample{x.path, d})
 		}
 		gap = !ok
 	}

@@ -76,8 +76,7 @@ type Tick struct {
 
 // Sample is the usage and throttling of one group in one interval.
 type Sample struct {
-	Group    string // path
-	NoBursts bool   // the kernel does not count bursts
+	Group string // path
 	trace.Sample
 }
 

@@ -76,6 +76,9 @@ func difference(from, to *cgroupstat.Stat) (trace.Sample, bool) {
 		BurstTime:     to.BurstTime - from.BurstTime,
 		Waited:        max(0, to.Waited-from.Waited),
 	}
+	if to.NoBursts {
+		s.Unknown |= trace.Bursts
+	}
 	// The difference of a counter that has decreased wraps around to a number far above these.
 	return s, max(periods, throttled, bursts) <= math.MaxUint32 && min(s.Usage, s.ThrottledTime, s.BurstTime) >= 0
 }

@@ -40,11 +40,17 @@ func anyContainer(t *rapid.T) Container {
 	share := func(name string) float64 {
 		return rapid.OneOf(rapid.SampledFrom([]float64{0, 1}), rapid.Float64Range(0, 1)).Draw(t, name)
 	}
+	some := func(name string) *float64 {
+		if value := share(name); rapid.Bool().Draw(t, name+" is known") {
+			return &value
+		}
+		return nil
+	}
 	finding := advice.Finding{Enough: rapid.Bool().Draw(t, "enough"), Reason: rapid.String().Draw(t, "reason")}
 	c := advice.Container{
 		Group: rapid.String().Draw(t, "group"), Name: rapid.OneOf(rapid.Just("a/b/c"), rapid.String()).Draw(t, "name"),
 		Recorded: advice.Recorded{Periods: rapid.IntRange(0, 1e6).Draw(t, "periods"), AverageCPUs: amount("average"), PeakCPUs: amount("peak"),
-			LimitCPUs: amount("limit"), ThrottleRatio: share("throttled")},
+			LimitCPUs: amount("limit"), ThrottleRatio: some("throttled"), ThrottleRatioOfTimer: some("throttled of timer")},
 		LimitWithoutBurst: advice.Limit{Finding: finding, LimitCPUs: amount("limit without")},
 		LimitWithBurst:    advice.Limit{Finding: finding, LimitCPUs: amount("limit with"), BurstPercent: 100 * share("goal")},
 		Burst:             advice.Burst{Finding: finding, BurstPercent: 100 * share("burst")},

@@ -100,10 +100,10 @@ func (c *Container) verdict(goal advice.Goal) string {
 	}
 	text := fmt.Sprintf("%s: set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)",
 		c.title(), setting(l), quantity.Share(l.ThrottleRatio), quantity.Share(goal.ThrottleRatio))
-	if r.LimitCPUs > 0 {
-		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(r.ThrottleRatio))
+	if r.LimitCPUs > 0 && r.ThrottleRatio != nil {
+		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(*r.ThrottleRatio))
 	}
-	if r.Waited > advice.MaxWaited {
+	if r.Waited != nil && *r.Waited > advice.MaxWaited {
 		text += "; but it waited for CPUs while it was recorded, and may need more"
 	}
 	return text + "."

@@ -7,6 +7,7 @@ import (
 
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -176,23 +177,35 @@ func (c *Container) recorded() string {
 // present describes the recorded limit.
 func (c *Container) present() string {
 	r := &c.Recorded
-	if r.LimitCPUs == 0 {
+	limit, under := fmt.Sprintf("%s, burst %s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent)), ""
+	switch {
+	case r.LimitCPUs == 0 && !r.Unknown.Has(trace.Limits):
 		return "no limit"
+	case r.LimitCPUs == 0:
+		limit = "unknown"
+	case r.Unknown.Has(trace.Burst):
+		limit = fmt.Sprintf("%s, burst unknown", quantity.CPUs(r.LimitCPUs))
 	}
-	under := ""
 	if r.LimitChanges > 0 {
 		under = ", under all the limits that there were"
 	}
-	return fmt.Sprintf("%s, burst %s; throttled in %s%s", quantity.CPUs(r.LimitCPUs), percent(r.BurstPercent), throttled(r), under)
+	return fmt.Sprintf("%s; %s%s", limit, throttled(r), under)
 }
 
 // throttled is the throttled share of all periods and, if it differs, the one that dashboards show.
 func throttled(r *advice.Recorded) string {
-	all, ofTimer := quantity.Share(r.ThrottleRatio).String(), quantity.Share(r.ThrottleRatioOfTimer).String()
-	if all == ofTimer {
-		return all + " of the periods"
+	if r.ThrottleRatioOfTimer == nil {
+		return "throttling unknown"
 	}
-	return fmt.Sprintf("%s of all periods, %s of those in which the kernel's timer ran", all, ofTimer)
+	ofTimer := quantity.Share(*r.ThrottleRatioOfTimer).String()
+	if r.ThrottleRatio == nil {
+		return fmt.Sprintf("throttled in %s of the periods in which the kernel's timer ran", ofTimer)
+	}
+	all := quantity.Share(*r.ThrottleRatio).String()
+	if all == ofTimer {
+		return fmt.Sprintf("throttled in %s of the periods", all)
+	}
+	return fmt.Sprintf("throttled in %s of all periods, %s of those in which the kernel's timer ran", all, ofTimer)
 }
 
 // maxOpen is the largest share of time with unknown demand for which the 99th percentile is known.

@@ -14,7 +14,7 @@ import (
 func (c *Container) short(goal advice.Goal) [][2]string {
 	r, with, without := &c.Recorded, &c.LimitWithBurst, &c.LimitWithoutBurst
 	lines := [][2]string{{"recorded", c.recorded()}}
-	if r.LimitCPUs > 0 {
+	if r.LimitCPUs > 0 || r.ThrottleRatioOfTimer != nil && *r.ThrottleRatioOfTimer > 0 {
 		lines = append(lines, [2]string{"now", c.present() + late(r.Delay)})
 	}
 	if with.Enough {

@@ -14,20 +14,22 @@ type Info struct {
 }
 
 type groupInfo struct {
-	Group        string      `json:"group"`
-	Name         string      `json:"name,omitempty"`
-	Samples      int         `json:"samples"`
-	Late         int         `json:"late"`
-	Gaps         int         `json:"gaps"`
-	Time         float64     `json:"seconds"`
-	Usage        float64     `json:"cpuSeconds"`
-	PerPeriod    trace.Stats `json:"perPeriod"`
-	Limit        *Limit      `json:"limit,omitempty"`
-	LimitChanges int         `json:"limitChanges"`
+	Group        string        `json:"group"`
+	Name         string        `json:"name,omitempty"`
+	Samples      int           `json:"samples"`
+	Late         int           `json:"late"`
+	Gaps         int           `json:"gaps"`
+	Time         float64       `json:"seconds"`
+	Usage        float64       `json:"cpuSeconds"`
+	PerPeriod    trace.Stats   `json:"perPeriod"`
+	Limit        *Limit        `json:"limit,omitempty"` // nil without one, and if neither it nor throttling is known
+	LimitChanges int           `json:"limitChanges"`
+	Unknown      trace.Figures `json:"unknown,omitempty"`
 	// ThrottledShare is the share of the time in samples whose usage may be less than the demand.
-	ThrottledShare float64       `json:"throttledShare"`
+	ThrottledShare *float64      `json:"throttledShare,omitempty"`
 	Scales         []trace.Scale `json:"timescales"`
 	Traced         *tracedInfo   `json:"traced,omitempty"`
+	Notes          []string      `json:"notes,omitempty"`
 }
 
 // tracedInfo is a [trace.Exact] as JSON. Times are those of all threads together.
@@ -41,14 +43,14 @@ type tracedInfo struct {
 
 // Limit is a limit with what the kernel counted under it, as JSON. Times are in seconds.
 type Limit struct {
-	Quota            float64 `json:"quotaSeconds"`
-	Period           float64 `json:"periodSeconds"`
-	Burst            float64 `json:"burstSeconds"`
-	TimerPeriods     uint64  `json:"timerPeriods"` // in which the kernel's timer ran
-	WallPeriods      float64 `json:"wallPeriods"`  // of wall-clock time
-	ThrottledPeriods uint64  `json:"throttledPeriods"`
-	ThrottledTime    float64 `json:"throttledSeconds"` // sum over CPUs
-	Bursts           *Bursts `json:"bursts,omitempty"` // nil if the kernel does not count them
+	Quota            *float64 `json:"quotaSeconds,omitempty"`  // nil is unknown
+	Period           *float64 `json:"periodSeconds,omitempty"` // nil with the quota; wallPeriods are then those of 100 ms
+	Burst            *float64 `json:"burstSeconds,omitempty"`
+	TimerPeriods     *uint64  `json:"timerPeriods,omitempty"` // in which the kernel's timer ran
+	WallPeriods      float64  `json:"wallPeriods"`            // of wall-clock time
+	ThrottledPeriods *uint64  `json:"throttledPeriods,omitempty"`
+	ThrottledTime    *float64 `json:"throttledSeconds,omitempty"` // sum over CPUs
+	Bursts           *Bursts  `json:"bursts,omitempty"`
 }
 
 // Bursts are the periods in which a group used more than its quota.
@@ -71,9 +73,11 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 	g := groupInfo{
 		Group: s.Group, Name: s.Name, Samples: sum.Samples, Late: sum.Late, Gaps: sum.Gaps,
 		Time: sum.Time.Seconds(), Usage: sum.Usage.Seconds(),
-		PerPeriod: sum.PerPeriod, LimitChanges: sum.LimitChanges, ThrottledShare: sum.ThrottledShare, Scales: trace.Timescales(s, interval),
+		PerPeriod: sum.PerPeriod, LimitChanges: sum.LimitChanges, Unknown: sum.Unknown,
+		ThrottledShare: known(&sum, trace.Periods, sum.ThrottledShare), Scales: trace.Timescales(s, interval),
+		Notes: notes(s, &sum, interval),
 	}
-	if _, limited := sum.Limits.CPUs(); limited {
+	if _, limited := sum.Limits.CPUs(); limited || sum.Periods > 0 {
 		g.Limit = NewLimit(&sum)
 	}
 	if x := s.Exact; x != nil {
@@ -86,8 +90,16 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 func NewLimit(sum *trace.Summary) *Limit {
 	l := sum.Limits
 	return &Limit{
-		Quota: l.Quota.Seconds(), Period: l.Period.Seconds(), Burst: l.Burst.Seconds(),
-		TimerPeriods: sum.Periods, WallPeriods: sum.WallPeriods, ThrottledPeriods: sum.Throttled,
-		ThrottledTime: sum.ThrottledTime.Seconds(), Bursts: &Bursts{sum.Bursts, sum.BurstTime.Seconds()},
+		Quota: known(sum, trace.Limits, l.Quota.Seconds()), Period: known(sum, trace.Limits, l.Period.Seconds()), Burst: known(sum, trace.Burst, l.Burst.Seconds()),
+		TimerPeriods: known(sum, trace.Periods, sum.Periods), WallPeriods: sum.WallPeriods, ThrottledPeriods: known(sum, trace.Periods, sum.Throttled),
+		ThrottledTime: known(sum, trace.ThrottledTime, sum.ThrottledTime.Seconds()), Bursts: known(sum, trace.Bursts, Bursts{sum.Bursts, sum.BurstTime.Seconds()}),
 	}
+}
+
+// known returns nil if a figure is unknown.
+func known[T any](sum *trace.Summary, figure trace.Figures, value T) *T {
+	if sum.Unknown.Has(figure) {
+		return nil
+	}
+	return &value
 }

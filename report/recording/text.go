@@ -26,7 +26,9 @@ func PrintSummary(w io.Writer, rec *trace.Recording) error {
 		for _, window := range []time.Duration{trace.DefaultPeriod, time.Second, time.Minute} {
 			printWindow(b, &rec.Series[i], rec.Interval, window, sum.Limits)
 		}
-		printDoubt(b, &sum)
+		for _, note := range notes(&rec.Series[i], &sum, 0) {
+			report.Line(b, "note", "%s", note)
+		}
 	}
 	return report.Flush(b, "print the summary")
 }
@@ -39,13 +41,13 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		s := &rec.Series[i]
 		fmt.Fprintln(b)
 		sum := printSeries(b, s, rec.Interval)
-		printDoubt(b, &sum)
-		if rec.Interval > trace.PeriodOf(sum.Limits) {
-			report.Line(b, "note", "samples of %v do not show single periods of %v: record with: %s", rec.Interval, trace.PeriodOf(sum.Limits), s.RecordCommand())
+		for _, note := range notes(s, &sum, rec.Interval) {
+			report.Line(b, "note", "%s", note)
 		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
-			fmt.Fprintf(b, "%10v %8d %8s %8s %9.0f%%\n", windowName(sc.Window.Duration), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(), 100*sc.Throttled)
+			fmt.Fprintf(b, "%10v %8d %8s %8s %10s\n", windowName(sc.Window.Duration), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(),
+				unlessUnknown(sum.Unknown.Has(trace.Periods), "%.0f%%", 100*sc.Throttled))
 		}
 	}
 	return report.Flush(b, "print the summary")
@@ -85,14 +87,18 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 		changed = fmt.Sprintf("; changed %d times, this is the last", sum.LimitChanges)
 	}
 	limit, limited := sum.Limits.CPUs()
-	if limited {
-		report.Line(w, "limit", "%s CPUs: %v in each %v, burst %v%s", quantity.CPUs(limit).Fixed(), sum.Limits.Quota, sum.Limits.Period, sum.Limits.Burst, changed)
-	} else {
+	switch {
+	case limited:
+		burst := unlessUnknown(sum.Unknown.Has(trace.Burst), "%v", sum.Limits.Burst)
+		report.Line(w, "limit", "%s CPUs: %v in each %v, burst %s%s", quantity.CPUs(limit).Fixed(), sum.Limits.Quota, sum.Limits.Period, burst, changed)
+	case sum.Unknown.Has(trace.Limits):
+		report.Line(w, "limit", "unknown: record with pinfold sample, or ask Prometheus for kube_pod_container_resource_limits, too")
+	default:
 		report.Line(w, "limit", "none%s", changed)
 	}
-	if limited || sum.Periods > 0 {
+	if limited || sum.Unknown.Has(trace.Limits) || sum.Periods > 0 {
 		report.Line(w, "throttled", "%s", Throttled(&sum))
-		report.Line(w, "bursts", "%d periods, %v beyond the quota", sum.Bursts, Rounded(sum.BurstTime))
+		report.Line(w, "bursts", "%s", BurstsOf(&sum))
 	}
 	if s.Exact != nil {
 		report.Line(w, "traced", "%s", traced(s.Exact, &sum))
@@ -129,11 +135,15 @@ func windowName(d time.Duration) string {
 	return d.String()
 }
 
-// printDoubt warns of usage that may be less than demand.
-func printDoubt(w io.Writer, sum *trace.Summary) {
+// notes warns of usage that may be less than demand, and of samples that are too long.
+func notes(s *trace.Series, sum *trace.Summary, interval time.Duration) (all []string) {
 	if sum.ThrottledShare > 0 {
-		report.Line(w, "note", "throttled in samples that are %.0f%% of the time: they show usage, demand was higher", 100*sum.ThrottledShare)
+		all = append(all, fmt.Sprintf("throttled in samples that are %.0f%% of the time: they show usage, demand was higher", 100*sum.ThrottledShare))
 	}
+	if period := trace.PeriodOf(sum.Limits); interval > period {
+		all = append(all, fmt.Sprintf("samples of %v do not show single periods of %v: record with: %s", interval, period, s.RecordCommand()))
+	}
+	return all
 }
 
 // traced formats what threads did, compared with the counters.
@@ -152,8 +162,32 @@ func traced(x *trace.Exact, sum *trace.Summary) string {
 // Throttled formats the throttled shares of the timer's periods and of all wall-clock periods, and
 // the time for which CPUs were throttled.
 func Throttled(sum *trace.Summary) string {
-	return fmt.Sprintf("%d of %d timer periods (%s), %s of the %.1f wall periods; %v, all CPUs together", sum.Throttled, sum.Periods,
-		quantity.Share(sum.ThrottledOfTimer()).Whole(), quantity.Share(sum.ThrottledOfWall()).Whole(), sum.WallPeriods, Rounded(sum.ThrottledTime))
+	if sum.Unknown.Has(trace.Periods) {
+		return unknown
+	}
+	assumed, time := "", fmt.Sprintf("%v, all CPUs together", Rounded(sum.ThrottledTime))
+	if sum.Unknown.Has(trace.Limits) {
+		assumed = fmt.Sprintf(" if they are %v", trace.PeriodOf(sum.Limits))
+	}
+	if sum.Unknown.Has(trace.ThrottledTime) {
+		time = "unknown for how long"
+	}
+	return fmt.Sprintf("%d of %d timer periods (%s), %s of the %.1f wall periods%s; %s", sum.Throttled, sum.Periods,
+		quantity.Share(sum.ThrottledOfTimer()).Whole(), quantity.Share(sum.ThrottledOfWall()).Whole(), sum.WallPeriods, assumed, time)
+}
+
+// BurstsOf formats how often and how far the group went beyond its quota.
+func BurstsOf(sum *trace.Summary) string {
+	return unlessUnknown(sum.Unknown.Has(trace.Bursts), "%d periods, %v beyond the quota", sum.Bursts, Rounded(sum.BurstTime))
+}
+
+const unknown = "unknown"
+
+func unlessUnknown(isUnknown bool, format string, args ...any) string {
+	if isUnknown {
+		return unknown
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 // Rounded rounds a time for display.

@@ -26,6 +26,7 @@ type outcomeJSON struct {
 	WCET                          []int64 `json:"wcetPeriods"` // with a WCET of 1, 2, ...; the 4096th counts longer ones, too
 	servedJSON
 	Groups   []groupJSON `json:"groups,omitempty"` // recorded ones
+	Verdict  string      `json:"verdict"`
 	Warnings []string    `json:"warnings"`
 }
 
@@ -69,7 +70,7 @@ func (r *Report) JSON() any {
 			Quota: o.Quota, Capacity: o.Capacity, Order: r.Order, Seed: r.Seed, Periods: o.Periods,
 			ExpectedWCET: o.ExpectedWCET.Value, ExpectedWCETStandardError: o.ExpectedWCET.StandardError,
 			ProbabilityWCET1: o.ProbabilityWCET1.Value, ProbabilityWCET1StandardError: o.ProbabilityWCET1.StandardError,
-			WCET: o.WCET[1:], servedJSON: newServed(o.average()), Warnings: append(append([]string{}, r.Warnings...), o.Warnings...),
+			WCET: o.WCET[1:], servedJSON: newServed(o.average()), Verdict: o.verdict(), Warnings: append(append([]string{}, r.Warnings...), o.Warnings...),
 		}
 		for i, k := range r.Recorded {
 			g := groupJSON{

@@ -176,12 +176,13 @@ func (o *Outcome) lateness() string {
 type Throttling struct {
 	Burst report.Burst `json:"burst"` // instead of that in multiples of the quota
 	lindley.Throttling
+	Demand string `json:"demand"`
 }
 
 // PrintThrottling prints a row for each burst, and a sentence on the smallest and the largest.
-func PrintThrottling(w io.Writer, demand string, answers []Throttling, s lindley.Solution) error {
+func PrintThrottling(w io.Writer, answers []Throttling, s lindley.Solution) error {
 	b := bufio.NewWriter(w)
-	report.Line(b, "demand", "%s, in independent periods", demand)
+	report.Line(b, "demand", "%s", answers[0].Demand)
 	report.Line(b, "figures", "%s", s.Estimate.Name)
 	report.Line(b, "bounds", "%s, %d steps in a quota, up to %d quotas", s.Bounds.Name, s.Bounds.Steps, s.Bounds.Horizon)
 	fmt.Fprintln(b)

@@ -93,7 +93,7 @@ func (p *printer) schedulers() {
 	switch pods := p.SchedulerPods; {
 	case len(p.Schedulers) == 0 && p.read("leases"):
 		p.fact("Scheduler", "not found")
-	case pods.Total > 0:
+	case pods != nil && pods.Total > 0:
 		p.fact("", fmt.Sprintf("%d of %s ready", pods.Ready, quantity.Count(pods.Total, "scheduler pod")))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 )
 
 // column is a column of figures. Names and bars, whose widths vary, are not columns.
@@ -85,7 +86,7 @@ func wall(r *row) string {
 }
 
 func burst(r *row) string {
-	if r.noBursts {
+	if r.unknown.Has(trace.Bursts) {
 		return nothing
 	}
 	switch d := r.last(window).burst; {

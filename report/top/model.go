@@ -71,14 +71,13 @@ func New() *Model {
 	return &Model{Sort: ByUsage, Always: no, Never: no, rows: map[string]*row{}}
 }
 
-// Add adds a sample of a group. noBursts means that the kernel does not count bursts.
-func (m *Model) Add(group string, noBursts bool, s trace.Sample) {
+// Add adds a sample of a group.
+func (m *Model) Add(group string, s trace.Sample) {
 	r := m.rows[group]
 	if r == nil {
 		r = &row{group: group, name: report.Printable(group)}
 		m.rows[group] = r
 	}
-	r.noBursts = noBursts
 	r.add(s)
 }
 

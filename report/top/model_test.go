@@ -29,15 +29,14 @@ import (
 //	draw WIDTHxHEIGHT [colour]
 func TestTable(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
-		p := &player{model: New(), samples: map[string]*trace.Sample{}, noBursts: map[string]bool{}}
+		p := &player{model: New(), samples: map[string]*trace.Sample{}}
 		return golden.Blocks(t, text, p.do)
 	})
 }
 
 type player struct {
-	model    *Model
-	samples  map[string]*trace.Sample // the last of each group
-	noBursts map[string]bool
+	model   *Model
+	samples map[string]*trace.Sample // the last of each group
 }
 
 func (p *player) do(words []string) (string, error) {
@@ -106,7 +105,9 @@ func (p *player) group(name string, values map[string]string) error {
 	if old := p.samples[name]; old != nil {
 		s.At = old.At
 	}
-	p.samples[name], p.noBursts[name] = s, values["noburst"] != ""
+	if p.samples[name] = s; values["noburst"] != "" {
+		s.Unknown = trace.Bursts
+	}
 	return nil
 }
 
@@ -120,7 +121,7 @@ func (p *player) sample(name string, values map[string]string) error {
 		s.At += s.Interval
 		s.Usage, s.BurstTime = duration(usage, 0), duration(values["burst"], 0)
 		s.Periods, s.Throttled = uint32(count(values["periods"])), uint32(count(values["throttled"]))
-		p.model.Add(name, p.noBursts[name], *s)
+		p.model.Add(name, *s)
 	}
 	return nil
 }
@@ -174,7 +175,7 @@ func TestFits(t *testing.T) {
 				}
 				at += s.Interval
 				s.At = at
-				m.Add(name, rapid.Bool().Draw(t, "no bursts"), s)
+				m.Add(name, s)
 			}
 		}
 		for _, k := range rapid.SliceOf(rapid.SampledFrom([]Key{'n', 'u', 's', 't', 'b', 'l', 'r', 'a', 'j', 'k', ' ', KeyEnd, KeyHome, KeyPageUp, 'x'})).Draw(t, "keys") {

@@ -79,7 +79,7 @@ type bar struct {
 type row struct {
 	group, name string
 	limits      bandwidth.Limits
-	noBursts    bool // the kernel does not count them
+	unknown     trace.Figures
 	wait        float64
 	waitKnown   bool
 	active      bool // it has used CPU time, or has a limit
@@ -100,7 +100,7 @@ func (r *row) add(s trace.Sample) {
 	}
 	c := cellOf(s)
 	r.cells[r.newest%cells].add(c)
-	r.limits = s.Limits
+	r.limits, r.unknown = s.Limits, s.Unknown
 	height, limited := c.ofLimit()
 	if !limited {
 		height = c.cpus()

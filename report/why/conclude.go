@@ -37,6 +37,9 @@ func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, al
 		return fmt.Sprintf("Nothing to remedy was found: of the time in which it wanted to run, it ran %s, waited for a CPU %s and was throttled %s.",
 			share, percent(sum.Waiting(), runnable), percent(sum.Throttled, runnable))
 	case blame.ByQuota:
+		if c.Limits.Period == 0 {
+			return throttled + "."
+		}
 		if c.limit() == 0 {
 			return throttled + ", because the quota of a group above it was used up."
 		}
@@ -87,6 +90,9 @@ func (r *Report) advise(c *Container, reason blame.Reason) string {
 		}
 		return "CPU settings will not make it faster: look at its code, or at what it waits for."
 	case blame.ByQuota:
+		if c.Limits.Period == 0 {
+			return "Raise its limit, or the quota of a group above it."
+		}
 		if c.limit() == 0 {
 			return "Raise the quota of that group."
 		}

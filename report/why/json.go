@@ -17,6 +17,7 @@ type reportJSON struct {
 type containerJSON struct {
 	Name       string        `json:"name"`
 	Limit      float64       `json:"limitCPUs,omitempty"`
+	NotRead    bool          `json:"limitUnknown,omitempty"`
 	Parts      partsJSON     `json:"parts"`
 	Threads    []threadJSON  `json:"threads"`
 	Longest    []delayJSON   `json:"longestDelays"`
@@ -83,7 +84,7 @@ func (r *Report) JSON() any {
 func (r *Report) containerJSON(c *Container) containerJSON {
 	sum := r.Groups[c.Group]
 	v := r.verdict(c)
-	out := containerJSON{Name: c.Name, Limit: float64(c.limit()), Parts: r.partsJSON(&sum.Parts, c.Group),
+	out := containerJSON{Name: c.Name, Limit: float64(c.limit()), NotRead: c.Limits.Period == 0, Parts: r.partsJSON(&sum.Parts, c.Group),
 		Threads: []threadJSON{}, Longest: []delayJSON{}, Parallel: v.Parallel, Waits: bucketsJSON(&sum.Waits), Throttles: bucketsJSON(&sum.Throttlings)}
 	for _, reason := range v.Reasons {
 		out.Causes = append(out.Causes, causeJSON{reason.Cause, float64(reason.Share)})

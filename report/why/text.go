@@ -71,7 +71,10 @@ func (r *Report) container(w io.Writer, c *Container) {
 }
 
 func limitText(c *Container) string {
-	if c.limit() == 0 {
+	switch {
+	case c.Limits.Period == 0:
+		return "CPU limit unknown"
+	case c.limit() == 0:
 		return "no CPU limit"
 	}
 	return fmt.Sprintf("limit %s in periods of %v", c.limit(), c.Limits.Period)

@@ -33,7 +33,7 @@ type Report struct {
 type Container struct {
 	Name     string
 	Group    blame.Group
-	Limits   bandwidth.Limits
+	Limits   bandwidth.Limits // without a period they are unknown
 	Above    []blame.Group // the groups above it
 	Requests *Requests     // nil without a log
 }

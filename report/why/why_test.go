@@ -83,6 +83,8 @@ func reports() map[string]*Report {
 	above := observed(times(5*s, 5*s, 0))
 	above.Containers[0].Limits.Quota = bandwidth.Unlimited
 	all["limit-above"] = above
+	all["limit-unknown"] = observed(times(5*s, 5*s, 0))
+	all["limit-unknown"].Containers[0].Limits = bandwidth.Limits{}
 	all["contended-pod"], all["contended-run"], all["contended-service"] = contended(Pod, AnyGroup), contended(Run, Run), contended(AnyGroup, NoGroup)
 	crowd := times(s/2, 5*s, 0)
 	crowd.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 4*s)

@@ -79,6 +79,9 @@ func (r *Reader) ReadWaits(n int, share float64) {
 	}
 }
 
+// HasWaits reports whether Read reads waits: after ReadWaits, if the kernel counts them.
+func (r *Reader) HasWaits() bool { return r.waits != nil || r.delays != nil }
+
 // maxThreads bounds the time that a reading of run delays takes, to some 1 ms.
 const maxThreads = 200
 
@@ -111,7 +114,7 @@ func (d *delayReader) read(fs *cgroup.FS, group string) (waited time.Duration, e
 // readWaits reads cpu.pressure or run delays if it is time. A group's pressure may be switched off
 // meanwhile (cgroup.pressure): it then has no more waits.
 func (r *Reader) readWaits() time.Duration {
-	if r.untilWaits--; r.waits == nil && r.delays == nil || r.untilWaits > 0 {
+	if r.untilWaits--; !r.HasWaits() || r.untilWaits > 0 {
 		return r.waited
 	}
 	r.untilWaits = r.waitsEvery

@@ -1,6 +1,7 @@
 package cgroupstat
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,23 +16,18 @@ import (
 )
 
 // RunDelays returns how long up to most threads of a group, and of the groups below it that can be
-// listed, have waited for CPUs since they were started, also while they were throttled
+// read, have waited for CPUs since they were started, also while they were throttled
 // (/proc/ID/schedstat, Documentation/scheduler/sched-stats.rst). The error is a
 // [feature.UnsupportedError] if the kernel does not count that.
 func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, error) {
 	if err := feature.RunDelays.Test(); err != nil {
 		return nil, err
 	}
-	dirs, err := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
-	if err != nil && len(dirs) == 0 {
-		return nil, fmt.Errorf("list threads: %w", err)
-	}
+	dirs, unread := cgrouptree.DirsBelow(fs.Dir(cgroup.CPU, group))
 	delays := map[int]time.Duration{}
 	for _, dir := range dirs {
 		ids, err := cgrouptree.ThreadsIn(fs, dir)
-		if err != nil {
-			return nil, err
-		}
+		unread = errors.Join(unread, err)
 		for _, id := range ids[:min(len(ids), most-len(delays))] {
 			delay, err := runDelay(filepath.Join(fs.Root(), "proc", strconv.Itoa(id), "schedstat"))
 			if err != nil {
@@ -39,6 +35,9 @@ func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, er
 			}
 			delays[id] = delay
 		}
+	}
+	if unread != nil && len(delays) == 0 {
+		return nil, fmt.Errorf("list threads: %w", unread)
 	}
 	return delays, nil
 }

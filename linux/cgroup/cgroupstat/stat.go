@@ -104,7 +104,7 @@ func (s *Stat) parse(v cgroup.Version, text []byte) error {
 		name, rest := kernfile.CutWord(line)
 		value, _ := kernfile.CutWord(rest)
 		periods = periods || string(name) == "nr_periods"
-		bursts = bursts || string(name) == "nr_bursts"
+		bursts = bursts || string(name) == "nr_bursts" || string(name) == "nr_burst"
 		if err := s.set(v, name, value); err != nil {
 			return fmt.Errorf("%s: %s: %w", cgroup.CPUStat, string(name), err)
 		}
@@ -122,7 +122,7 @@ func (s *Stat) set(v cgroup.Version, name, value []byte) (err error) {
 	case "nr_throttled":
 		s.Throttled, err = parseCount(value)
 		return err
-	case "nr_bursts":
+	case "nr_bursts", "nr_burst": // the latter is of Alibaba Cloud Linux, which had bursts first
 		s.Bursts, err = parseCount(value)
 		return err
 	}

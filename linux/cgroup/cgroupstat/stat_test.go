@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -99,7 +101,7 @@ func TestLimitsNotEnabled(t *testing.T) {
 
 // TestParseStatProperty compares the parser with one that uses the standard library.
 func TestParseStatProperty(t *testing.T) {
-	names := append(strings.Fields("nr_periods nr_throttled throttled_time nr_bursts burst_time"),
+	names := append(strings.Fields("nr_periods nr_throttled throttled_time nr_bursts nr_burst burst_time"),
 		strings.Fields("throttled_usec burst_usec usage_usec user_usec x nr_")...)
 	line := rapid.Custom(func(t *rapid.T) string {
 		value := rapid.OneOf(rapid.Custom(func(t *rapid.T) string {
@@ -130,7 +132,7 @@ func slowStat(v cgroup.Version, text string) (s Stat, ok bool) {
 		name, value := words[0], words[1]
 		n, err := strconv.ParseUint(value, 10, 64)
 		timed := slices.Contains(known, name)
-		counted := slices.Contains([]string{"nr_periods", "nr_throttled", "nr_bursts"}, name)
+		counted := slices.Contains([]string{"nr_periods", "nr_throttled", "nr_bursts", "nr_burst"}, name)
 		if counted && err != nil && strings.HasPrefix(value, "-") {
 			var negative int64
 			negative, err = strconv.ParseInt(value, 10, 32)
@@ -144,10 +146,10 @@ func slowStat(v cgroup.Version, text string) (s Stat, ok bool) {
 		case timed && n > uint64(1<<63-1)/uint64(unit):
 			n = math.MaxUint64
 		}
-		values[name] = n
+		values[strings.Replace(name, "nr_bursts", "nr_burst", 1)] = n
 	}
 	_, periods := values["nr_periods"]
-	_, bursts := values["nr_bursts"]
+	_, bursts := values["nr_burst"]
 	either := func(v1, v2 string) time.Duration {
 		if n := values[v1] + values[v2]; n != math.MaxUint64 {
 			return time.Duration(n) * unit
@@ -155,7 +157,7 @@ func slowStat(v cgroup.Version, text string) (s Stat, ok bool) {
 		return math.MaxInt64
 	}
 	return Stat{
-		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_bursts"], NoBursts: periods && !bursts,
+		Periods: values["nr_periods"], Throttled: values["nr_throttled"], Bursts: values["nr_burst"], NoBursts: periods && !bursts,
 		ThrottledTime: either("throttled_time", "throttled_usec"), BurstTime: either("burst_time", "burst_usec"),
 		Usage: either("", "usage_usec"),
 	}, true
@@ -200,6 +202,24 @@ func TestPressure(t *testing.T) {
 	}
 	if _, err := ReadPressure(openFixture(t, "v1-separate"), "/kubepods"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("version 1: %v", err)
+	}
+}
+
+// TestRunDelaysOfSome: a group whose threads cannot be read hides its own threads and no others.
+func TestRunDelaysOfSome(t *testing.T) {
+	if err := feature.RunDelays.Test(); err != nil {
+		t.Skip(err)
+	}
+	fs := openFixture(t, "v2-systemd")
+	schedstat := filepath.Join(fs.Root(), "proc/201/schedstat")
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(schedstat), 0o755), os.WriteFile(schedstat, []byte("5 7 1\n"), 0o644)))
+	burstable := fs.File("/kubepods.slice/kubepods-burstable.slice", cgroup.Threads)
+	must.Do(t, errors.Join(os.Remove(burstable), os.Mkdir(burstable, 0o755))) // which is no file
+	if delays, err := RunDelays(fs, "/kubepods.slice", 100); err != nil || delays[201] != 7 {
+		t.Errorf("%v, %v", delays, err)
+	}
+	if delays, err := RunDelays(fs, "/kubepods.slice/kubepods-burstable.slice/none", 100); err != nil || len(delays) > 0 {
+		t.Errorf("a group that does not exist: %v, %v", delays, err)
 	}
 }
 

@@ -201,6 +201,22 @@ func (e *UnlistedError) Error() string {
 
 func (e *UnlistedError) Unwrap() error { return e.Err }
 
+// Add adds a directory that a walk could not list, unless it was removed meanwhile.
+func (e *UnlistedError) Add(dir string, err error) {
+	if !cgroup.IsGone(err) {
+		e.Dirs = append(e.Dirs, dir)
+		e.Err = cmp.Or(e.Err, errors.Unwrap(err), err) // without the name
+	}
+}
+
+// ErrorOrNil returns nil if no directory was added.
+func (e *UnlistedError) ErrorOrNil() error {
+	if len(e.Dirs) == 0 {
+		return nil
+	}
+	return e
+}
+
 // DirsBelow lists the directories of a group and its descendants, parents before children. A group
 // that does not exist has none, and those that are removed meanwhile are left out. An error is an
 // [UnlistedError]: the list then lacks what is below the groups that it names, and nothing else.
@@ -209,16 +225,12 @@ func DirsBelow(dir string) ([]string, error) {
 	var unlisted UnlistedError
 	_ = filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		switch {
-		case err == nil && d.IsDir():
+		case err != nil:
+			unlisted.Add(name, err)
+		case d.IsDir():
 			all = append(all, name)
-		case err != nil && !cgroup.IsGone(err):
-			unlisted.Dirs = append(unlisted.Dirs, name)
-			unlisted.Err = cmp.Or(unlisted.Err, errors.Unwrap(err), err) // without the name
 		}
 		return nil
 	})
-	if unlisted.Err != nil {
-		return all, &unlisted
-	}
-	return all, nil
+	return all, unlisted.ErrorOrNil()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/confine"
@@ -31,8 +32,8 @@ func Choice(fs *cgroup.FS, missing string) string {
 	var found []string
 	for _, group := range append(all, below...) {
 		processes, _ := cgrouptree.ProcessesBelow(fs, group, cgroup.CPU) // those that this user may list
-		if len(processes) > 0 && len(found) < maxChoice && !slices.Contains(found, group) {
-			found = append(found, group)
+		if len(processes) > 0 && len(found) < maxChoice && !slices.Contains(found, trace.ShellWord(group)) {
+			found = append(found, trace.ShellWord(group))
 		}
 	}
 	how := fmt.Sprintf("'ls %s' lists all", fs.Dir(cgroup.CPU, above))

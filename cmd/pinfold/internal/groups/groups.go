@@ -25,7 +25,7 @@ import (
 // pattern of one of them. root is the machine's root directory. Groups that match a pattern but
 // cannot be sampled are omitted with a message.
 func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
-	if !isPattern(arg) {
+	if !isPattern(fs, root, arg) {
 		group, err := resolve(fs, root, arg)
 		return []string{group}, err
 	}
@@ -46,12 +46,17 @@ func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
 	case len(found) > 0:
 		return found, nil
 	case len(dirs) > 0:
-		return nil, fmt.Errorf("no control group that matches %q can be sampled", arg)
+		return nil, fmt.Errorf("no control group that matches '%s' can be sampled", arg)
 	}
-	return nil, fmt.Errorf("no control group matches %q below %s: is it in quotes, and with a * for each level? %s", arg, fs.Dir(cgroup.CPU, "/"), Choice(fs, "/"))
+	return nil, fmt.Errorf("no control group matches '%s' below %s: is it in quotes, and with a * for each level? %s", arg, fs.Dir(cgroup.CPU, "/"), Choice(fs, "/"))
 }
 
-func isPattern(arg string) bool { return strings.ContainsAny(arg, `*?[\`) }
+// isPattern reports whether arg is a pattern. A group or directory that exists is not one, whatever
+// its name: systemd writes "-" as \x2d.
+func isPattern(fs *cgroup.FS, root, arg string) bool {
+	group, err := pathOf(fs, root, arg)
+	return strings.ContainsAny(arg, `*?[\`) && (err != nil || !isDir(fs.Dir(cgroup.CPU, group)))
+}
 
 // resolve resolves arg, a cgroup path or directory, to a path in the hierarchy that can be sampled.
 func resolve(fs *cgroup.FS, root, arg string) (string, error) {

@@ -199,7 +199,7 @@ func (s *Options) Context(ctx context.Context, stdin *bufio.Reader) context.Cont
 // are wanted, or named by their path.
 func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
 	names := NewNames(s.Root)
-	naming, err := kubepods.Find(fs, s.CgroupRoot)
+	naming, err := kubepods.Locate(fs, s.CgroupRoot)
 	if err != nil && len(s.Pods) > 0 {
 		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
 	}
@@ -212,13 +212,14 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		if err != nil {
 			return nil, nil, err
 		}
-		if isPattern(arg) {
+		pattern := isPattern(fs, s.Root, arg)
+		if pattern {
 			if err := names.learnSandboxes(fs, found); err != nil {
 				return nil, nil, err
 			}
 		}
 		for _, group := range found {
-			if s.Sandboxes || !isPattern(arg) || !names.IsSandbox(group) {
+			if s.Sandboxes || !pattern || !names.IsSandbox(group) {
 				all = append(all, Target{Group: group, Name: names.Known(group)})
 			}
 		}
@@ -277,6 +278,14 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(uids) == 0 { // the logs are elsewhere, but the links have names
+		pods = slices.DeleteFunc(pods, func(p kubepods.Pod) bool {
+			return !slices.ContainsFunc(p.Containers, func(c kubepods.Container) bool { return strings.HasPrefix(n.Known(c.Path), pod+"/") })
+		})
+		if len(pods) == 0 {
+			return nil, fmt.Errorf("--pod %s: no pod of this node has that name, according to %s and %s: %s", pod, filepath.Join(root, podLogs), n.dir, findPod(namespace, name))
+		}
+	}
 	var found []Target
 	for _, p := range pods {
 		for _, c := range p.Containers {
@@ -327,9 +336,6 @@ func (n *Names) podUIDs(root, namespace, name string) ([]string, error) {
 		if uid, ok := strings.CutPrefix(pod, namespace+"_"+name+"_"); ok && !strings.Contains(uid, "_") {
 			uids = append(uids, uid)
 		}
-	}
-	if len(uids) == 0 {
-		return nil, fmt.Errorf("--pod %s/%s: no pod of this node has that name, according to %s and %s: %s", namespace, name, dir, n.dir, findPod(namespace, name))
 	}
 	return uids, nil
 }

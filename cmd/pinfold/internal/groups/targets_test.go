@@ -16,15 +16,16 @@ import (
 
 // TestTargets: patterns and pods leave out sandboxes, unless these are wanted or named by their path.
 func TestTargets(t *testing.T) {
-	root, app, pause := t.TempDir(), strings.Repeat("a", 64), strings.Repeat("b", 64)
+	root, app, pause, db := t.TempDir(), strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64)
 	files := map[string]string{
 		"proc/self/mountinfo":                             "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
 		"sys/fs/cgroup/cgroup.controllers":                "cpuset cpu\n",
 		"sys/fs/cgroup/cgroup.procs":                      "",
 		"var/log/containers/web_shop_app-" + app + ".log": "",
 		"var/log/pods/shop_web_u1/app/0.log":              "",
+		"var/log/containers/db_shop_app-" + db + ".log":   "", // whose logs are elsewhere
 	}
-	for _, group := range []string{"kubepods/podu1/" + app, "kubepods/podu1/" + pause, "kubepods/podu2/" + pause} {
+	for _, group := range []string{"kubepods/podu1/" + app, "kubepods/podu1/" + pause, "kubepods/podu2/" + pause, "kubepods/podu3/" + db} {
 		files["sys/fs/cgroup/"+group+"/cgroup.controllers"] = "cpu\n"
 		files["sys/fs/cgroup/"+group+"/cpu.stat"] = "usage_usec 1\n"
 		files["sys/fs/cgroup/"+group+"/cpu.max"] = "max 100000\n"
@@ -53,6 +54,8 @@ func TestTargets(t *testing.T) {
 		{Options{}, "/kubepods/podu1/" + pause, []string{"podu1/" + pause}},
 		{Options{Sandboxes: true}, "/kubepods/podu1/*", []string{"podu1/" + app, "podu1/" + pause}},
 		{Options{Pods: []string{"shop/web"}}, "", []string{"podu1/" + app}},
+		{Options{Pods: []string{"shop/db"}}, "", []string{"podu3/" + db}},
+		{Options{Pods: []string{"shop/d"}}, "", nil},
 		{Options{Pods: []string{"shop/web"}, Sandboxes: true}, "", []string{"podu1/" + app, "podu1/" + pause}},
 	} {
 		test.options.Root = root

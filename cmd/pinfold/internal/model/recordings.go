@@ -130,7 +130,10 @@ func counted(s *trace.Series, interval time.Duration) string {
 	sum := trace.Summarise(s, interval)
 	text += fmt.Sprintf("\nknown is: average use %s", quantity.CPUs(sum.CPUs()))
 	if limit, limited := sum.Limits.CPUs(); limited {
-		text += fmt.Sprintf(", %s of the limit; throttled %s", quantity.Share(sum.CPUs()/limit), recording.Throttled(&sum))
+		text += fmt.Sprintf(", %s of the limit", quantity.Share(sum.CPUs()/limit))
+	}
+	if sum.Periods > 0 {
+		text += "; throttled " + recording.Throttled(&sum)
 	}
 	return text
 }

@@ -131,7 +131,7 @@ func (r *replayOptions) quota(k *simulation.Recorded, m int) (float64, error) {
 	case k.Limit > 0:
 		return k.Limit, nil
 	}
-	return 0, fmt.Errorf("%s was recorded without a limit: say what quota a container is to have with --limit CPUS, or with --cpus CPUS what all of them share",
+	return 0, fmt.Errorf("%s has no recorded limit: say what quota a container is to have with --limit CPUS, or with --cpus CPUS what all of them share",
 		k.Group)
 }
 

@@ -95,7 +95,7 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 		g := &groups[i]
 		g.samples++
 		g.used = g.used || row.Usage > 0
-		if row.Limits != g.limits {
+		if row.Limits != g.limits && !row.Unknown.Has(trace.Limits) {
 			g.limits = row.Limits
 			g.limitChanges++
 		}

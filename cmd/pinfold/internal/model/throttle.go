@@ -72,12 +72,12 @@ func (o *throttleOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	answers := make([]simulation.Throttling, len(o.bursts.Each))
 	for i, s := range solution.Throttling {
-		answers[i] = simulation.Throttling{Burst: o.bursts.Each[i], Throttling: s}
+		answers[i] = simulation.Throttling{Demand: about + ", in independent periods", Burst: o.bursts.Each[i], Throttling: s}
 	}
 	if *o.output == frame.JSON {
 		return frame.PrintJSON(cmd.OutOrStdout(), answers)
 	}
-	return simulation.PrintThrottling(cmd.OutOrStdout(), about, answers, solution)
+	return simulation.PrintThrottling(cmd.OutOrStdout(), answers, solution)
 }
 
 // solve computes bounds and, if the demand has a density, an estimate. The estimate cannot handle
@@ -141,7 +141,7 @@ func (o *throttleOptions) recorded(ctx context.Context, stderr io.Writer) (strin
 	}
 	switch {
 	case quota == 0:
-		return "", nil, fmt.Errorf("%s was recorded without a limit: say with --limit CPUS which one you ask about", r.Group)
+		return "", nil, fmt.Errorf("%s has no recorded limit: say with --limit CPUS which one you ask about", r.Group)
 	case r.Mean >= quota:
 		return "", nil, tooMuch(r, quota, "raise --limit")
 	}

@@ -137,6 +137,7 @@ type answer struct {
 	Packages   int               `json:"packages"`
 	LLCs       int               `json:"llcs"`
 	SplitCores int               `json:"splitCores"`
+	Exact      bool              `json:"exact"` // see placement.Result
 }
 
 func newAnswer(m *topology.Machine, r placement.Result) answer {
@@ -146,6 +147,7 @@ func newAnswer(m *topology.Machine, r placement.Result) answer {
 		Packages:   r.Quality.Packages,
 		LLCs:       r.Quality.LLCs,
 		SplitCores: r.Quality.SplitCores,
+		Exact:      r.Exact,
 	}
 }
 

@@ -176,7 +176,7 @@ func (r *session) write(ticks <-chan sampler.Tick, s *sampler.Sampler) error {
 				}
 			}
 			r.memory.add(row)
-			r.noBursts = r.noBursts || sample.NoBursts
+			r.noBursts = r.noBursts || sample.Unknown.Has(trace.Bursts)
 		}
 		r.progress.DrawAt(t.At, func() string { return r.options.progressLine(t.At, r.memory) })
 	}

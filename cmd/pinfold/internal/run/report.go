@@ -25,21 +25,28 @@ type stats struct {
 	ExitStatus  int              `json:"exitStatus"`
 	Signal      string           `json:"signal,omitempty"` // that ended the command
 	Wall        float64          `json:"wallSeconds"`
-	CPU         float64          `json:"cpuSeconds"`
-	User        float64          `json:"userSeconds"`
-	System      float64          `json:"systemSeconds"`
+	CPU         *float64         `json:"cpuSeconds,omitempty"`  // nil is unknown
+	User        *float64         `json:"userSeconds,omitempty"` // nil with the system's, if the command was too short
+	System      *float64         `json:"systemSeconds,omitempty"`
 	CPUs        *cpuset.Set      `json:"cpus,omitempty"` // if they were chosen
 	Idle        bool             `json:"idle,omitempty"`
 	MaxRSSBytes int64            `json:"maxRSSBytes"`
-	LeftBehind  int              `json:"leftBehind"`          // processes
-	Uncounted   bool             `json:"uncounted,omitempty"` // the group could not be read: CPU time and limit are unknown
+	LeftBehind  int              `json:"leftBehind"`             // processes
+	Uncounted   bool             `json:"uncounted,omitempty"`    // the group could not be read: CPU time and limit are unknown
+	Changed     bool             `json:"limitChanged,omitempty"` // by another program: the limit is what it was at the end
 	Limit       *recording.Limit `json:"limit,omitempty"`
 }
 
-func newStats(r *confine.Result) stats {
+func (o *options) stats(r *confine.Result) stats {
 	s := stats{
-		ExitStatus: r.ExitStatus, Wall: r.Wall.Seconds(), CPU: r.Stat.Usage.Seconds(), User: r.User.Seconds(), System: r.System.Seconds(),
-		Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind, Uncounted: r.Uncounted,
+		ExitStatus: r.ExitStatus, Wall: r.Wall.Seconds(), Idle: r.Settings.Idle, MaxRSSBytes: r.MaxRSS, LeftBehind: r.LeftBehind,
+		Uncounted: r.Uncounted, Changed: !r.Uncounted && changed(o.settings(), r.Settings),
+	}
+	if cpu := r.Stat.Usage.Seconds(); !r.Uncounted {
+		s.CPU = &cpu
+	}
+	if user, system := r.User.Seconds(), r.System.Seconds(); user+system > 0 {
+		s.User, s.System = &user, &system
 	}
 	if r.Signal != 0 {
 		s.Signal = unix.SignalName(r.Signal)
@@ -51,18 +58,19 @@ func newStats(r *confine.Result) stats {
 		return s
 	}
 	s.Limit = recording.NewLimit(summary(r))
-	if r.Stat.NoBursts {
-		s.Limit.Bursts = nil
-	}
 	return s
 }
 
 // summary returns what the kernel counted. Periods begin with the cgroup, so one more may end than
 // fits into the time of the run.
 func summary(r *confine.Result) *trace.Summary {
-	c := r.Stat
+	c, unknown := r.Stat, trace.Figures(0)
+	if c.NoBursts {
+		unknown = trace.Bursts
+	}
 	return &trace.Summary{
-		Limits: r.Settings.Limits, Periods: c.Periods, Throttled: c.Throttled, ThrottledTime: c.ThrottledTime,
+		Unknown: unknown,
+		Limits:  r.Settings.Limits, Periods: c.Periods, Throttled: c.Throttled, ThrottledTime: c.ThrottledTime,
 		Bursts: c.Bursts, BurstTime: c.BurstTime, WallPeriods: max(float64(r.Wall)/float64(r.Settings.Period), float64(c.Periods)),
 	}
 }
@@ -70,7 +78,7 @@ func summary(r *confine.Result) *trace.Summary {
 // report prints the figures.
 func (o *options) report(w io.Writer, r *confine.Result) error {
 	if *o.output == frame.JSON {
-		return frame.PrintJSON(w, newStats(r))
+		return frame.PrintJSON(w, o.stats(r))
 	}
 	b := bufio.NewWriter(w)
 	if o.statsFile == "" {
@@ -129,11 +137,12 @@ func (o *options) printCounted(l lines, r *confine.Result) {
 	}
 	if s.Quota != bandwidth.Unlimited {
 		l.print("limit", "%.4g CPUs: %v in each %v, burst %v", float64(s.Quota)/float64(s.Period), s.Quota, s.Period, s.Burst)
-		l.print("throttled", "%s", recording.Throttled(summary(r)))
+		sum := summary(r)
+		l.print("throttled", "%s", recording.Throttled(sum))
 		if c.NoBursts {
 			l.print("bursts", "not counted by this kernel: Linux does since %s", feature.BurstStatistics.Since)
 		} else {
-			l.print("bursts", "%d periods, %v beyond the quota", c.Bursts, recording.Rounded(c.BurstTime))
+			l.print("bursts", "%s", recording.BurstsOf(sum))
 		}
 	}
 	if changed(o.settings(), s) {

@@ -91,6 +91,8 @@ type watch struct {
 	waits  *sampler.Waits
 	groups []string // from arguments; without these and pods: all containers and runs
 	listed bool     // there were containers or runs before
+	// unlisted names groups below which runs may be that are not shown, nil without any.
+	unlisted error
 }
 
 // maxInterval is the shorter window of the table's figures.
@@ -131,6 +133,9 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 		if _, err := t.list(); err != nil {
 			return err
 		}
+		if t.unlisted != nil {
+			frame.Notef(cmd.ErrOrStderr(), "some runs may not be shown: %v", t.unlisted)
+		}
 	}
 	s, err := sampler.New(t.fs, sampler.Options{Interval: t.interval})
 	if err != nil {
@@ -167,11 +172,9 @@ func (t *watch) list() ([]string, error) {
 	if t.groups != nil && len(t.Pods) == 0 {
 		return t.groups, nil
 	}
-	runs, err := confine.Runs(t.fs)
-	if err != nil {
-		return nil, err
-	}
-	naming, err := kubepods.Find(t.fs, t.CgroupRoot)
+	runs, unlisted := confine.Runs(t.fs)
+	t.unlisted = unlisted
+	naming, err := kubepods.Locate(t.fs, t.CgroupRoot)
 	switch {
 	case err != nil && len(t.Pods) > 0:
 		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", t.Pods[0], err)
@@ -246,7 +249,7 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 // take adds a tick to the table.
 func take(m *top.Model, tick *sampler.Tick) {
 	for _, x := range tick.Samples {
-		m.Add(x.Group, x.NoBursts, x.Sample)
+		m.Add(x.Group, x.Sample)
 	}
 	for _, a := range tick.Absent {
 		m.Remove(a.Group)
