@@ -48,7 +48,10 @@ func drawSample(t *rapid.T) trace.Sample {
 	if rapid.Bool().Draw(t, "limited") {
 		s.Limits = bandwidth.Limits{Quota: some("quota") + 1, Period: some("period") + 1, Burst: some("burst")}
 	}
-	s.Unknown = trace.Figures(rapid.Byte().Draw(t, "unknown")) & trace.AllFigures
+	s.Unknown = trace.Figures(rapid.Byte().Draw(t, "unknown")) & trace.UsageOnly
+	if s.Limits.Quota != bandwidth.Unlimited && !s.Unknown.Has(trace.Limits) && rapid.Bool().Draw(t, "unknown burst") {
+		s.Unknown |= trace.Burst
+	}
 	clearUnknown(&s)
 	return s
 }
@@ -56,7 +59,7 @@ func drawSample(t *rapid.T) trace.Sample {
 // clearUnknown clears the figures of a sample that are unknown.
 func clearUnknown(s *trace.Sample) {
 	if s.Unknown.Has(trace.Limits) {
-		s.Limits.Quota, s.Limits.Period = bandwidth.Unlimited, 0
+		s.Limits = bandwidth.Limits{Quota: bandwidth.Unlimited}
 	}
 	if s.Unknown.Has(trace.Burst) {
 		s.Limits.Burst = 0
