@@ -11,7 +11,6 @@ import (
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/test/must"
-	"pinfold.dev/pinfold/tracefile"
 )
 
 // TestInterruptedConversion leaves nothing behind, not even a hidden file.
@@ -29,14 +28,5 @@ func TestInterruptedConversion(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%d files are left, want only the input: %v %v", len(entries), entries, err)
-	}
-}
-
-// TestNoStream opens what is not a regular file: Parquet is read from its end.
-func TestNoStream(t *testing.T) {
-	for _, name := range []string{"/dev/null", t.TempDir()} {
-		if _, err := tracefile.Open(name, 0); err == nil {
-			t.Errorf("%s is read, want an error", name)
-		}
 	}
 }
