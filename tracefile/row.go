@@ -87,7 +87,7 @@ func toRecord(h Header, r *Row) record {
 		BurstTime:        known(int64(r.BurstTime), r, trace.Bursts),
 		Quota:            int64(r.Limits.Quota),
 		Period:           int64(r.Limits.Period),
-		Burst:            known(int64(r.Limits.Burst), r, trace.Burst),
+		Burst:            known(int64(r.Limits.Burst), r, trace.Limits|trace.Burst),
 		Late:             r.Late,
 		Nominal:          int64(h.Interval),
 		Waited:           known(int64(r.Waited), r, trace.Waits),
