@@ -29,22 +29,3 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkRead reads recordings of 100,000 samples; the time is per recording.
-func BenchmarkRead(b *testing.B) {
-	rec := steady([]string{"/a", "/b"}, 50_000)
-	for _, ending := range []string{".parquet", ".csv"} {
-		b.Run(ending, func(b *testing.B) {
-			name := filepath.Join(b.TempDir(), "a"+ending)
-			if _, err := Write(Output{Name: name}, header(rec), Rows(rec)); err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, _, err := Read(name, 0); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -34,45 +34,29 @@ func drawRecording(t *rapid.T) *trace.Recording {
 }
 
 func drawSample(t *rapid.T) trace.Sample {
-	some := func(name string) time.Duration {
+	unknown := trace.Figures(rapid.Byte().Draw(t, "unknown")) & trace.UsageOnly
+	some := func(name string, figure trace.Figures) time.Duration {
+		if unknown.Has(figure) {
+			return 0
+		}
 		return time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, 1e17)).Draw(t, name))
 	}
 	s := trace.Sample{
-		Interval: time.Duration(rapid.Int64Range(1, 2e15).Draw(t, "interval")),
-		Usage:    some("usage"), ThrottledTime: some("throttled time"), BurstTime: some("burst time"), Waited: some("waited"),
-		Periods: rapid.Uint32().Draw(t, "periods"), Throttled: rapid.Uint32().Draw(t, "throttled"),
-		Bursts: rapid.Uint32().Draw(t, "bursts"),
-		Late:   rapid.Bool().Draw(t, "late"),
+		Interval: time.Duration(rapid.Int64Range(1, 2e15).Draw(t, "interval")), Usage: some("usage", 0),
+		ThrottledTime: some("throttled time", trace.ThrottledTime), BurstTime: some("burst time", trace.Bursts), Waited: some("waited", trace.Waits),
+		Periods: uint32(some("periods", trace.Periods)), Throttled: uint32(some("throttled", trace.Periods)), Bursts: uint32(some("bursts", trace.Bursts)),
+		Late: rapid.Bool().Draw(t, "late"), Unknown: unknown, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond},
 	}
-	s.Limits = bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}
-	if rapid.Bool().Draw(t, "limited") {
-		s.Limits = bandwidth.Limits{Quota: some("quota") + 1, Period: some("period") + 1, Burst: some("burst")}
+	switch {
+	case unknown.Has(trace.Limits):
+		s.Limits.Period = 0
+	case rapid.Bool().Draw(t, "limited"):
+		s.Limits = bandwidth.Limits{Quota: some("quota", 0) + 1, Period: some("period", 0) + 1, Burst: some("burst", 0)}
+		if s.Limits.Burst == 0 && rapid.Bool().Draw(t, "unknown burst") {
+			s.Unknown |= trace.Burst
+		}
 	}
-	s.Unknown = trace.Figures(rapid.Byte().Draw(t, "unknown")) & trace.AllFigures
-	clearUnknown(&s)
 	return s
-}
-
-// clearUnknown clears the figures of a sample that are unknown.
-func clearUnknown(s *trace.Sample) {
-	if s.Unknown.Has(trace.Limits) {
-		s.Limits.Quota, s.Limits.Period = bandwidth.Unlimited, 0
-	}
-	if s.Unknown.Has(trace.Burst) {
-		s.Limits.Burst = 0
-	}
-	if s.Unknown.Has(trace.Periods) {
-		s.Periods, s.Throttled = 0, 0
-	}
-	if s.Unknown.Has(trace.ThrottledTime) {
-		s.ThrottledTime = 0
-	}
-	if s.Unknown.Has(trace.Bursts) {
-		s.Bursts, s.BurstTime = 0, 0
-	}
-	if s.Unknown.Has(trace.Waits) {
-		s.Waited = 0
-	}
 }
 
 // inTime returns the rows of a recording in the order in which a sampler produces them: one sample

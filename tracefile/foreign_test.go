@@ -83,7 +83,7 @@ func requiredOf(rec *trace.Recording) *trace.Recording {
 		series := trace.Series{Group: s.Group}
 		for _, sample := range s.Samples {
 			series.Samples = append(series.Samples, trace.Sample{At: sample.At, Interval: sample.Interval, Usage: sample.Usage,
-				Limits: bandwidth.Limits{Quota: bandwidth.Unlimited}})
+				Limits: bandwidth.Limits{Quota: bandwidth.Unlimited}, Unknown: trace.UsageOnly})
 		}
 		out.Series = append(out.Series, series)
 	}

@@ -45,7 +45,8 @@ func TestJournalProperty(t *testing.T) {
 }
 
 // TestCutAnywhere truncates a journal at every byte. The samples of the complete blocks are read in
-// order, and the lost bytes are counted. So a recorder that is killed loses at most one block.
+// order, and the lost bytes are counted. So a recorder that is killed loses at most one block. A
+// stream that breaks is recorded up to there.
 func TestCutAnywhere(t *testing.T) {
 	rec := steady([]string{"/a", "/b"}, 25) // a block a second
 	rows := inTime(rec)
@@ -76,6 +77,11 @@ func TestCutAnywhere(t *testing.T) {
 		}
 		if want := rows[:counts[last-1]]; !reflect.DeepEqual(want, got) && len(want)+len(got) > 0 {
 			t.Fatalf("cut at byte %d: %s", n, cmp.Diff(want, got))
+		}
+		var recorded bytes.Buffer
+		c, err := Replay(bytes.NewReader(whole[:n]), func(h Header) (Recorder, error) { return RecordJournal(&recorded, h) })
+		if again := recorded.Bytes(); err != nil || c.Rows != int64(counts[last-1]) || len(again) > 0 && !bytes.Equal(again, whole[:ends[last-1]]) {
+			t.Fatalf("a stream that breaks at byte %d: %+v, %v", n, c, err)
 		}
 		if want := n - ends[last-1]; lost != int64(want) {
 			t.Fatalf("cut at byte %d: %d bytes lost, want %d", n, lost, want)

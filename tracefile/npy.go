@@ -180,7 +180,7 @@ func (n *npyReader) Next() (*Row, error) {
 		Interval: n.header.Interval,
 		Usage:    usage,
 		Limits:   bandwidth.Limits{Quota: bandwidth.Unlimited, Period: n.header.Interval},
-		Unknown:  trace.AllFigures,
+		Unknown:  trace.UsageOnly,
 	}}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("read .npy: value %d (from 0): %w", n.next-1, err)

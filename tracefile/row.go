@@ -87,7 +87,7 @@ func toRecord(h Header, r *Row) record {
 		BurstTime:        known(int64(r.BurstTime), r, trace.Bursts),
 		Quota:            int64(r.Limits.Quota),
 		Period:           int64(r.Limits.Period),
-		Burst:            known(int64(r.Limits.Burst), r, trace.Burst),
+		Burst:            known(int64(r.Limits.Burst), r, trace.Limits|trace.Burst),
 		Late:             r.Late,
 		Nominal:          int64(h.Interval),
 		Waited:           known(int64(r.Waited), r, trace.Waits),
@@ -121,7 +121,9 @@ func (rec *record) row(start int64) (*Row, error) {
 		},
 		Late: rec.Late,
 	}}
-	if rec.Quota == 0 {
+	if rec.Quota != 0 {
+		set(&r.Limits.Burst, (*time.Duration)(rec.Burst), r, trace.Burst)
+	} else { // a burst has no effect
 		r.Limits.Quota = bandwidth.Unlimited
 	}
 	if rec.Quota == 0 && rec.Period == 0 {
@@ -132,7 +134,6 @@ func (rec *record) row(start int64) (*Row, error) {
 	set(&r.ThrottledTime, (*time.Duration)(rec.ThrottledTime), r, trace.ThrottledTime)
 	set(&r.Bursts, rec.BurstPeriods, r, trace.Bursts)
 	set(&r.BurstTime, (*time.Duration)(rec.BurstTime), r, trace.Bursts)
-	set(&r.Limits.Burst, (*time.Duration)(rec.Burst), r, trace.Burst)
 	set(&r.Waited, (*time.Duration)(rec.Waited), r, trace.Waits)
 	return r, r.check()
 }

@@ -16,7 +16,6 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
-	"pinfold.dev/pinfold/test/need"
 )
 
 // TestNodes examines each node in testdata. An archive contains the files below the root directory
@@ -111,33 +110,6 @@ func answersOf(t *testing.T, text string) answers {
 		}
 	}
 	return a
-}
-
-// TestThisMachine compares the report about this machine with some of the files that it is about.
-func TestThisMachine(t *testing.T) {
-	need.This(t, "this machine")
-	report := Examine(context.Background(), Defaults())
-	found := map[string]Result{}
-	for _, one := range report {
-		if one.Status == Problem && one.Do == "" {
-			t.Errorf("%s: a problem without advice: %s", one.Check, one.Found)
-		}
-		found[one.Check] = one
-	}
-	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		t.Skip("not on Linux:", err)
-	}
-	if want := "Linux " + strings.TrimSpace(string(release)); found["release"].Found != want {
-		t.Errorf("release: %q, want %q", found["release"].Found, want)
-	}
-	_, err = os.Stat(Defaults().NRISocket)
-	if (err == nil) != (found["NRI"].Status == OK) {
-		t.Errorf("NRI: %+v, but %v", found["NRI"], err)
-	}
-	if online, err := os.ReadFile("/sys/devices/system/cpu/online"); err == nil && found["topology"].Status != OK {
-		t.Errorf("topology: %+v on a machine with CPUs %s", found["topology"], online)
-	}
 }
 
 func TestReleases(t *testing.T) {

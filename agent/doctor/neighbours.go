@@ -17,7 +17,7 @@ import (
 func (x *examination) runtime(context.Context) {
 	info, err := os.Stat(x.path(x.NRISocket))
 	switch {
-	case err != nil && !(errors.Is(err, fs.ErrNotExist) && x.whole()):
+	case err != nil && (!errors.Is(err, fs.ErrNotExist) || !x.whole()):
 		x.add("NRI", Skipped, fmt.Sprintf("%s cannot be seen here: %v", x.NRISocket, errors.Unwrap(err)), "give --nri-socket as to the agent, or run doctor on the node itself")
 	case err != nil:
 		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get Pinfold's within seconds",

@@ -18,51 +18,35 @@ var forbidden = []string{
 	"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "sigs.k8s.io/kwok", "go.etcd.io",
 }
 
-// TestSmallClient keeps the command small and quick to build and to start.
-func TestSmallClient(t *testing.T) {
-	if linked := forbiddenIn(t, "."); len(linked) > 0 {
-		t.Errorf("cmd/pinfold must not link these %d packages:\n%s", len(linked), strings.Join(linked, "\n"))
-	}
-}
-
-func forbiddenIn(t *testing.T, pkg string) []string {
+// linked returns the packages that the command links on a system.
+func linked(t *testing.T, environment ...string) []string {
 	t.Helper()
 	need.This(t, "the go command")
-	command := exec.Command("go", "list", "-deps", pkg)
-	var stderr strings.Builder
-	command.Stderr = &stderr
+	command := exec.Command("go", "list", "-deps", ".")
+	command.Env = append(os.Environ(), environment...)
 	out, err := command.Output()
 	if err != nil {
-		t.Fatalf("go list -deps %s: %v\n%s", pkg, err, stderr.String())
+		t.Fatalf("%v: %v", command, err)
 	}
-	var found []string
-	for path := range strings.FieldsSeq(string(out)) {
+	return strings.Fields(string(out))
+}
+
+// TestSmallClient keeps the command small and quick to build and to start.
+func TestSmallClient(t *testing.T) {
+	for _, path := range linked(t) {
 		if slices.ContainsFunc(forbidden, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/") }) {
-			found = append(found, path)
+			t.Errorf("cmd/pinfold must not link %s", path)
 		}
 	}
-	return found
 }
 
 // TestWithoutLinux keeps the command buildable for other systems, where topology, place, trace and
 // status are useful: there it must not import packages that need Linux.
 func TestWithoutLinux(t *testing.T) {
-	need.This(t, "the go command")
-	command := exec.Command("go", "list", "-deps", ".")
-	command.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64")
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("%v: %v", command, err)
-	}
-	linked := strings.Fields(string(out))
-	for _, name := range []string{"linux/cgroup", "linux/confine", "linux/kubepods", "linux/sampler"} {
-		if slices.Contains(linked, "pinfold.dev/pinfold/"+name) {
-			t.Errorf("%s is imported by a file that is not for Linux only", name)
-		}
-	}
-	for _, name := range []string{"tracefile", "kube/survey"} {
-		if !slices.Contains(linked, "pinfold.dev/pinfold/"+name) {
-			t.Errorf("%s is missing", name)
+	all := linked(t, "GOOS=darwin", "GOARCH=arm64")
+	for name, want := range map[string]bool{"linux/cgroup": false, "linux/confine": false, "linux/kubepods": false, "linux/sampler": false, "tracefile": true, "kube/survey": true} {
+		if slices.Contains(all, "pinfold.dev/pinfold/"+name) != want {
+			t.Errorf("%s is linked: %v, want %v: files for Linux only have a build constraint", name, !want, want)
 		}
 	}
 }

@@ -72,16 +72,3 @@ func TestManyGroupsCost(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkManyGroups runs the commands for 60,000 groups.
-func BenchmarkManyGroups(b *testing.B) {
-	file := manyGroups(b, 60_000)
-	for _, q := range manyGroupsQuestions() {
-		b.Run(strings.Fields(q.args)[0], func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				askOf(b, file, q.args, q.refusal)
-			}
-		})
-	}
-}

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,57 +22,6 @@ import (
 	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/tracefile"
 )
-
-// group makes a control group on this machine, with a quota of 10 ms in each 50 ms, and removes it
-// after the test.
-func group(t *testing.T) (*cgroup.FS, string) {
-	t.Helper()
-	need.This(t, "control groups of this machine")
-	quota, period := 10*time.Millisecond, 50*time.Millisecond
-	if os.Getuid() != 0 {
-		t.Skip("making a control group needs root: run the test as root")
-	}
-	fs, err := cgroup.Open("/")
-	if err != nil {
-		t.Skipf("no control groups: %v", err)
-	}
-	if fs.Layout().CPU != cgroup.V1 {
-		t.Skip("the test makes groups of version 1; version 2 is tested by sample.txtar and linux/sampler")
-	}
-	name := fmt.Sprintf("/pinfold-sample-%d", os.Getpid())
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		dir := fs.Dir(c, name)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			t.Skipf("no control group can be made (%v): run the test where that is allowed", err)
-		}
-		t.Cleanup(func() {
-			if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("remove %s: %v", dir, err)
-			}
-		})
-	}
-	for file, value := range map[string]time.Duration{"cpu.cfs_period_us": period, "cpu.cfs_quota_us": quota} {
-		text := fmt.Sprint(value.Microseconds())
-		must.Do(t, os.WriteFile(filepath.Join(fs.Dir(cgroup.CPU, name), file), []byte(text), 0o600))
-	}
-	return fs, name
-}
-
-// spin runs a busy loop in a group until the test ends.
-func spin(t *testing.T, fs *cgroup.FS, name string) {
-	t.Helper()
-	command := exec.Command("sh", "-c", "read go; while :; do :; done")
-	in := must.Get(command.StdinPipe())(t)
-	must.Do(t, command.Start())
-	t.Cleanup(func() {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-	})
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct} {
-		must.Do(t, os.WriteFile(filepath.Join(fs.Dir(c, name), "cgroup.procs"), fmt.Append(nil, command.Process.Pid), 0o600))
-	}
-	must.Get(io.WriteString(in, "go\n"))(t)
-}
 
 // TestSampleFullDisk records until a small disk is full: the recording ends with an error that
 // names the journal, which can be recovered on another disk.

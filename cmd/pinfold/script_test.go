@@ -3,9 +3,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -34,8 +37,8 @@ func TestMain(m *testing.M) {
 //	exits STATUS COMMAND...                    runs it and checks its exit status
 //	repeat N FILE TO                           writes FILE to TO, N times
 //
-// and the conditions [cgroups], whether control groups can be made, and [race], whether the race
-// detector is on. With -short nothing is asked of this machine. The variable RECORDINGS is the folder testdata/recordings.
+// and the conditions [cgroups], whether control groups can be made, [tracing], whether the scheduler
+// can be traced, and [race], whether the race detector is on. With -short nothing is asked of this machine. The variable RECORDINGS is the folder testdata/recordings.
 //
 // PINFOLD_UPDATE=1 writes outputs that differ into the scripts.
 func TestScripts(t *testing.T) {
@@ -72,6 +75,9 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "cgroups":
 		return !testing.Short() && canMakeGroups() == nil, nil
+	case "tracing":
+		err := frame.Run(context.Background(), newRoot("pinfold"), []string{"why", "/", "--duration", "10ms"}, nil, io.Discard, io.Discard)
+		return !testing.Short() && (err == nil || !strings.Contains(err.Error(), "cannot trace the scheduler")), nil
 	case "unshare": // CPU 1, and a mount namespace
 		return !testing.Short() && exec.Command("unshare", "--mount", "taskset", "--cpu-list", "1", "true").Run() == nil, nil
 	case "race":

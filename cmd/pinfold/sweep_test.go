@@ -1,32 +1,15 @@
 package main
 
 import (
-	"context"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
 	"pinfold.dev/pinfold/test/must"
 )
-
-// TestSweepInterrupted: an interruption leaves nothing, and says so.
-func TestSweepInterrupted(t *testing.T) {
-	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	err := frame.Run(ctx, newRoot("pinfold"), []string{"simulate", "sweep", "-o", filepath.Join(dir, "sweep"), "--periods", "1e12"}, strings.NewReader(""), io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "interrupted: 0 of 216 combinations were done; ") || frame.ExitStatus(err) != 1 {
-		t.Errorf("error %v, exit status %d", err, frame.ExitStatus(err))
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) > 0 {
-		t.Errorf("there is %v (%v)", entries, err)
-	}
-}
 
 // TestDocsNumbers checks that the simulator still computes some rows of docs/charts/sweep.csv.
 func TestDocsNumbers(t *testing.T) {

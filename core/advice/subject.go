@@ -177,6 +177,9 @@ func (sub *subject) warnings() []string {
 	if sub.summary.LimitChanges > 0 {
 		warn("the limit or burst changed %s while recording; the last one counts as the present one", quantity.Count(sub.summary.LimitChanges, "time"))
 	}
+	if sub.summary.Unknown.Has(trace.Periods) {
+		warn("whether it was throttled is unknown: if it was, it wanted more than it used")
+	}
 	switch {
 	case d.Moved > 0 && d.Exact:
 		warn("it was throttled while recording: %s of the usage was moved to when its threads wanted to run, as traced; a recording without a limit is more accurate, because clients that wait send less, and threads that always have more to do may have got some of it later", quantity.Share(d.Moved))

@@ -68,17 +68,15 @@ func (s *Series) RecordCommand() string {
 	return fmt.Sprintf("pinfold sample %s --duration 10m -o FILE.parquet", group)
 }
 
-// ShellWord returns a word as shells read it: in quotes, if it needs them.
+// ShellWord quotes a word if a shell would interpret it.
 func ShellWord(word string) string {
-	if !strings.ContainsFunc(word, isSpecial) {
+	special := func(r rune) bool {
+		return r >= unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-+./,:=@%", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, special) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// isSpecial reports whether a character of a path has a meaning to shells.
-func isSpecial(r rune) bool {
-	return r != '/' && r != '.' && r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 // Demand returns the demand in CPUs for each bin of one period, which must be > 0. It is PerPeriod

@@ -96,3 +96,13 @@ func TestUnthrottledDemandIsUsage(t *testing.T) {
 		}
 	})
 }
+
+func TestShellWord(t *testing.T) {
+	for given, want := range map[string]string{
+		"a/b-c_1,2=:@%+.": "a/b-c_1,2=:@%+.", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'", "a;b": "'a;b'", "~": "'~'",
+	} {
+		if got := trace.ShellWord(given); got != want {
+			t.Errorf("%q is quoted as %s, want %s", given, got, want)
+		}
+	}
+}

@@ -56,10 +56,11 @@ const (
 	ThrottledTime
 	Bursts // and BurstTime
 	Waits
-	Burst // of Limits
-
-	AllFigures Figures = 1<<iota - 1
+	Burst // of Limits, if these are known
 )
+
+// UsageOnly are the figures that a sample lacks of which nothing but the usage is known.
+const UsageOnly = Limits | Periods | ThrottledTime | Bursts | Waits
 
 // Has reports whether the set has one of the figures.
 func (f Figures) Has(figures Figures) bool { return f&figures != 0 }

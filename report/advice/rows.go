@@ -182,7 +182,7 @@ func (c *Container) present() string {
 	case r.LimitCPUs == 0 && !r.Unknown.Has(trace.Limits):
 		return "no limit"
 	case r.LimitCPUs == 0:
-		limit = "unknown"
+		limit = "an unknown limit"
 	case r.Unknown.Has(trace.Burst):
 		limit = fmt.Sprintf("%s, burst unknown", quantity.CPUs(r.LimitCPUs))
 	}

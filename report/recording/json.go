@@ -90,7 +90,7 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 func NewLimit(sum *trace.Summary) *Limit {
 	l := sum.Limits
 	return &Limit{
-		Quota: known(sum, trace.Limits, l.Quota.Seconds()), Period: known(sum, trace.Limits, l.Period.Seconds()), Burst: known(sum, trace.Burst, l.Burst.Seconds()),
+		Quota: known(sum, trace.Limits, l.Quota.Seconds()), Period: known(sum, trace.Limits, l.Period.Seconds()), Burst: known(sum, trace.Limits|trace.Burst, l.Burst.Seconds()),
 		TimerPeriods: known(sum, trace.Periods, sum.Periods), WallPeriods: sum.WallPeriods, ThrottledPeriods: known(sum, trace.Periods, sum.Throttled),
 		ThrottledTime: known(sum, trace.ThrottledTime, sum.ThrottledTime.Seconds()), Bursts: known(sum, trace.Bursts, Bursts{sum.Bursts, sum.BurstTime.Seconds()}),
 	}

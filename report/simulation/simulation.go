@@ -102,6 +102,7 @@ type Recorded struct {
 	Limit        float64 // the last, in CPUs; 0 without
 	LimitChanges int
 	Mean         float64 // CPUs
+	Unknown      trace.Figures
 	trace.Demand
 
 	BlockLength float64 // of Blocks, in periods; see [pinfold.dev/pinfold/core/demand.BlockLength]
@@ -127,6 +128,9 @@ func (r *Recorded) Warnings() []string {
 	}
 	if n := len(r.CPUs); n < fewPeriods {
 		add("only %d periods of %v were recorded: what happens less often than once in %d of them is not known; record for longer", n, r.Period, n)
+	}
+	if r.Unknown.Has(trace.Periods) {
+		add("whether it was throttled is not known: if it was, it wanted more than it used, and the result is too good")
 	}
 	if r.Averaged > 0 {
 		add("%s of the periods are averages over late samples, which hide how high single ones were", quantity.Share(r.Averaged))

@@ -34,8 +34,8 @@ type Container struct {
 	Name     string
 	Group    blame.Group
 	Limits   bandwidth.Limits // without a period they are unknown
-	Above    []blame.Group // the groups above it
-	Requests *Requests     // nil without a log
+	Above    []blame.Group    // the groups above it
+	Requests *Requests        // nil without a log
 }
 
 // limit returns the limit in CPUs, 0 for none.

@@ -137,7 +137,7 @@ csv("time-zone", with_columns(time=frame.time.dt.tz_convert("America/St_Johns"))
 connection = duckdb.connect()
 connection.execute("SET TimeZone = 'Europe/Berlin'")
 connection.execute(f"CREATE TABLE rows AS SELECT * FROM read_parquet('{base}')")
-summed = "time, \"group\", any_value(name) AS name, " + ", ".join(f"sum({c}) AS {c}" for c in ["interval_ns", "usage_ns", *counts, "throttled_time_ns", "burst_time_ns", "quota_ns", "period_ns", "burst_ns"]) + ", bool_or(late) AS late, max(nominal_interval_ns) AS nominal_interval_ns"
+summed = "time, \"group\", any_value(name) AS name, " + ", ".join(f"sum({c}) AS {c}" for c in ["interval_ns", "usage_ns", *counts, "throttled_time_ns", "burst_time_ns", "quota_ns", "period_ns", "burst_ns", "waited_ns"]) + ", bool_or(late) AS late, max(nominal_interval_ns) AS nominal_interval_ns"
 for name, query in {
     "rows": "SELECT * FROM rows",
     "sums": f"SELECT {summed} FROM rows GROUP BY ALL ORDER BY \"group\", time",

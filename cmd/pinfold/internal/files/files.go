@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -74,10 +75,10 @@ func WriteTo(o tracefile.Output, write func(*os.File) error) error {
 // program is how the user calls it.
 func ExplainJournal(err error, program string) error {
 	if exists := (*tracefile.JournalExistsError)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%w: make a file of it with '%s trace recover %s -o FILE', and remove it", err, program, exists.Journal)
+		return fmt.Errorf("%w: remove it when you have made a file of it: %s trace recover %s -o FILE", err, program, trace.ShellWord(exists.Journal))
 	}
 	if kept := (*tracefile.KeptError)(nil); errors.As(err, &kept) {
-		return fmt.Errorf("%w: make a file of it where there is room: %s trace recover %s -o FILE", err, program, kept.Journal)
+		return fmt.Errorf("%w: make a file of it where there is room: %s trace recover %s -o FILE", err, program, trace.ShellWord(kept.Journal))
 	}
 	return err
 }

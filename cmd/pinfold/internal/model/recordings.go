@@ -115,7 +115,7 @@ func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simul
 			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
 		}
 		limit, _ := g.limits.CPUs()
-		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: demand.Mean(), Demand: demand})
+		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: demand.Mean(), Unknown: g.unknown, Demand: demand})
 		return nil
 	})
 	return out, err

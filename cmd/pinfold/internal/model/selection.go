@@ -35,6 +35,7 @@ type group struct {
 	samples      int
 	used         bool
 	limited      bool             // in any sample
+	unknown      trace.Figures    // in any sample
 	limits       bandwidth.Limits // of the last sample
 	limitChanges int
 }
@@ -99,6 +100,7 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 			g.limits = row.Limits
 			g.limitChanges++
 		}
+		g.unknown |= row.Unknown
 		g.limited = g.limited || row.Limits.Quota != bandwidth.Unlimited
 		if g.Name == "" {
 			g.Name = row.Name

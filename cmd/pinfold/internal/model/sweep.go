@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
 	"pinfold.dev/pinfold/report/sweep"
@@ -156,21 +157,10 @@ func commandLine(cmd *cobra.Command) string {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		line += " --" + f.Name
 		if f.Value.Type() != "bool" {
-			line += " " + shellWord(f.Value.String())
+			line += " " + trace.ShellWord(f.Value.String())
 		}
 	})
 	return line
-}
-
-// shellWord quotes a word if a shell would interpret it.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-+./,:=@%", r)
-	}
-	if s != "" && strings.TrimFunc(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // isSweepFile reports whether a sweep writes files of this name.

@@ -32,13 +32,3 @@ func TestSweepFiles(t *testing.T) {
 		t.Errorf("%d files for %d distributions: %v", len(entries), len(names), err)
 	}
 }
-
-func TestShellWord(t *testing.T) {
-	for given, want := range map[string]string{
-		"a/b-c_1,2=:@%+.": "a/b-c_1,2=:@%+.", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'", "a;b": "'a;b'", "~": "'~'",
-	} {
-		if got := shellWord(given); got != want {
-			t.Errorf("%q is quoted as %s, want %s", given, got, want)
-		}
-	}
-}

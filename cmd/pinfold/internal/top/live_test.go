@@ -26,17 +26,17 @@ import (
 // person presses keys of a terminal and waits for what it shows.
 type person struct {
 	t     *testing.T
-	side  *os.File
+	side  io.Writer // where the keys go
 	shown chan string
 	seen  string
 }
 
-func newPerson(t *testing.T, side *os.File) *person {
+func newPerson(t *testing.T, side io.Writer, screen io.Reader) *person {
 	p := &person{t: t, side: side, shown: make(chan string, 100)}
 	go func() {
 		var buffer [4096]byte
 		for {
-			n, err := side.Read(buffer[:])
+			n, err := screen.Read(buffer[:])
 			if err != nil {
 				return // closed after the test
 			}
@@ -63,7 +63,7 @@ func (p *person) waitFor(what string, seen func(string) bool) {
 
 func (p *person) press(keys string) {
 	p.t.Helper()
-	must.Get(p.side.WriteString(keys))(p.t)
+	must.Get(io.WriteString(p.side, keys))(p.t)
 }
 
 // TestTopOnTerminal sorts, makes the terminal narrow, and ends by a key or a signal. The terminal's
@@ -80,7 +80,7 @@ func TestTopOnTerminal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			side, tty := terminaltest.Pair(t, 100)
 			before := settings(t, tty)
-			p := newPerson(t, side)
+			p := newPerson(t, side, side)
 			ended := make(chan error, 1)
 			go func() {
 				cmd := New()
@@ -113,17 +113,7 @@ func TestTopElsewhere(t *testing.T) {
 	root := idleNode(t)
 	keys, pressed := io.Pipe()
 	side, screen := io.Pipe()
-	p := &person{t: t, shown: make(chan string, 100)}
-	go func() {
-		var buffer [4096]byte
-		for {
-			n, err := side.Read(buffer[:])
-			if err != nil {
-				return
-			}
-			p.shown <- string(buffer[:n])
-		}
-	}()
+	p := newPerson(t, pressed, side)
 	ended := make(chan error, 1)
 	go func() {
 		cmd := New()
@@ -140,9 +130,7 @@ func TestTopElsewhere(t *testing.T) {
 		"s":             func(s string) bool { return strings.Contains(s, "[s share]") },
 		"\x1b[8;10;60t": func(s string) bool { return widest(s) == 60 },
 	} {
-		if _, err := io.WriteString(pressed, keys); err != nil {
-			t.Fatal(err)
-		}
+		p.press(keys)
 		p.waitFor(keys, seen)
 	}
 	_ = pressed.Close()
