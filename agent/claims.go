@@ -83,7 +83,7 @@ func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device
 	pods, machine := e.pods.list(), e.node.machine.Load()
 	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if at < 0 || machine == nil {
-		return dra.Request{}, fmt.Errorf("the agent does not know the pod or the machine %w", control.ErrNotYet)
+		return dra.Request{}, fmt.Errorf("%w: the agent does not know the pod or the machine", control.ErrNotYet)
 	}
 	// A claim may have been allocated when the devices were others.
 	return read(pods[at], slices.Concat(dra.Devices(machine, dra.ByNUMA), dra.Devices(machine, dra.ByPackage), dra.Devices(machine, dra.ByMachine)))

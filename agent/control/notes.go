@@ -159,6 +159,11 @@ func (c *Control) podNotices() (all []Notice) {
 		for _, message := range s.Unknown {
 			add(UnknownKey, message)
 		}
+		for _, message := range s.Ignored {
+			if s.Problem == nil || !strings.Contains(s.Problem.Error(), message) {
+				add(Ignored, message)
+			}
+		}
 		if c.quota.Postponed(s, c.round.Now) {
 			add(Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+
 				"because the change itself gives them CPU time")

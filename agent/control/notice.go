@@ -19,6 +19,9 @@ const (
 	AboveCeiling = "AboveCeiling"
 	// UnknownKey: an annotation or label has no effect and may be misspelled.
 	UnknownKey = "UnknownAnnotation"
+	// Ignored: an annotation or label cannot be read, so none of the pod's has an effect, or it has none
+	// together with the others. The scheduler uses the same reason.
+	Ignored = "CPUAnnotationIgnored"
 	// Postponed: changed annotations have no effect yet.
 	Postponed = "ChangePostponed"
 	// NotAStaticPod: a pod claims to be the copy of a static pod that the kubelet does not run.

@@ -117,6 +117,16 @@ func NotGiven(problem error) (is, refused bool) {
 	return is, e.claim
 }
 
+// Refuse tells the pods that ask and have none that this node gives no CPUs.
+func (c *Controller) Refuse(p *pods.Pods, why error) {
+	for i := range p.All {
+		s := &p.All[i]
+		if asks, _ := api.Asks(s.Object); c.given.Allocates && asks && !s.Departed && len(s.Plan.Claim.Containers) == 0 {
+			s.Problem = notGivenError{error: why}
+		}
+	}
+}
+
 // Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If it
 // gives none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
 // any more. It reports whether there is something to save.

@@ -41,8 +41,6 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 		return errors.New("the pod has CPUs for other claims")
 	case other != nil:
 		return other
-	case len(request.Parts) == 0:
-		return nil // no container uses them
 	}
 	all, need := 0, map[string]int{}
 	for _, part := range request.Parts {
