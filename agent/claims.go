@@ -100,15 +100,8 @@ func (e *engine) unclaim(uids []types.UID) (err error) {
 	return err
 }
 
-// claimed returns the UIDs of the claims that have CPUs.
-func (e *engine) claimed() map[types.UID]bool {
-	uids := map[types.UID]bool{}
-	e.with(func(c *control.Control) {
-		for _, a := range c.Given().Pods {
-			for _, claim := range a.Claims {
-				uids[claim.UID] = true
-			}
-		}
-	})
+// claimed returns the UIDs of the claims that have CPUs, or had some that their pods have lost.
+func (e *engine) claimed() (uids map[types.UID]bool) {
+	e.with(func(c *control.Control) { uids = c.Claimed() })
 	return uids
 }

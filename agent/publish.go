@@ -175,7 +175,9 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	state := nodetopology.State{Writer: "pinfold-agent " + p.Version, AgentHealth: *p.engine.node.health.Load()}
 	machine := p.engine.node.machine.Load()
+	settled := false
 	p.engine.with(func(c *control.Control) {
+		settled = c.Settled() || len(c.Given().Pods) == 0
 		if given := c.Given(); !p.Observe && (given.Allocates || len(given.Pods) > 0) {
 			state.Given = &api.Given{Allocates: given.Allocates, Pods: maps.Clone(given.Pods)}
 		}
@@ -183,7 +185,7 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs
 		}
 	})
-	if machine == nil || p.node == nil {
+	if machine == nil || p.node == nil || !settled {
 		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
 	}
 	if p.LeaseNamespace != "" {

@@ -214,8 +214,19 @@ func (c *Control) HoldCPUs() {
 	}
 }
 
-// SetGiven sets what an earlier agent has given, as saved.
-func (c *Control) SetGiven(saved map[types.UID]api.Allocation) { c.allocate.Restore(saved) }
+// SetGiven sets what an earlier agent has given, as far as what it saved could be read.
+func (c *Control) SetGiven(saved map[types.UID]api.Allocation, unreadable error) {
+	c.allocate.Restore(saved, unreadable)
+}
+
+// Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
+func (c *Control) Claimed() map[types.UID]bool { return c.allocate.Claimed() }
+
+// Settled reports whether what an earlier agent has given has been compared with the kernel, as far
+// as this agent will.
+func (c *Control) Settled() bool {
+	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
+}
 
 // Given returns what the agent has given to pods. It changes with each decision.
 func (c *Control) Given() *api.Given { return c.allocate.Given() }

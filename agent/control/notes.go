@@ -19,6 +19,9 @@ func (c *Control) problems() (all, notes []Notice) {
 	for _, note := range c.node.notes {
 		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}
+	if damage := c.allocate.Damage(); damage != "" {
+		notes = append(notes, Notice{Reason: DamagedState, Message: damage})
+	}
 	for _, f := range c.round.Plan.Findings {
 		n := c.NewNotice(f.Pod, string(f.Kind), f.Describe(c.NameOf))
 		if f.IsNote() {
@@ -31,7 +34,7 @@ func (c *Control) problems() (all, notes []Notice) {
 		s := &c.All[i]
 		if s.Problem != nil {
 			reason := BadAllocation
-			if is, _ := allocate.NotGiven(s.Problem); is {
+			if is, _ := allocate.NotGiven(s.Problem, false); is {
 				reason = NotGiven
 			}
 			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
@@ -152,6 +155,9 @@ func (c *Control) podNotices() (all []Notice) {
 		s := &c.All[i]
 		add := func(reason, message string) {
 			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %s", s.Name(), message)})
+		}
+		if loss := c.allocate.Loss(s); loss != "" {
+			add(Lost, loss)
 		}
 		for _, message := range s.AboveCeiling {
 			add(AboveCeiling, message)

@@ -35,6 +35,10 @@ const (
 	BadAllocation = "CPUAllocationInvalid"
 	// NotGiven: the agent could not give a pod the CPUs that it asks for.
 	NotGiven = "CPUsNotGiven"
+	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
+	Lost = "CPUsLost"
+	// DamagedState: what an agent has saved is lost, old, or of another node.
+	DamagedState = "DamagedState"
 	// Moved: a running pod was moved to better CPUs. This is not a problem.
 	Moved = "CPUsMoved"
 	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.

@@ -84,8 +84,10 @@ import (
 //	    prints the settings of all cgroups
 //	given
 //	    prints what the agent has given to pods
-//	disk full, disk free, forget
-//	    the agent cannot save this, and can again; what it has saved is lost
+//	disk full, disk free, forget, cut
+//	    the agent cannot save this, and can again; what it has saved is lost, or cut off
+//	keep, revert
+//	    an administrator copies what is saved, and brings it back
 //	pending
 //	    prints what an agent that observes would write
 //	condition

@@ -113,7 +113,7 @@ func (s *scenario) plan(view string) (string, error) {
 	if diff := cmp.Diff(printPlan(d), printPlan(Plan(state))); diff != "" {
 		return "", fmt.Errorf("planning again changes the plan:\n%s", diff)
 	}
-	steps := Steps(s.last, d.Assignments())
+	steps := Steps(s.last, d.Assignments(), d.Shared)
 	s.last = d.Assignments()
 	switch view {
 	case "plan":

@@ -221,7 +221,7 @@ func (c *Controller) move(r *groups.Round, a *Changes) {
 		}
 		c.exclusive[r.Container[t.Ref]] = own
 	}
-	for _, step := range nodeplan.Steps(from, to) {
+	for _, step := range nodeplan.Steps(from, to, r.Plan.Shared) {
 		path := r.Container[step.Ref]
 		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
 	}
