@@ -40,11 +40,11 @@ func (e *engine) servesClaims() bool { return e.Devices != "" || len(e.claimed()
 
 // devices returns the devices of the node, and how they are published.
 func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []dra.Device, describe func(dra.Features) []resourceapi.Device, err error) {
-	e.with(func(c *control.Control) { devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA)) })
+	var machine *topology.Machine
+	e.with(func(c *control.Control) { devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA)); machine = c.Machine() })
 	if err != nil {
 		return nil, nil, err
 	}
-	machine := e.node.machine.Load()
 	return devices, func(f dra.Features) (all []resourceapi.Device) {
 		for _, d := range devices {
 			var near []string
@@ -80,7 +80,7 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 
 func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (dra.Request, error) {
 	e.updatePods()
-	pods, machine := e.pods.list(), e.node.machine.Load()
+	pods, machine := e.pods.list(), e.control.Machine()
 	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if at < 0 || machine == nil {
 		return dra.Request{}, fmt.Errorf("%w: the agent does not know the pod or the machine", control.ErrNotYet)

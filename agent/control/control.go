@@ -109,7 +109,8 @@ type Control struct {
 
 // node is the inputs that are about the node.
 type node struct {
-	index   *placement.Index // nil until SetMachine
+	allowed allowed
+	index   *placement.Index // of the CPUs that pods may use, nil until SetMachine
 	kubelet *Kubelet         // nil until SetKubelet
 	// strangeKubelet is set if another program may answer at the kubelet's port.
 	strangeKubelet bool
@@ -147,11 +148,16 @@ func New(config Config) *Control {
 // SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
 // call.
 func (c *Control) SetMachine(m *topology.Machine) {
-	if c.node.index != nil && c.node.index.Machine().SameCPUs(m) {
-		return
+	c.node.allowed.machine = m
+	c.allow()
+}
+
+// Machine returns the machine without the CPUs that pods may not use, or nil.
+func (c *Control) Machine() *topology.Machine {
+	if c.node.index == nil {
+		return nil
 	}
-	c.node.index, c.round.Online = placement.NewIndex(m), m.Online()
-	c.Pods.SetMachine(m)
+	return c.node.index.Machine()
 }
 
 // SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
@@ -186,6 +192,7 @@ func (c *Control) Observe(v View) {
 	for path, now := range v.Settings {
 		c.compare(path, now)
 	}
+	c.allow()
 }
 
 // compare records what other writers have changed in a cgroup, and reports whether there are any

@@ -234,7 +234,7 @@ func (k *fakeKernel) view() View {
 		}
 	}
 	for group, s := range v.Settings {
-		if place, _ := k.naming.Parse(group); k.v2 && place.Container != "" {
+		if place, _ := k.naming.Parse(group); k.v2 && (place.Container != "" || place.PodUID == "") {
 			s.Effective = k.cpus(group, s)
 			v.Settings[group] = s
 		}

@@ -19,6 +19,9 @@ func (c *Control) problems() (all, notes []Notice) {
 	for _, note := range c.node.notes {
 		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}
+	if withheld := c.node.allowed.note(); withheld != "" {
+		notes = append(notes, Notice{Reason: Withheld, Message: withheld})
+	}
 	if damage := c.allocate.Damage(); damage != "" {
 		notes = append(notes, Notice{Reason: DamagedState, Message: damage})
 	}

@@ -37,6 +37,8 @@ const (
 	NotGiven = "CPUsNotGiven"
 	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
 	Lost = "CPUsLost"
+	// Withheld: pods may not use all CPUs of the machine.
+	Withheld = "CPUsWithheld"
 	// DamagedState: what an agent has saved is lost, old, or of another node.
 	DamagedState = "DamagedState"
 	// Moved: a running pod was moved to better CPUs. This is not a problem.

@@ -35,6 +35,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
@@ -148,7 +149,7 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 		c.recover(n)
 		c.recovered, c.looked = true, r.Now
 	}
-	if waiting := c.review(r, p, index, config); len(waiting) > 0 {
+	if waiting := c.review(n); len(waiting) > 0 {
 		n.books = c.books(r, p, index, config)
 		c.giveAll(n, waiting)
 	}
@@ -180,7 +181,8 @@ func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index
 
 // review forgets what pods give up, and returns the places of the pods that are to get CPUs. Those
 // that were resized have some, and keep them until they get what they ask for.
-func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (waiting []int) {
+func (c *Controller) review(n node) (waiting []int) {
+	r, p, index, config := n.Round, n.pods, n.index, n.config
 	lost := map[ledger.PodID]bool{}
 	if len(c.given.Pods) > 0 {
 		for _, conflict := range c.books(r, p, index, config).Conflicts() {
@@ -201,7 +203,7 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && has && a.Concerns(s.Object)
 		if holds {
-			invalid := c.invalid(s, a, lost[s.Plan.Claim.ID])
+			invalid := c.invalid(n, s, a, lost[s.Plan.Claim.ID])
 			resized := c.given.Allocates && errors.Is(invalid, errResized)
 			if resized {
 				waiting = append(waiting, i)
@@ -262,7 +264,7 @@ func byRank(p *pods.Pods) []int {
 }
 
 // invalid returns why a pod must not keep what it has, or nil.
-func (c *Controller) invalid(s *pods.Pod, a api.Allocation, lost bool) error {
+func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) error {
 	switch {
 	case s.Problem != nil:
 		return s.Problem
@@ -273,13 +275,14 @@ func (c *Controller) invalid(s *pods.Pod, a api.Allocation, lost bool) error {
 	switch {
 	case s.MayResize():
 		return held
-	case matches != nil && c.isResized(s, a):
+	case (matches != nil || !n.withheld(s, cpusOf(a)).IsEmpty()) && c.isResized(s, a):
 		return errResized
 	}
 	return cmp.Or(held, matches)
 }
 
-// errResized is why a pod that was resized does not keep exactly what it has.
+// errResized is why a pod does not keep exactly what it has: it was resized, or an administrator has
+// withheld CPUs.
 var errResized = errors.New("it was resized")
 
 // node is what decisions depend on.
@@ -290,6 +293,20 @@ type node struct {
 	index  *placement.Index
 	config ledger.Config
 	books  *ledger.Books
+}
+
+// allowed returns the CPUs of a set that a pod of this QoS class may use.
+func (n node) allowed(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
+	if of, narrow := n.Allowed[s.Plan.Tier]; narrow {
+		return cpus.Intersection(of)
+	}
+	return cpus
+}
+
+// withheld returns the CPUs of a set that are online and that a pod of this QoS class may not use.
+func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
+	online := cpus.Intersection(n.Online)
+	return online.Difference(n.allowed(s, online)).Union(cpus.Intersection(n.Withheld))
 }
 
 // giveAll gives CPUs to pods, in this order. Who got nothing before gets nothing from less.
@@ -326,6 +343,7 @@ func (c *Controller) give(n node, at int) error {
 		return c.resize(n, at, intent.Ask)
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
+	intent.Ask.Within = n.allowed(s, n.Online)
 	decision, err := n.books.Decide(intent.Ask)
 	if err == nil {
 		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))

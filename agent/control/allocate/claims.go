@@ -79,7 +79,11 @@ func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 		claim := allocation().ClaimOf(s.Object)
 		claim.SharedRequest = shared
 		n.books.Add(claim)
-		decision, err := n.books.Decide(ledger.Ask{FullCores: part.FullCores, Within: part.Within,
+		within := n.allowed(s, part.Within)
+		if within.IsEmpty() {
+			return api.Allocation{}, fmt.Errorf("device %s: pods of its QoS class may use none of its CPUs", part.Result.Device)
+		}
+		decision, err := n.books.Decide(ledger.Ask{FullCores: part.FullCores, Within: within,
 			Containers: []ledger.ContainerAsk{{Name: part.Container, CPUs: part.CPUs}}})
 		if err != nil {
 			return api.Allocation{}, fmt.Errorf("device %s: %w", part.Result.Device, err)

@@ -136,7 +136,7 @@ func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.Conta
 		case n.Exists(path):
 			cpus = n.Held(path)
 		case ask.Role == ledger.RoleInit:
-			cpus = firstOf(all, ask.CPUs)
+			cpus = all.FirstN(ask.CPUs)
 		}
 		if cpus.Len() != ask.CPUs || !cpus.IsSubsetOf(free) {
 			return nil, false
@@ -146,14 +146,4 @@ func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.Conta
 	}
 	slices.Reverse(held)
 	return held, n.books.Shared().Difference(all).Len() >= n.config.MinShared
-}
-
-// firstOf returns the first CPUs of a set, fewer if it has fewer.
-func firstOf(set cpuset.Set, most int) (first cpuset.Set) {
-	for cpu := range set.All() {
-		if first.Len() < most {
-			first = first.Union(cpuset.Of(cpu))
-		}
-	}
-	return first
 }

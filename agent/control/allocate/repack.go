@@ -94,8 +94,8 @@ func (c *Controller) moveOf(n node, at int) *Move {
 		return nil
 	}
 	machine := n.index.Machine()
-	if c.repack != RepackNUMA {
-		intent.Ask.Within = machine.CPUsOfNUMA(machine.NUMANodesOf(before)...)
+	if intent.Ask.Within = n.allowed(s, n.Online); c.repack != RepackNUMA {
+		intent.Ask.Within = intent.Ask.Within.Intersection(machine.CPUsOfNUMA(machine.NUMANodesOf(before)...))
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
 	decision, err := n.books.Decide(intent.Ask)

@@ -2,6 +2,7 @@ package allocate
 
 import (
 	"errors"
+	"fmt"
 
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -19,13 +20,15 @@ func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 		a.Node == c.name && !s.MayResize() && api.Covers(&intent.Ask) == nil
 }
 
-// resize gives a pod that has CPUs the number that it asks for now. A container that grows keeps what
+// resize gives a pod that has CPUs the number that it asks for now, without those that it may not use. A container that grows keeps what
 // it has, and one that shrinks keeps a part. With an error the pod keeps what it has.
 func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	s := &n.pods.All[at]
 	had := map[string]cpuset.Set{}
-	for _, part := range c.given.Pods[s.Object.UID].Containers {
-		had[part.Name] = part.CPUs
+	before := c.given.Pods[s.Object.UID]
+	withheld := n.withheld(s, cpusOf(before))
+	for _, part := range before.Containers {
+		had[part.Name] = part.CPUs.Difference(withheld)
 	}
 	cpus := n.shrink(s, &ask, had)
 	err := n.grow(s, &ask, cpus)
@@ -35,6 +38,9 @@ func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	}
 	if err != nil {
 		return notGivenError{error: err, keeps: true}
+	}
+	if !withheld.IsEmpty() {
+		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s, which its group may not use any more, and got others", withheld)
 	}
 	return nil
 }
@@ -56,7 +62,7 @@ func (n node) shrink(s *pods.Pod, ask *ledger.Ask, had map[string]cpuset.Set) ma
 		if d, err := n.books.Decide(part); err == nil {
 			cpus[c.Name] = d.CPUs
 		} else { // such as a CPU that is offline
-			cpus[c.Name] = firstOf(had[c.Name], c.CPUs)
+			cpus[c.Name] = had[c.Name].FirstN(c.CPUs)
 		}
 	}
 	return cpus
@@ -70,8 +76,8 @@ func (n node) grow(s *pods.Pod, ask *ledger.Ask, cpus map[string]cpuset.Set) err
 			continue
 		}
 		for _, within := range near(n.index.Machine(), cpus[c.Name]) {
-			lacks := c.CPUs - cpus[c.Name].Len()
-			if within != n.Online {
+			lacks, last := c.CPUs-cpus[c.Name].Len(), within == n.Online
+			if within = n.allowed(s, within); !last {
 				lacks = min(lacks, n.books.Shared().Difference(n.config.ReservedCPUs).Intersection(within).Len())
 			}
 			if lacks == 0 {
@@ -83,7 +89,7 @@ func (n node) grow(s *pods.Pod, ask *ledger.Ask, cpus map[string]cpuset.Set) err
 			d, err := n.books.Decide(ledger.Ask{FullCores: ask.FullCores, Within: within, Containers: []ledger.ContainerAsk{{Name: c.Name, CPUs: lacks}}})
 			if err == nil {
 				cpus[c.Name] = cpus[c.Name].Union(d.CPUs)
-			} else if within == n.Online {
+			} else if last {
 				return err
 			}
 		}
@@ -123,7 +129,7 @@ func (n node) addInits(ask *ledger.Ask, had, cpus map[string]cpuset.Set) {
 		if c.Role == ledger.RoleInit {
 			for _, from := range []cpuset.Set{had[c.Name].Intersection(others), others, had[c.Name]} {
 				from = from.Difference(earlier.With(c.Role)).Difference(cpus[c.Name])
-				cpus[c.Name] = cpus[c.Name].Union(firstOf(from, c.CPUs-cpus[c.Name].Len()))
+				cpus[c.Name] = cpus[c.Name].Union(from.FirstN(c.CPUs - cpus[c.Name].Len()))
 			}
 		}
 		earlier.Add(c.Role, cpus[c.Name])

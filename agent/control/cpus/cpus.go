@@ -169,13 +169,13 @@ func (c *Controller) Restore(r *groups.Round) Changes {
 	return a
 }
 
-// widen gives tiers and pods every CPU that their containers will get.
+// widen gives pods every CPU that their containers will get, and tiers those that they had before
+// they were offline.
 func widen(r *groups.Round, a *Changes) {
-	if tiers := r.Plan.Tiers; len(tiers) > 0 && !tiers[0].CPUs.IsEmpty() {
-		for _, path := range r.Tiers {
-			if r.Exists(path) && !tiers[0].CPUs.IsSubsetOf(r.Held(path)) {
-				a.Widen[path] = cgroup.Wanted{CPUs: &tiers[0].CPUs}
-			}
+	for i, path := range r.Tiers { // on version 2 they inherit what comes online again
+		cpus := r.Allowed[nodeplan.Tiers()[i]]
+		if r.Layout.CPUSet == cgroup.V1 && r.Exists(path) && !cpus.IsSubsetOf(r.Held(path)) {
+			a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
 		}
 	}
 	for path, cpus := range podCPUs(r) {
@@ -239,8 +239,8 @@ func unbind(r *groups.Round, a *Changes) {
 		return
 	}
 	for _, path := range slices.Sorted(maps.Values(r.Container)) {
-		if r.Exists(path) && r.Held(path) != r.Online {
-			a.Moves = append(a.Moves, Move{Path: path, CPUs: r.Online})
+		if all := r.Within(path, r.Online); r.Exists(path) && r.Held(path) != all {
+			a.Moves = append(a.Moves, Move{Path: path, CPUs: all})
 		}
 	}
 }
@@ -265,10 +265,10 @@ func (c *Controller) Create(r *groups.Round, pod ledger.PodID, container *nodepl
 // the new one (exclusive) is to have its CPUs exclusively. It returns the empty set if the pod's
 // cgroup does not have all of cpus: the runtime then gives the container the CPUs of the pod.
 func (c *Controller) free(r *groups.Round, pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
-	var podGroup string
+	podGroup := r.Pod[pod]
+	cpus = r.Within(podGroup, cpus)
 	for _, p := range r.View.Pods {
 		if ledger.PodID(p.UID) == pod {
-			podGroup = p.Path
 			continue
 		}
 		for _, container := range p.Containers {

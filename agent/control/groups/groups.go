@@ -19,7 +19,7 @@ import (
 // View is the present settings of the pods' cgroups.
 type View struct {
 	Layout cgroup.Layout
-	Above  []string // paths of the groups above the tiers, except the root
+	Above  []string // paths of the groups above the tiers, except the root, parents first
 	Tiers  []string // paths, parents first
 	Pods   []kubepods.Pod
 	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
@@ -40,7 +40,10 @@ const unknownMark = "#"
 // Groups are the observed cgroups and the pods and containers that they belong to.
 type Groups struct {
 	View
-	Online cpuset.Set // CPUs of the machine
+	Online cpuset.Set // CPUs of the machine that pods may use
+	// Allowed are those that the groups of tiers may use, and Withheld those that no pod may use.
+	Allowed  map[nodeplan.Tier]cpuset.Set
+	Withheld cpuset.Set
 	// NoBurst is set once a cgroup without burst has been seen: the kernel does not support it.
 	NoBurst bool
 	// Pod and Container are paths, set by Locate. The containers include unknown and others.
@@ -120,7 +123,22 @@ func (g *Groups) Held(group string) cpuset.Set {
 	if parent := path.Dir(group); g.Exists(parent) && g.Layout.CPUSet == cgroup.V2 {
 		return g.Held(parent)
 	}
-	return g.Online // the parent of all tiers is never narrowed
+	return g.Online
+}
+
+// Within returns the CPUs of a set that a cgroup may use: those that its tier has, unless that are
+// none.
+func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
+	tiers := nodeplan.Tiers()
+	for i, tier := range slices.Backward(g.Tiers) { // parents first
+		if strings.HasPrefix(group, tier+"/") {
+			if some := cpus.Intersection(g.Allowed[tiers[i]]); !some.IsEmpty() {
+				return some
+			}
+			break
+		}
+	}
+	return cpus
 }
 
 // AbovePods returns the groups above the pods.
