@@ -41,7 +41,10 @@ func (e *engine) servesClaims() bool { return e.Devices != "" || len(e.claimed()
 // devices returns the devices of the node, and how they are published.
 func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []dra.Device, describe func(dra.Features) []resourceapi.Device, err error) {
 	var machine *topology.Machine
-	e.with(func(c *control.Control) { devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA)); machine = c.Machine() })
+	e.with(func(c *control.Control) {
+		devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA))
+		machine = c.Machine()
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -203,6 +203,9 @@ func TestOnThisMachine(t *testing.T) {
 	groupBound, pidBound := tree.container(bound, idBound)
 	groupBeside, pidBeside := tree.container(beside, idBeside)
 	tree.set(groupBound, cgroup.CPUCFSQuota, "100000")
+	inner := groupBound + "/container" // as crun makes it
+	tree.make(inner)
+	tree.write(tree.fs.File(inner, cgroup.CPUCFSQuota), "100000")
 
 	w := tree.world(t, bound, beside)
 	stop := w.start()
@@ -213,7 +216,7 @@ func TestOnThisMachine(t *testing.T) {
 		case allowed(t, pidBeside) != rest.String():
 			return fmt.Errorf("the other pod runs on %s, want %s", allowed(t, pidBeside), rest)
 		}
-		for _, group := range []string{groupBound, tree.podGroup(bound)} {
+		for _, group := range []string{inner, groupBound, tree.podGroup(bound)} {
 			if s, err := tree.fs.Read(group); err != nil || s.Quota != bandwidth.Unlimited {
 				return errors.Join(err, fmt.Errorf("%s has quota %v, want none", group, s.Quota))
 			}
@@ -250,7 +253,7 @@ func TestOnThisMachine(t *testing.T) {
 
 	// An administrator withholds a CPU from all pods. It is given to none, and nobody's quota is removed.
 	all := tree.root + "/kubepods"
-	for _, group := range []string{groupBound, groupBeside, tree.podGroup(bound), tree.podGroup(beside), all + "/burstable", all + "/besteffort", all} {
+	for _, group := range []string{inner, groupBound, groupBeside, tree.podGroup(bound), tree.podGroup(beside), all + "/burstable", all + "/besteffort", all} {
 		tree.write(tree.fs.File(group, cgroup.CPUSetCPUs), rest.String())
 	}
 	stop = w.start()

@@ -43,13 +43,15 @@ type fakeKernel struct {
 	// Both may be nil.
 	wrote func(path string, s cgroup.Settings)
 	usage func(path string) time.Duration
+	// affinity is what the threads of a cgroup have inherited.
+	affinity map[string]cpuset.Set
 	// granted are the CPUs that a cgroup has exclusively.
 	granted map[string]cpuset.Set
 }
 
 func newFakeKernel(n *fakeNode) *fakeKernel {
 	return &fakeKernel{node: n, naming: kubepods.Naming{Driver: kubepods.Cgroupfs}, groups: map[string]cgroup.Settings{},
-		names: map[string]string{}, faults: map[string]string{}, granted: map[string]cpuset.Set{}}
+		names: map[string]string{}, faults: map[string]string{}, granted: map[string]cpuset.Set{}, affinity: map[string]cpuset.Set{}}
 }
 
 func (k *fakeKernel) layout() cgroup.Layout {
@@ -262,6 +264,15 @@ func (k *fakeKernel) view() View {
 // Effective implements [Kernel].
 func (k *fakeKernel) Effective(group string) (cpuset.Set, error) {
 	return k.cpus(group, k.groups[group]), nil
+}
+
+// ThreadCPUs implements [Kernel].
+func (k *fakeKernel) ThreadCPUs(group string) (cpuset.Set, error) {
+	cpus := k.cpus(group, k.groups[group])
+	if some := cpus.Intersection(k.affinity[group]); !some.IsEmpty() {
+		return some, nil
+	}
+	return cpus, nil
 }
 
 // Apply does what [cgroup.FS.Apply] does.

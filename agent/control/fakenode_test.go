@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -147,6 +148,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.end(args[0])
 	case "write":
 		return n.kernel.foreign(args[0], options)
+	case "affinity":
+		n.kernel.affinity[n.kernel.pathOf(args[0])] = cpuset.MustParse(args[1])
+	case "inner":
+		outer := n.kernel.pathOf(args[0])
+		s := n.kernel.groups[outer]
+		s.CPUs = cpuset.Set{}
+		n.kernel.groups[groups.Inner(outer)], n.kernel.names[groups.Inner(outer)] = s, args[0]+"/container"
 	case "take":
 		n.kernel.taken = cpuset.MustParse(strings.Join(args, ""))
 	case "vanish", "refuse", "unpartition", "accept":

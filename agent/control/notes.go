@@ -56,7 +56,7 @@ func (c *Control) problems() (all, notes []Notice) {
 	if c.hold() != "" {
 		return all, notes
 	}
-	return all, slices.Concat(notes, c.unknownGroupNotes(), c.partitionNotes(), c.batchNotes())
+	return all, slices.Concat(notes, c.pinnedNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.batchNotes())
 }
 
 // unavailableNotices returns the problems of the containers that do not run on all of their CPUs:
@@ -77,6 +77,18 @@ func (c *Control) unavailableNotices() (problems []Notice) {
 		}
 	}
 	return problems
+}
+
+// pinnedNotes returns the notes about containers whose threads run on a part of their CPUs.
+func (c *Control) pinnedNotes() (notes []Notice) {
+	for i := range c.round.Planned {
+		l := &c.round.Planned[i]
+		if cpus, of, is := c.cpus.Pinned(l.Path); is && c.round.BindsCPUs() {
+			notes = append(notes, c.NewNotice(l.Ref.Pod, Pinned, fmt.Sprintf("threads of container %q of pod %s run on CPUs %s of its %s: it binds them itself, "+
+				"or inherits this from the container runtime (CPUAffinity= of its service)", l.Ref.Container, c.NameOf(l.Ref.Pod), cpus, of)))
+		}
+	}
+	return notes
 }
 
 // unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except

@@ -29,6 +29,8 @@ const (
 	// CPUsUnavailable: a container does not run on all CPUs that its cgroup has. Version 2 accepts any
 	// CPUs, and uses those that are online, in the groups above, and in no partition of another group.
 	CPUsUnavailable = "CPUsUnavailable"
+	// Pinned: the threads of a container run on a part of its CPUs only.
+	Pinned = "ThreadsPinned"
 	// NotPartitioned: a container could not become a partition.
 	NotPartitioned = "NotPartitioned"
 	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
@@ -65,7 +67,7 @@ type Notice struct {
 }
 
 // IsNews reports whether nothing is wrong.
-func (n Notice) IsNews() bool { return n.Reason == Moved }
+func (n Notice) IsNews() bool { return n.Reason == Moved || n.Reason == Pinned }
 
 // NewNotice returns a notice about a pod, or about the node if the pod is unknown.
 func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {

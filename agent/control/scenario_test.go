@@ -62,6 +62,8 @@ import (
 //	vanish GROUP, refuse GROUP, unpartition GROUP, accept GROUP
 //	    the cgroup disappears between reading and writing; the kernel refuses to move it; a partition
 //	    of it is invalid; and no more
+//	affinity POD/CONTAINER CPUS, inner POD/CONTAINER
+//	    its threads have inherited an affinity; its runtime makes a group in it with its settings
 //	take CPUS
 //	    a partition elsewhere takes CPUs
 //	wait 1m

@@ -141,6 +141,10 @@ func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
 	return cpus
 }
 
+// Inner returns the group in a container's that some runtimes move its processes to, with the
+// container's limits (crun with systemd). The limits of other groups are the container's own affair.
+func Inner(container string) string { return container + "/container" }
+
 // AbovePods returns the groups above the pods.
 func (g *Groups) AbovePods() []string { return slices.Concat(g.Above, g.Tiers) }
 
