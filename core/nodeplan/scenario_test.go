@@ -136,7 +136,7 @@ func printPlan(d Desired) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "exclusive %s, shared %s\n", orNone(d.Exclusive), orNone(d.Shared))
 	for _, t := range d.Tiers {
-		if want := (Settings{CPUs: d.Exclusive.Union(d.Shared), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}); t.Settings != want {
+		if want := (Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}); t.Settings != want {
 			fmt.Fprintf(&out, "tier %s: %s\n", t.Tier, printBandwidth(t.Settings))
 		}
 	}
