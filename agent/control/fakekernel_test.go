@@ -266,15 +266,6 @@ func (k *fakeKernel) Effective(group string) (cpuset.Set, error) {
 	return k.cpus(group, k.groups[group]), nil
 }
 
-// ThreadCPUs implements [Kernel].
-func (k *fakeKernel) ThreadCPUs(group string) (cpuset.Set, error) {
-	cpus := k.cpus(group, k.groups[group])
-	if some := cpus.Intersection(k.affinity[group]); !some.IsEmpty() {
-		return some, nil
-	}
-	return cpus, nil
-}
-
 // Apply does what [cgroup.FS.Apply] does.
 func (k *fakeKernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 	o := cgroup.Outcome{Failed: map[string]error{}}
