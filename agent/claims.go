@@ -40,11 +40,14 @@ func (e *engine) servesClaims() bool { return e.Devices != "" || len(e.claimed()
 
 // devices returns the devices of the node, and how they are published.
 func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []dra.Device, describe func(dra.Features) []resourceapi.Device, err error) {
-	e.with(func(c *control.Control) { devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA)) })
+	var machine *topology.Machine
+	e.with(func(c *control.Control) {
+		devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA))
+		machine = c.Machine()
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	machine := e.node.machine.Load()
 	return devices, func(f dra.Features) (all []resourceapi.Device) {
 		for _, d := range devices {
 			var near []string
@@ -80,10 +83,10 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 
 func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (dra.Request, error) {
 	e.updatePods()
-	pods, machine := e.pods.list(), e.node.machine.Load()
+	pods, machine := e.pods.list(), e.control.Machine()
 	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if at < 0 || machine == nil {
-		return dra.Request{}, fmt.Errorf("the agent does not know the pod or the machine %w", control.ErrNotYet)
+		return dra.Request{}, fmt.Errorf("%w: the agent does not know the pod or the machine", control.ErrNotYet)
 	}
 	// A claim may have been allocated when the devices were others.
 	return read(pods[at], slices.Concat(dra.Devices(machine, dra.ByNUMA), dra.Devices(machine, dra.ByPackage), dra.Devices(machine, dra.ByMachine)))
@@ -100,15 +103,8 @@ func (e *engine) unclaim(uids []types.UID) (err error) {
 	return err
 }
 
-// claimed returns the UIDs of the claims that have CPUs.
-func (e *engine) claimed() map[types.UID]bool {
-	uids := map[types.UID]bool{}
-	e.with(func(c *control.Control) {
-		for _, a := range c.Given().Pods {
-			for _, claim := range a.Claims {
-				uids[claim.UID] = true
-			}
-		}
-	})
+// claimed returns the UIDs of the claims that have CPUs, or had some that their pods have lost.
+func (e *engine) claimed() (uids map[types.UID]bool) {
+	e.with(func(c *control.Control) { uids = c.Claimed() })
 	return uids
 }

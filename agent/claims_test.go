@@ -208,12 +208,18 @@ func TestClaimsInterrupted(t *testing.T) {
 	}
 }
 
-// TestClaimsAfterLoss checks that an agent that finds nothing saved knows CPUs of claims by what the
-// runtime was told, and removes what the runtime was told of claims without CPUs.
+// TestClaimsAfterLoss checks that an agent that finds nothing saved, or an old state, knows CPUs of
+// claims by what the runtime was told, and removes what the runtime was told of claims without CPUs.
 func TestClaimsAfterLoss(t *testing.T) {
 	w := newClaimWorld(t)
 	stop := w.start()
 	before := must.Get(w.prepare())(t)
+	stop()
+	must.Do(t, os.WriteFile(givenFile(w.runDir), []byte("{}"), 0o644))
+	stop = w.start()
+	if got := must.Get(w.prepare())(t); got != before {
+		t.Errorf("from an old state the claim has CPUs %q, and had %q", got, before)
+	}
 	stop()
 	must.Do(t, os.Remove(givenFile(w.runDir)))
 	stale := filepath.Join(w.dir, "cdi", dra.Driver+"-claim-claim-2.json")

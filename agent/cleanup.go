@@ -22,7 +22,7 @@ import (
 // object, lease and conditions, and its capacity for batch pods. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
-	last, release, err := lock(o.RunDir)
+	release, err := lock(o.RunDir)
 	if err != nil {
 		return control.Result{}, err
 	}
@@ -30,7 +30,7 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	if err := checkClaims(ctx, o); err != nil {
 		return control.Result{}, err
 	}
-	result, errGroups := restoreGroups(ctx, o, last)
+	result, errGroups := restoreGroups(ctx, o)
 	if errGroups != nil {
 		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
@@ -70,10 +70,10 @@ func podsOf(ctx context.Context, o Options) ([]*corev1.Pod, error) {
 	return sortPods(pods), nil
 }
 
-// restoreGroups does nothing if the last agent, of the process last, has saved that none of its
-// settings is in force: others are those of other programs.
-func restoreGroups(ctx context.Context, o Options, last string) (result control.Result, err error) {
-	if f, saved := savedForce(o.RunDir, last); saved {
+// restoreGroups does nothing if the last agent has saved that none of its settings is in force: others
+// are those of other programs.
+func restoreGroups(ctx context.Context, o Options) (result control.Result, err error) {
+	if f, saved := savedForce(o.RunDir); saved {
 		return result, errors.Join(saveForce(o.RunDir, f), remove(givenFile(o.RunDir)))
 	}
 	k, err := openKernel(o.Root)

@@ -166,9 +166,9 @@ func (e *engine) setInForce(now bool) {
 	}
 }
 
-// recoverForce takes over what earlier agents have set. last is the process of the last one.
-func (e *engine) recoverForce(last string) error {
-	if e.force, _ = savedForce(e.RunDir, last); e.force.now {
+// recoverForce takes over what earlier agents have set.
+func (e *engine) recoverForce() error {
+	if e.force, _ = savedForce(e.RunDir); e.force.now {
 		e.control.SetInForce()
 		return nil
 	}

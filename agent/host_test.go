@@ -203,6 +203,9 @@ func TestOnThisMachine(t *testing.T) {
 	groupBound, pidBound := tree.container(bound, idBound)
 	groupBeside, pidBeside := tree.container(beside, idBeside)
 	tree.set(groupBound, cgroup.CPUCFSQuota, "100000")
+	inner := groupBound + "/container" // as crun makes it
+	tree.make(inner)
+	tree.write(tree.fs.File(inner, cgroup.CPUCFSQuota), "100000")
 
 	w := tree.world(t, bound, beside)
 	stop := w.start()
@@ -213,7 +216,7 @@ func TestOnThisMachine(t *testing.T) {
 		case allowed(t, pidBeside) != rest.String():
 			return fmt.Errorf("the other pod runs on %s, want %s", allowed(t, pidBeside), rest)
 		}
-		for _, group := range []string{groupBound, tree.podGroup(bound)} {
+		for _, group := range []string{inner, groupBound, tree.podGroup(bound)} {
 			if s, err := tree.fs.Read(group); err != nil || s.Quota != bandwidth.Unlimited {
 				return errors.Join(err, fmt.Errorf("%s has quota %v, want none", group, s.Quota))
 			}
@@ -247,6 +250,24 @@ func TestOnThisMachine(t *testing.T) {
 	if s, err = tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != 100*time.Millisecond {
 		t.Errorf("after the cleanup the pod has %+v (%v)", s, err)
 	}
+
+	// An administrator withholds a CPU from all pods. It is given to none, and nobody's quota is removed.
+	all := tree.root + "/kubepods"
+	for _, group := range []string{inner, groupBound, groupBeside, tree.podGroup(bound), tree.podGroup(beside), all + "/burstable", all + "/besteffort", all} {
+		tree.write(tree.fs.File(group, cgroup.CPUSetCPUs), rest.String())
+	}
+	stop = w.start()
+	defer stop()
+	w.eventually(func() error {
+		s, err := tree.fs.Read(groupBound)
+		above, errAbove := tree.fs.ReadParts(all, cgroup.Parts{CPUs: true})
+		if c := w.condition(); !strings.Contains(c.Message, "group "+all+" may not use the others") || err != nil || s.CPUs != rest || s.Quota < 0 {
+			return fmt.Errorf("the bound pod has %+v (%w), and the node says %s", s, err, c.Message)
+		} else if above.CPUs != rest {
+			t.Fatalf("all pods have CPUs %s (%v)", above.CPUs, errAbove)
+		}
+		return nil
+	})
 }
 
 // TestCreateOnThisMachine sends the agent the requests of a container runtime.

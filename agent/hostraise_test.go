@@ -156,3 +156,26 @@ func (w *world) metricsHave(lines ...string) error {
 	}
 	return nil
 }
+
+// has returns an error unless a cgroup has the given bandwidth.
+func (h *hostTree) has(group string, want bandwidth.Limits) error {
+	s, err := h.fs.Read(group)
+	if err == nil && s.Limits != want {
+		err = fmt.Errorf("%s has %+v, want %+v", group, s.Limits, want)
+	}
+	return err
+}
+
+// requireBurst skips the test on kernels without burst.
+func (h *hostTree) requireBurst() {
+	if s, err := h.fs.Read(h.root); err != nil || s.NoBurst {
+		h.t.Skipf("this kernel has no CPU burst (%v): use Linux 5.14 or newer", err)
+	}
+}
+
+// burstPod returns a pod with a limit of one CPU and the given annotations.
+func burstPod(name string, annotations map[string]string) *corev1.Pod {
+	p := newPod(name, "")
+	p.Annotations = annotations
+	return p
+}

@@ -109,19 +109,21 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 			errs = append(errs, err)
 		}
 	}
+	effective := v.Layout.CPUSet == cgroup.V2 // on version 1 they are the same
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
 		batch := t == nodeplan.BestEffort
-		read(naming.Tier(t), cgroup.Parts{CPUs: true, Bandwidth: batch, Idle: batch, BVT: batch, Partition: true}, nil)
+		read(naming.Tier(t), cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: batch, Idle: batch, BVT: batch, Partition: true}, nil)
 	}
 	bvt := !v.Settings[naming.Tier(nodeplan.BestEffort)].NoBVT
 	all := naming.Tier(nodeplan.Guaranteed)
-	for above := path.Dir(all); above != "/"; above = path.Dir(above) {
-		v.Above = append(v.Above, above)
-		read(above, cgroup.Parts{Partition: true}, nil)
+	for _, above := range naming.Above() {
+		if above != all {
+			v.Above = append(v.Above, above)
+			read(above, cgroup.Parts{CPUs: true, Effective: effective, Partition: true}, nil)
+		}
 	}
 	partitions = partitions || !v.Settings[all].Exclusive.IsEmpty()
-	effective := v.Layout.CPUSet == cgroup.V2 // on version 1 they are the same
 	for _, p := range v.Pods {
 		var ignore error
 		if len(p.Containers) == 0 {
@@ -129,6 +131,9 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		}
 		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, BVT: bvt, Partition: partitions}, ignore)
 		for _, c := range p.Containers {
+			if inner := control.Inner(c.Path); known[c.ID] && groups.Exists(inner) {
+				read(inner, cgroup.Parts{Bandwidth: true}, cgroup.ErrNotEnabled)
+			}
 			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], BVT: bvt && known[c.ID], Partition: partitions}, nil)
 		}
 		for _, other := range p.Others {

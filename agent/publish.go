@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
@@ -174,8 +175,10 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 // topology returns the node's object, or nil while too little is known.
 func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	state := nodetopology.State{Writer: "pinfold-agent " + p.Version, AgentHealth: *p.engine.node.health.Load()}
-	machine := p.engine.node.machine.Load()
+	var machine *topology.Machine
+	settled := false
 	p.engine.with(func(c *control.Control) {
+		machine, settled = c.Machine(), c.Settled() || len(c.Given().Pods) == 0
 		if given := c.Given(); !p.Observe && (given.Allocates || len(given.Pods) > 0) {
 			state.Given = &api.Given{Allocates: given.Allocates, Pods: maps.Clone(given.Pods)}
 		}
@@ -183,7 +186,7 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs
 		}
 	})
-	if machine == nil || p.node == nil {
+	if machine == nil || p.node == nil || !settled || !p.engine.node.looked.Load() {
 		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
 	}
 	if p.LeaseNamespace != "" {

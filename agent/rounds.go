@@ -25,7 +25,8 @@ type rounds struct {
 
 // nodeState is what rounds know of the node besides its cgroups.
 type nodeState struct {
-	machine atomic.Pointer[topology.Machine] // nil until it was read
+	machine atomic.Pointer[topology.Machine] // with the CPUs that pods may not use, nil until it was read
+	looked  atomic.Bool                      // at the cgroups, whether or not they could be read
 	health  atomic.Pointer[string]           // of the agent
 }
 
@@ -99,6 +100,7 @@ func (r *rounds) round() {
 	observed, err := r.observe()
 	if err != nil {
 		r.unhealthy("groups", err)
+		e.node.looked.Store(true)
 		e.reports.fail(e.control.Failed(err))
 		r.lastRound.Store(e.Now().UnixNano())
 		return
@@ -109,6 +111,7 @@ func (r *rounds) round() {
 		return
 	}
 	r.postponed = 0
+	e.node.looked.Store(true)
 	e.reports.dedup.Clear("groups")
 	if machineErr == nil {
 		e.node.setHealth(e.health())

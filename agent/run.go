@@ -35,7 +35,7 @@ func newAgent(o Options, k *kernel) *agent {
 // Run runs the agent until the context ends. It returns an error if the agent cannot start.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
-	last, release, err := lock(o.RunDir)
+	release, err := lock(o.RunDir)
 	if err != nil {
 		return err
 	}
@@ -60,17 +60,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := a.recoverForce(last); err != nil {
+	if err := a.recoverForce(); err != nil {
 		return fmt.Errorf("save that no settings are in force: %w", err)
 	}
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
-	given, err := savedGiven(&o)
-	if err != nil {
-		o.Log.Warn("the file with the CPUs that pods were given cannot be read: those that run keep theirs, others get new ones", "error", err)
-	}
-	a.control.SetGiven(given)
+	a.control.SetGiven(savedGiven(&o))
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -20,11 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/kubelet"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -61,25 +57,6 @@ func TestSecondAgentDoesNotStart(t *testing.T) {
 	}
 	if _, err := Cleanup(t.Context(), w.options()); !errors.Is(err, ErrRunning) {
 		t.Errorf("a cleanup while the agent runs: %v", err)
-	}
-}
-
-func TestRestartChangesNothing(t *testing.T) {
-	w, k, bound, beside := bothPods(t)
-	stop := w.start()
-	w.enforced(k, bound, beside)
-	w.eventually(w.ready)
-	stop()
-	w.log = &logtext.Log{}
-	stop = w.start()
-	w.eventually(func() error { return w.log.Says("read the machine") })
-	time.Sleep(200 * time.Millisecond) // a few rounds
-	stop()
-	if err := errors.Join(k.cpus(bound, "0"), k.cpus(beside, "1-7")); err != nil {
-		t.Error(err)
-	}
-	if strings.Contains(w.log.String(), "msg=wrote") {
-		t.Error("the restarted agent has written")
 	}
 }
 
@@ -158,35 +135,6 @@ func TestNewPodIsNarrowed(t *testing.T) {
 		}
 		return k.cpus(group, "1-7")
 	})
-}
-
-// TestForgedMirrorPod checks that a pod with the annotations of a mirror pod cannot determine the
-// CPUs and the quota of the static pod's cgroups.
-func TestForgedMirrorPod(t *testing.T) {
-	k := newTree(t)
-	mirror := func(namespace, name, cpus string) *corev1.Pod {
-		p := newPod(name, cpus)
-		p.Namespace = namespace
-		p.Annotations["kubernetes.io/config.hash"], p.Annotations["kubernetes.io/config.mirror"] = "0a5f", "0a5f"
-		run(p, containerID('a'))
-		return p
-	}
-	group := k.podOf("0a5f", containerID('a'))
-	w := newWorld(t, mirror("default", "forged", "0"))
-	w.root = k.root
-	w.static = map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "genuine"}}
-	w.start()
-	w.eventually(func() error { return w.log.Says(control.NotAStaticPod) })
-	// The forged pod's CPUs are exclusive to it, and the static pod's cgroup has the shared ones.
-	w.eventually(func() error { return k.cpus(group, "1-7") })
-	s, err := k.fs.Read(group)
-	if err != nil || s.Quota != 100*time.Millisecond {
-		t.Errorf("%+v, %v: the quota was lifted", s, err)
-	}
-	if _, err := w.client.CoreV1().Pods("kube-system").Create(t.Context(), mirror("kube-system", "genuine", "6"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually(func() error { return k.cpus(group, "6") })
 }
 
 // TestMissingSocket: the agent enforces without NRI, and says so once.
@@ -321,39 +269,6 @@ func (w *world) setKubelet(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kubeletErr = err
-}
-
-// TestNoKernelBurst checks that pods that ask for burst run on a kernel without it, and that users
-// are told.
-func TestNoKernelBurst(t *testing.T) {
-	k := newTree(t)
-	pods := []*corev1.Pod{burstPod("one", map[string]string{"pinfold.dev/cpu-burst": `{"policy":"burst"}`}),
-		burstPod("two", map[string]string{"koordinator.sh/cpuBurst": `{"policy":"auto"}`})}
-	w := newWorld(t, pods...)
-	w.root, w.config.Burst.BurstPercent = k.root, 100
-	for i, pod := range pods {
-		run(pod, containerID(rune('a'+i)))
-		if err := w.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace); err != nil {
-			t.Fatal(err)
-		}
-		group := k.pod(pod.Name, containerID(rune('a'+i)))
-		for _, g := range []string{group, filepath.Dir(group)} {
-			if err := os.Remove(k.fs.File(g, cgroup.CPUCFSBurst)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	w.start()
-	w.eventually(func() error {
-		if c := w.condition(); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "the kernel of this node has no CPU burst") {
-			return fmt.Errorf("condition %s %s: %s", c.Status, c.Reason, c.Message)
-		}
-		events, err := w.client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(events.Items) != 1 || events.Items[0].Reason != "NoKernelBurst" || events.Items[0].InvolvedObject.Name != nodeName {
-			return errors.Join(err, fmt.Errorf("events %+v", events.Items))
-		}
-		return nil
-	})
 }
 
 // TestCleanupOfOthersSettings: cleanup leaves the groups of a node alone on which the agent has set

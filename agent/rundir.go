@@ -23,50 +23,41 @@ import (
 var ErrRunning = errors.New("another pinfold-agent is running on this machine")
 
 // lock ensures that only one agent runs on this machine. The kernel releases the lock when the
-// process ends, even if it is killed. The lock file remains and contains the id of its last holder,
-// which lock returns. Neither the file nor its directory is open to other users, because everybody
-// who can open the file can lock it.
-func lock(dir string) (last string, release func(), err error) {
+// process ends, even if it is killed. The lock file remains and contains the id of its last holder.
+// Neither the file nor its directory is open to other users, because everybody who can open the file
+// can lock it.
+func lock(dir string) (release func(), err error) {
 	err = owned.Make(dir, 0o700)
 	if err == nil {
 		err = owned.Protect(dir)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("make the run directory: %w; --run-dir names another one", err)
+		return nil, fmt.Errorf("make the run directory: %w; --run-dir names another one", err)
 	}
 	path := filepath.Join(dir, "agent.lock")
 	file, err := owned.Lock(path)
 	if errors.Is(err, owned.ErrHeld) {
-		return "", nil, fmt.Errorf("%w%s: stop that one first, two would undo each other's writes; "+
+		return nil, fmt.Errorf("%w%s: stop that one first, two would undo each other's writes; "+
 			"if two pools or releases select this node, change its labels or a nodeSelector (lock %s; lslocks shows the holder)",
 			ErrRunning, holder(path), path)
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("lock the machine: %w", err)
+		return nil, fmt.Errorf("lock the machine: %w", err)
 	}
-	last = lastHolder(path)
 	if err = file.Truncate(0); err == nil {
 		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
 		_ = file.Close()
-		return "", nil, fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	return last, func() { _ = file.Close() }, nil
-}
-
-// lastHolder returns the id of the process named in a lock file, or "".
-func lastHolder(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
+	return func() { _ = file.Close() }, nil
 }
 
 // holder returns " (process N)" for the process named in the lock file, or "".
 func holder(path string) string {
-	if pid := lastHolder(path); pid != "" {
+	text, _ := os.ReadFile(path)
+	if pid := strings.TrimSpace(string(text)); pid != "" {
 		return " (process " + pid + ")"
 	}
 	return ""
@@ -96,26 +87,29 @@ func saveGiven(runDir string, given map[types.UID]api.Allocation) error {
 	return saveJSON(givenFile(runDir), 0o644, given)
 }
 
-// savedGiven returns what an agent has given since the machine was started. With an error it
-// returns what can be read. If nothing is saved, it returns what the container runtime was told of
-// resource claims.
+// savedGiven returns what an agent has given since the machine was started, also by what the
+// container runtime was told of resource claims: what is later counts. With an error it returns what
+// can be read.
 func savedGiven(o *Options) (map[types.UID]api.Allocation, error) {
-	text, err := os.ReadFile(givenFile(o.RunDir))
-	if errors.Is(err, os.ErrNotExist) {
-		return claims.Saved(o.CDIDir)
+	given, err := claims.Saved(o.CDIDir)
+	text, errFile := os.ReadFile(givenFile(o.RunDir))
+	if errors.Is(errFile, os.ErrNotExist) {
+		return given, err
 	}
 	saved := map[types.UID]json.RawMessage{}
-	if err == nil {
-		err = json.Unmarshal(text, &saved)
+	if errFile == nil {
+		errFile = json.Unmarshal(text, &saved)
 	}
-	given := make(map[types.UID]api.Allocation, len(saved))
+	if errFile != nil {
+		err = errors.Join(err, fmt.Errorf("%s: %w", givenFile(o.RunDir), errFile))
+	}
 	for uid, text := range saved {
 		a, errPod := api.DecodeAllocation(string(text))
 		if errPod != nil {
-			err = errors.Join(err, fmt.Errorf("pod %s: %w", uid, errPod))
-			continue
+			err = errors.Join(err, fmt.Errorf("%s: pod %s: %w", givenFile(o.RunDir), uid, errPod))
+		} else if !given[uid].Time.After(a.Time) {
+			given[uid] = a
 		}
-		given[uid] = a
 	}
 	return given, err
 }
@@ -129,26 +123,23 @@ type force struct {
 	ever bool
 }
 
-// untouchedFile exists while no setting of an agent is in force. It names the process of the agent
-// that wrote it, and whether there ever were settings.
+// untouchedFile exists while no setting of an agent is in force. It says whether there ever were any.
 func untouchedFile(runDir string) string { return filepath.Join(runDir, "untouched") }
 
-const everInForce = "ever"
+const everInForce, neverInForce = "ever", "never"
 
-// savedForce returns what the agent of the process last has saved. saved is false if it is only
-// inferred. Agents of earlier versions save nothing but the kubelet's configuration; if one has run
-// since, the file names another process.
-func savedForce(runDir, last string) (f force, saved bool) {
+// savedForce returns what the last agent has saved. saved is false if it is only inferred: an agent
+// that does not know the kubelet's configuration writes nothing.
+func savedForce(runDir string) (f force, saved bool) {
 	text, err := os.ReadFile(untouchedFile(runDir))
-	if err != nil {
-		known := savedKubelet(runDir) != nil
-		return force{known, known}, false
+	switch strings.TrimSpace(string(text)) {
+	case everInForce:
+		return force{ever: true}, true
+	case neverInForce:
+		return force{}, true
 	}
-	fields := strings.Fields(string(text))
-	if len(fields) == 0 || fields[0] != last {
-		return force{true, true}, false
-	}
-	return force{ever: len(fields) > 1 && fields[1] == everInForce}, true
+	may := err == nil || savedKubelet(runDir) != nil
+	return force{may, may}, false
 }
 
 // remove removes a file, if it exists.
@@ -163,9 +154,9 @@ func saveForce(runDir string, f force) error {
 	if f.now {
 		return remove(untouchedFile(runDir))
 	}
-	text := strconv.Itoa(os.Getpid())
+	text := neverInForce
 	if f.ever {
-		text += " " + everInForce
+		text = everInForce
 	}
 	return atomicfile.Write(untouchedFile(runDir), []byte(text+"\n"), atomicfile.Options{Perm: 0o644, Suffix: ".new"})
 }

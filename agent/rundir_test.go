@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,19 +38,13 @@ func TestOtherUsersCannotLock(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if earlier { // as an earlier version left it
+		if earlier { // made by hand
 			if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(path, []byte("1\n"), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		last, release, err := lock(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if earlier && last != "1" {
-			t.Errorf("the last holder is %q", last)
-		}
-		if _, _, err := lock(dir); !errors.Is(err, ErrRunning) {
+		release := must.Get(lock(dir))(t)
+		if _, err := lock(dir); !errors.Is(err, ErrRunning) {
 			t.Errorf("a second agent: %v", err)
 		}
 		release()
@@ -65,7 +58,7 @@ func TestOtherUsersCannotLock(t *testing.T) {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := lock(dir); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "--run-dir") {
+	if _, err := lock(dir); !errors.Is(err, owned.ErrForeign) || !strings.Contains(err.Error(), "--run-dir") {
 		t.Errorf("another user's directory: %v", err)
 	}
 }
@@ -97,38 +90,26 @@ func TestSaveKubelet(t *testing.T) {
 	}
 }
 
-// TestForce: what an agent saves about settings in force holds for the next agent only if no other
-// one, such as one of an earlier version, has run since.
+// TestForce: what an agent saves about settings in force holds for the next agent.
 func TestForce(t *testing.T) {
-	dir, self := t.TempDir(), strconv.Itoa(os.Getpid())
-	check := func(what, last string, want force) {
+	dir := t.TempDir()
+	check := func(what string, want force) {
 		t.Helper()
-		if got, _ := savedForce(dir, last); got != want {
+		if got, _ := savedForce(dir); got != want {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}
 	}
-	save := func(f force) {
-		t.Helper()
-		if err := saveForce(dir, f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	check("no agent has run", "", force{})
-	save(force{})
-	check("an agent without settings", self, force{})
-	save(force{now: true, ever: true})
-	check("killed before it saved the kubelet's configuration", self, force{})
-	if err := saveKubelet(dir, control.Kubelet{CPUManagerPolicy: "none"}); err != nil {
-		t.Fatal(err)
-	}
-	check("killed with settings", self, force{now: true, ever: true})
-	save(force{ever: true})
-	check("given back", self, force{ever: true})
-	check("an agent of an earlier version has run since", "1", force{now: true, ever: true})
-	if err := os.WriteFile(untouchedFile(dir), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	check("damaged", self, force{now: true, ever: true})
+	check("no agent has run", force{})
+	must.Do(t, saveForce(dir, force{}))
+	check("an agent without settings", force{})
+	must.Do(t, saveForce(dir, force{now: true, ever: true}))
+	check("killed before it saved the kubelet's configuration", force{})
+	must.Do(t, saveKubelet(dir, control.Kubelet{CPUManagerPolicy: "none"}))
+	check("killed with settings", force{now: true, ever: true})
+	must.Do(t, saveForce(dir, force{ever: true}))
+	check("given back", force{ever: true})
+	must.Do(t, os.WriteFile(untouchedFile(dir), nil, 0o644))
+	check("damaged", force{now: true, ever: true})
 }
 
 // TestSavedGiven: what an agent gives is read again, and of a damaged file the rest.

@@ -13,7 +13,9 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/linux/systemd"
 )
 
@@ -43,6 +45,17 @@ func (k *kernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 
 // Effective implements [control.Kernel].
 func (k *kernel) Effective(group string) (cpuset.Set, error) { return k.groups.Effective(group) }
+
+// ThreadCPUs implements [control.Kernel]. What has ended meanwhile does not count.
+func (k *kernel) ThreadCPUs(group string) (all cpuset.Set, err error) {
+	pids, err := cgrouptree.ProcessesBelow(k.groups, group, cgroup.CPUSet)
+	for _, pid := range pids {
+		if cpus, err := sysfs.AffinityOf(pid); err == nil {
+			all = all.Union(cpus)
+		}
+	}
+	return all, err
+}
 
 // units tells systemd the settings of the groups that it manages: it would undo them when a unit
 // starts after it was reloaded. The files are written first; the task [units.run] then tells

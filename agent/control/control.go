@@ -87,6 +87,9 @@ type Kubelet struct {
 // View is the present settings of the pods' cgroups.
 type View = groups.View
 
+// Inner is [groups.Inner].
+func Inner(container string) string { return groups.Inner(container) }
+
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
 // Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {
@@ -109,7 +112,8 @@ type Control struct {
 
 // node is the inputs that are about the node.
 type node struct {
-	index   *placement.Index // nil until SetMachine
+	allowed allowed
+	index   *placement.Index // of the CPUs that pods may use, nil until SetMachine
 	kubelet *Kubelet         // nil until SetKubelet
 	// strangeKubelet is set if another program may answer at the kubelet's port.
 	strangeKubelet bool
@@ -147,11 +151,16 @@ func New(config Config) *Control {
 // SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
 // call.
 func (c *Control) SetMachine(m *topology.Machine) {
-	if c.node.index != nil && c.node.index.Machine().SameCPUs(m) {
-		return
+	c.node.allowed.machine = m
+	c.allow()
+}
+
+// Machine returns the machine without the CPUs that pods may not use, or nil.
+func (c *Control) Machine() *topology.Machine {
+	if c.node.index == nil {
+		return nil
 	}
-	c.node.index, c.round.Online = placement.NewIndex(m), m.Online()
-	c.Pods.SetMachine(m)
+	return c.node.index.Machine()
 }
 
 // SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
@@ -186,6 +195,7 @@ func (c *Control) Observe(v View) {
 	for path, now := range v.Settings {
 		c.compare(path, now)
 	}
+	c.allow()
 }
 
 // compare records what other writers have changed in a cgroup, and reports whether there are any
@@ -214,8 +224,19 @@ func (c *Control) HoldCPUs() {
 	}
 }
 
-// SetGiven sets what an earlier agent has given, as saved.
-func (c *Control) SetGiven(saved map[types.UID]api.Allocation) { c.allocate.Restore(saved) }
+// SetGiven sets what an earlier agent has given, as far as what it saved could be read.
+func (c *Control) SetGiven(saved map[types.UID]api.Allocation, unreadable error) {
+	c.allocate.Restore(saved, unreadable)
+}
+
+// Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
+func (c *Control) Claimed() map[types.UID]bool { return c.allocate.Claimed() }
+
+// Settled reports whether what an earlier agent has given has been compared with the kernel, as far
+// as this agent will.
+func (c *Control) Settled() bool {
+	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
+}
 
 // Given returns what the agent has given to pods. It changes with each decision.
 func (c *Control) Given() *api.Given { return c.allocate.Given() }

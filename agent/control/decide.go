@@ -59,41 +59,50 @@ func (c *Control) hold() string {
 // next decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
 	idle := !c.config.Allocates && len(c.allocate.Given().Pods) == 0
-	if idle || c.cannotAllocate(now) != "" {
+	if idle {
+		return false
+	}
+	if err := c.cannotAllocate(now); err != nil {
+		if !errors.Is(err, ErrNotYet) {
+			c.allocate.Refuse(c.Pods, err)
+		}
 		return false
 	}
 	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
 }
 
-// cannotAllocate begins a round, and returns why nothing can be given in it, or "".
-func (c *Control) cannotAllocate(now time.Time) string {
+// cannotAllocate begins a round, and returns why nothing can be given in it, or nil.
+func (c *Control) cannotAllocate(now time.Time) error {
 	if hold := c.hold(); hold != "" {
-		return hold
+		return fmt.Errorf("%w: %s", ErrNotYet, hold)
 	}
 	if c.node.reserved == nil {
-		return "the Node object has not been read"
+		return fmt.Errorf("%w: the Node object has not been read", ErrNotYet)
 	}
 	c.round.Now = now
 	c.begin()
-	return c.node.kubelet.bindingOff()
+	if off := c.node.kubelet.bindingOff(); off != "" {
+		return errors.New(off)
+	}
+	return nil
 }
 
 // Claim gives a pod the CPUs that its resource claims ask for. Then save what Control.Given
 // returns, and pass the result to Control.Allocated before the next decision.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
-	if reason := c.cannotAllocate(now); reason != "" {
-		return fmt.Errorf("%s: CPUs cannot be given %w", reason, ErrNotYet)
+	if err := c.cannotAllocate(now); err != nil {
+		return err
 	}
 	return c.allocate.Claim(&c.round, c.Pods, c.node.index, c.books(), pod, request)
 }
 
 // ErrNotYet is wrapped by errors of Claim and Devices that end when the agent knows more.
-var ErrNotYet = errors.New("not yet")
+var ErrNotYet = errors.New("CPUs cannot be given yet")
 
 // Devices returns the parts of the machine that resource claims get CPUs of.
 func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
 	if c.node.index == nil || c.node.kubelet == nil || c.node.reserved == nil {
-		return nil, fmt.Errorf("the machine, the kubelet's configuration or the Node object is known %w", ErrNotYet)
+		return nil, fmt.Errorf("%w: the machine, the kubelet's configuration or the Node object is not known", ErrNotYet)
 	}
 	if off := c.node.kubelet.bindingOff(); off != "" {
 		return nil, errors.New(off)

@@ -27,6 +27,8 @@ type Result struct {
 	// effective are the CPUs on which containers run after the writes, of those that did not run on
 	// all of theirs before, by path.
 	effective map[string]cpuset.Set
+	// threads are the CPUs that the threads of containers may run on, by path, of those looked at.
+	threads map[string]cpuset.Set
 	// applied are the settings that were applied without error, by path.
 	applied map[string][]cgroup.Wanted
 }
@@ -48,6 +50,9 @@ type Kernel interface {
 	Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome
 	// Effective returns the CPUs on which the threads of a cgroup may run.
 	Effective(group string) (cpuset.Set, error)
+	// ThreadCPUs returns the CPUs that the threads of a cgroup and those below it may run on, by their
+	// own affinity, too.
+	ThreadCPUs(group string) (cpuset.Set, error)
 }
 
 // Execute carries out the decision, in order. A cgroup that cannot be moved keeps its CPUs, and
@@ -56,11 +61,11 @@ func (a Decision) Execute(k Kernel) Result {
 	apply := k.Apply
 	a.Held = maps.Clone(a.Held)
 	r := Result{Failed: map[string]error{}, Unpartitioned: map[string]error{}, effective: map[string]cpuset.Set{},
-		applied: map[string][]cgroup.Wanted{}}
+		threads: map[string]cpuset.Set{}, applied: map[string][]cgroup.Wanted{}}
 	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
 	var stuck []cpus.Holding
-	unmoved := map[string]bool{} // of those that should get CPUs of their own
+	unmoved := map[string]bool{} // of those that should get CPUs of their own, and run elsewhere
 	stay := func(m cpus.Move, holding cpus.Holding) {
 		stuck = append(stuck, holding)
 		if m.Exclusive && !holding.Exclusive {
@@ -81,6 +86,9 @@ func (a Decision) Execute(k Kernel) Result {
 		case err == nil, errors.As(err, &effective):
 			holding.CPUs = free
 			a.Held[m.Path] = holding
+			if effective != nil && !effective.Effective.IsSubsetOf(free) {
+				unmoved[m.Path] = true
+			}
 		case !errors.Is(err, cgroup.ErrGone):
 			stay(m, holding)
 		}
@@ -88,6 +96,11 @@ func (a Decision) Execute(k Kernel) Result {
 	r.narrow(a, apply)
 	r.apply(a.withoutLifted(unmoved), apply)
 	r.partition(a, apply)
+	for _, group := range a.Look {
+		if cpus, err := k.ThreadCPUs(group); err == nil && !cpus.IsEmpty() { // else they have ended, or not begun
+			r.threads[group] = cpus
+		}
+	}
 	for _, group := range a.Recheck {
 		if cpus, err := k.Effective(group); err == nil { // else it has ended, or the next round reports the error
 			r.effective[group] = cpus
@@ -244,6 +257,7 @@ func (c *Control) record(r Result) {
 		}
 	}
 	c.cpus.Applied(c.round.Now, r.Unpartitioned)
+	c.cpus.Looked(c.round.Groups, r.threads)
 	c.quota.Applied(c.round.Groups, c.round.Now, r.Written, r.Failed)
 	c.watch.changed, c.watch.expected = nil, maps.Clone(settings)
 	for path := range c.failures {

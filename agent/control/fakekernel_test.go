@@ -43,13 +43,15 @@ type fakeKernel struct {
 	// Both may be nil.
 	wrote func(path string, s cgroup.Settings)
 	usage func(path string) time.Duration
+	// affinity is what the threads of a cgroup have inherited.
+	affinity map[string]cpuset.Set
 	// granted are the CPUs that a cgroup has exclusively.
 	granted map[string]cpuset.Set
 }
 
 func newFakeKernel(n *fakeNode) *fakeKernel {
 	return &fakeKernel{node: n, naming: kubepods.Naming{Driver: kubepods.Cgroupfs}, groups: map[string]cgroup.Settings{},
-		names: map[string]string{}, faults: map[string]string{}, granted: map[string]cpuset.Set{}}
+		names: map[string]string{}, faults: map[string]string{}, granted: map[string]cpuset.Set{}, affinity: map[string]cpuset.Set{}}
 }
 
 func (k *fakeKernel) layout() cgroup.Layout {
@@ -234,7 +236,7 @@ func (k *fakeKernel) view() View {
 		}
 	}
 	for group, s := range v.Settings {
-		if place, _ := k.naming.Parse(group); k.v2 && place.Container != "" {
+		if place, _ := k.naming.Parse(group); k.v2 && (place.Container != "" || place.PodUID == "") {
 			s.Effective = k.cpus(group, s)
 			v.Settings[group] = s
 		}

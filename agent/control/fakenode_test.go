@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -41,6 +43,8 @@ type fakeNode struct {
 	pending  []Pending                    // of the last decision
 	inForce  bool                         // as the agent has recorded it
 	given    map[types.UID]api.Allocation // as it has saved
+	old      map[types.UID]api.Allocation // as it had saved
+	damaged  error                        // why it cannot be read
 	diskFull bool
 	moved    time.Time // when a running pod was moved last
 	moves    int
@@ -60,7 +64,8 @@ func newFakeNode() *fakeNode {
 // restart starts an agent, which finds what the last one has left.
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
-	n.control.SetGiven(n.given)
+	n.control.SetGiven(n.given, n.damaged)
+	n.damaged = nil
 	if !n.unread {
 		n.control.SetReserved(0)
 	}
@@ -143,6 +148,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.end(args[0])
 	case "write":
 		return n.kernel.foreign(args[0], options)
+	case "affinity":
+		n.kernel.affinity[n.kernel.pathOf(args[0])] = cpuset.MustParse(args[1])
+	case "inner":
+		outer := n.kernel.pathOf(args[0])
+		s := n.kernel.groups[outer]
+		s.CPUs = cpuset.Set{}
+		n.kernel.groups[groups.Inner(outer)], n.kernel.names[groups.Inner(outer)] = s, args[0]+"/container"
 	case "take":
 		n.kernel.taken = cpuset.MustParse(strings.Join(args, ""))
 	case "vanish", "refuse", "unpartition", "accept":
@@ -152,6 +164,12 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.diskFull = args[0] == "full"
 	case "forget":
 		n.given = nil
+	case "cut":
+		n.given, n.damaged = nil, errors.New("unexpected end of JSON input")
+	case "keep":
+		n.old = maps.Clone(n.given)
+	case "revert":
+		n.given = maps.Clone(n.old)
 	case "given":
 		text := ""
 		for _, uid := range slices.Sorted(maps.Keys(n.control.Given().Pods)) {

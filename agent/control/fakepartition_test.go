@@ -153,3 +153,12 @@ func (k *fakeKernel) checkPartitions() {
 		}
 	}
 }
+
+// ThreadCPUs implements [Kernel].
+func (k *fakeKernel) ThreadCPUs(group string) (cpuset.Set, error) {
+	cpus := k.cpus(group, k.groups[group])
+	if some := cpus.Intersection(k.affinity[group]); !some.IsEmpty() {
+		return some, nil
+	}
+	return cpus, nil
+}

@@ -182,43 +182,6 @@ func TestCeilingsOfPods(t *testing.T) {
 	}
 }
 
-// TestUnknownAnnotations checks that each misspelled annotation causes one event on the pod, also
-// if it is added later, and that very many of them cause only a few events.
-func TestUnknownAnnotations(t *testing.T) {
-	n := newFakeNode()
-	n.play(t, "machine cores=4 threads=1", "restart", "round", "pod web app=100m", "create web/app", "start web/app", "status web/app")
-	eventsOf := func(annotations map[string]string) (all []string) {
-		before, after := n.pods["web"], n.pods["web"].DeepCopy()
-		after.Annotations = annotations
-		n.pods["web"] = after
-		if n.control.Alike(before, after) {
-			t.Errorf("a pod with annotations %v counts as unchanged", annotations)
-		}
-		n.observe()
-		n.decide()
-		for _, e := range n.last.Report.Events {
-			if e.Reason == UnknownKey && e.Pod.Name == "web" {
-				all = append(all, e.Message)
-			}
-		}
-		return all
-	}
-	const want = "pod default/web: annotation pinfold.dev/cpu-polcy is not known and has no effect: is the annotation pinfold.dev/cpu-policy meant?"
-	if got := eventsOf(map[string]string{"pinfold.dev/cpu-polcy": "static"}); len(got) != 1 || got[0] != want {
-		t.Errorf("%q", got)
-	}
-	if got := eventsOf(map[string]string{"pinfold.dev/cpu-polcy": "static", "pinfold.dev/cpu-brst": "{}"}); len(got) != 1 || !strings.Contains(got[0], "cpu-brst") {
-		t.Errorf("%q", got)
-	}
-	many := map[string]string{}
-	for i := range 100 {
-		many[fmt.Sprintf("pinfold.dev/%d", i)] = ""
-	}
-	if got := eventsOf(many); len(got) != api.MostUnknown {
-		t.Errorf("%d events", len(got))
-	}
-}
-
 // TestLargeAllocation: a pod gets no CPUs whose allocation would take too much of the node's
 // object.
 func TestLargeAllocation(t *testing.T) {

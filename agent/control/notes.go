@@ -19,6 +19,12 @@ func (c *Control) problems() (all, notes []Notice) {
 	for _, note := range c.node.notes {
 		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}
+	if withheld := c.node.allowed.note(); withheld != "" {
+		notes = append(notes, Notice{Reason: Withheld, Message: withheld})
+	}
+	if damage := c.allocate.Damage(); damage != "" {
+		notes = append(notes, Notice{Reason: DamagedState, Message: damage})
+	}
 	for _, f := range c.round.Plan.Findings {
 		n := c.NewNotice(f.Pod, string(f.Kind), f.Describe(c.NameOf))
 		if f.IsNote() {
@@ -31,7 +37,7 @@ func (c *Control) problems() (all, notes []Notice) {
 		s := &c.All[i]
 		if s.Problem != nil {
 			reason := BadAllocation
-			if is, _ := allocate.NotGiven(s.Problem); is {
+			if is, _ := allocate.NotGiven(s.Problem, false); is {
 				reason = NotGiven
 			}
 			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
@@ -50,7 +56,7 @@ func (c *Control) problems() (all, notes []Notice) {
 	if c.hold() != "" {
 		return all, notes
 	}
-	return all, slices.Concat(notes, c.unknownGroupNotes(), c.partitionNotes(), c.batchNotes())
+	return all, slices.Concat(notes, c.pinnedNotes(), c.unknownGroupNotes(), c.partitionNotes(), c.batchNotes())
 }
 
 // unavailableNotices returns the problems of the containers that do not run on all of their CPUs:
@@ -71,6 +77,18 @@ func (c *Control) unavailableNotices() (problems []Notice) {
 		}
 	}
 	return problems
+}
+
+// pinnedNotes returns the notes about containers whose threads run on a part of their CPUs.
+func (c *Control) pinnedNotes() (notes []Notice) {
+	for i := range c.round.Planned {
+		l := &c.round.Planned[i]
+		if cpus, of, is := c.cpus.Pinned(l.Path); is && c.round.BindsCPUs() {
+			notes = append(notes, c.NewNotice(l.Ref.Pod, Pinned, fmt.Sprintf("threads of container %q of pod %s run on CPUs %s of its %s: it binds them itself, "+
+				"or inherits this from the container runtime (CPUAffinity= of its service)", l.Ref.Container, c.NameOf(l.Ref.Pod), cpus, of)))
+		}
+	}
+	return notes
 }
 
 // unknownGroupNotes returns the notes about cgroups in pods whose names are not containers', except
@@ -153,11 +171,19 @@ func (c *Control) podNotices() (all []Notice) {
 		add := func(reason, message string) {
 			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %s", s.Name(), message)})
 		}
+		if loss := c.allocate.Loss(s); loss != "" {
+			add(Lost, loss)
+		}
 		for _, message := range s.AboveCeiling {
 			add(AboveCeiling, message)
 		}
 		for _, message := range s.Unknown {
 			add(UnknownKey, message)
+		}
+		for _, message := range s.Ignored {
+			if s.Problem == nil || !strings.Contains(s.Problem.Error(), message) {
+				add(Ignored, message)
+			}
 		}
 		if c.quota.Postponed(s, c.round.Now) {
 			add(Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+

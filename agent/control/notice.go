@@ -19,6 +19,9 @@ const (
 	AboveCeiling = "AboveCeiling"
 	// UnknownKey: an annotation or label has no effect and may be misspelled.
 	UnknownKey = "UnknownAnnotation"
+	// Ignored: an annotation or label cannot be read, so none of the pod's has an effect, or it has none
+	// together with the others. The scheduler uses the same reason.
+	Ignored = "CPUAnnotationIgnored"
 	// Postponed: changed annotations have no effect yet.
 	Postponed = "ChangePostponed"
 	// NotAStaticPod: a pod claims to be the copy of a static pod that the kubelet does not run.
@@ -26,12 +29,20 @@ const (
 	// CPUsUnavailable: a container does not run on all CPUs that its cgroup has. Version 2 accepts any
 	// CPUs, and uses those that are online, in the groups above, and in no partition of another group.
 	CPUsUnavailable = "CPUsUnavailable"
+	// Pinned: the threads of a container run on a part of its CPUs only.
+	Pinned = "ThreadsPinned"
 	// NotPartitioned: a container could not become a partition.
 	NotPartitioned = "NotPartitioned"
 	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
 	BadAllocation = "CPUAllocationInvalid"
 	// NotGiven: the agent could not give a pod the CPUs that it asks for.
 	NotGiven = "CPUsNotGiven"
+	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
+	Lost = "CPUsLost"
+	// Withheld: pods may not use all CPUs of the machine.
+	Withheld = "CPUsWithheld"
+	// DamagedState: what an agent has saved is lost, old, or of another node.
+	DamagedState = "DamagedState"
 	// Moved: a running pod was moved to better CPUs. This is not a problem.
 	Moved = "CPUsMoved"
 	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
@@ -56,7 +67,7 @@ type Notice struct {
 }
 
 // IsNews reports whether nothing is wrong.
-func (n Notice) IsNews() bool { return n.Reason == Moved }
+func (n Notice) IsNews() bool { return n.Reason == Moved || n.Reason == Pinned }
 
 // NewNotice returns a notice about a pod, or about the node if the pod is unknown.
 func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {

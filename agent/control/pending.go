@@ -99,3 +99,6 @@ func (k *recorder) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 
 // Effective implements [Kernel].
 func (k *recorder) Effective(group string) (cpuset.Set, error) { return k.settings[group].CPUs, nil }
+
+// ThreadCPUs implements [Kernel].
+func (k *recorder) ThreadCPUs(string) (cpuset.Set, error) { return cpuset.Set{}, nil }

@@ -17,11 +17,17 @@ func (c *Control) begin() {
 	r.Binds, r.Period, r.Pods = c.node.kubelet.bindingOff() == "", c.node.kubelet.Quota.PeriodOrDefault(), c.All
 }
 
-// books returns the configuration of the node's books.
+// books returns the configuration of the node's books. What runs on CPUs that pods may not use needs no
+// others.
 func (c *Control) books() ledger.Config {
 	config := ledger.Config{ReservedCPUs: c.node.kubelet.ReservedCPUs, MinShared: c.config.MinShared}
+	for _, cpus := range c.round.Allowed { // each QoS class needs shared ones
+		if cpus != c.round.Online {
+			config.ReservedCPUs = config.ReservedCPUs.Union(cpus.FirstN(max(1, c.config.MinShared)))
+		}
+	}
 	if c.node.reserved != nil {
-		config.Reserved = *c.node.reserved
+		config.Reserved = max(0, *c.node.reserved-ledger.MilliCPU(c.round.Withheld.Len())*1000)
 	}
 	return config
 }
@@ -35,6 +41,7 @@ func (c *Control) state(annotationsOf func(*pods.Pod) pods.Annotations) nodeplan
 	s := nodeplan.State{
 		Index:         c.node.index,
 		Config:        c.books(),
+		Allowed:       c.round.Allowed,
 		BindingOff:    kubelet.bindingOff(),
 		Kubelet:       kubelet.Quota,
 		Usage:         c.node.usage,

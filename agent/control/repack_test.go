@@ -71,8 +71,8 @@ func (n *fakeNode) criteria(cpus cpuset.Set) []int {
 }
 
 // TestMoves runs random operations on a node whose agent moves pods: pods of all kinds come and go,
-// CPUs go offline, writes are rejected, nothing can be saved, and agents with other flags start. The
-// fake node checks each write and each move. When nothing changes any more, moves come to an end.
+// CPUs go offline, writes are rejected, nothing can be saved, what was saved is lost or old, and agents
+// with other flags start. The fake node checks each write and each move. When nothing changes any more, moves come to an end.
 func TestMoves(t *testing.T) {
 	moves := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -95,6 +95,7 @@ func TestMoves(t *testing.T) {
 			clear(n.kernel.faults)
 			do("agent allocator=node repack=%s min-shared=%d", rapid.SampledFrom([]string{"cores", "llcs", "numa-nodes", "numa-nodes", "none"}).Draw(t, "repack"),
 				rapid.IntRange(0, 1).Draw(t, "shared"))
+			do("%s", rapid.SampledFrom([]string{"keep", "keep", "revert", "forget"}).Draw(t, "saved"))
 			do("restart")
 		}
 		do("machine %s cores=3 threads=2 cgroup=%s", rapid.SampledFrom([]string{"numa=1", "numa=2", "llcs=2"}).Draw(t, "machine"), cgroups)

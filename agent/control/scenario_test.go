@@ -62,6 +62,8 @@ import (
 //	vanish GROUP, refuse GROUP, unpartition GROUP, accept GROUP
 //	    the cgroup disappears between reading and writing; the kernel refuses to move it; a partition
 //	    of it is invalid; and no more
+//	affinity POD/CONTAINER CPUS, inner POD/CONTAINER
+//	    its threads have inherited an affinity; its runtime makes a group in it with its settings
 //	take CPUS
 //	    a partition elsewhere takes CPUs
 //	wait 1m
@@ -84,8 +86,10 @@ import (
 //	    prints the settings of all cgroups
 //	given
 //	    prints what the agent has given to pods
-//	disk full, disk free, forget
-//	    the agent cannot save this, and can again; what it has saved is lost
+//	disk full, disk free, forget, cut
+//	    the agent cannot save this, and can again; what it has saved is lost, or cut off
+//	keep, revert
+//	    an administrator copies what is saved, and brings it back
 //	pending
 //	    prints what an agent that observes would write
 //	condition

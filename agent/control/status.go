@@ -134,7 +134,7 @@ func (c *Control) status() Status {
 	if c.asked != nil {
 		s.Created = c.createSettings(*c.asked)
 		if pod := c.Get(c.asked.Pod); pod != nil && !c.config.Observe {
-			if is, always := allocate.NotGiven(pod.Problem); is && (always || c.config.Refuses) {
+			if _, refused := allocate.NotGiven(pod.Problem, c.config.Refuses); refused {
 				s.Refused = pod.Problem
 			}
 		}

@@ -18,30 +18,34 @@ func (x *examination) partitions() {
 	x.add("cpuset partitions", OK, "the kernel has them", "")
 }
 
-// effectiveCPUs checks on version 2 that pods may run on all CPUs, and containers on all that they
-// have: it accepts CPUs that a group cannot use.
+// effectiveCPUs checks that pods may run on all CPUs, and containers on all that they have: version 2
+// accepts CPUs that a group cannot use.
 func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
-	const check, where = "CPUs of pods", "look at cpuset.cpus.effective of the groups above, and at cpuset.cpus.partition of others"
-	if x.groups.Layout().CPUSet != cgroup.V2 {
+	const check = "CPUs of pods"
+	all, layout := x.naming.Tier(nodeplan.Guaranteed), x.groups.Layout()
+	paths, settings := x.naming.Above(), []cgroup.Settings{}
+	for _, group := range paths {
+		s, err := x.groups.ReadParts(group, cgroup.Parts{CPUs: true, Effective: layout.CPUSet == cgroup.V2, Partition: true})
+		if err != nil {
+			return // other checks report it
+		}
+		settings = append(settings, s)
+	}
+	m, _, err := x.topology()
+	if err != nil {
 		return
 	}
-	all := x.naming.Tier(nodeplan.Guaranteed)
-	tier, err := x.groups.ReadParts(all, cgroup.Parts{Effective: true, Partition: true})
-	m, _, errMachine := x.topology()
-	if err != nil || errMachine != nil {
-		return // other checks report it
-	}
-	online := m.Online()
-	given := online.Difference(tier.Effective).Intersection(tier.Exclusive)
-	switch lacks := online.Difference(tier.Effective).Difference(given); {
-	case tier.Partition.Is():
+	switch allowed, by := kubepods.Allowed(layout, m.Online(), settings...); {
+	case by >= 0:
+		x.add(check, Note, fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others", allowed, m.Online(), paths[by]),
+			"nothing, if that is meant; else look at its cpuset.cpus and AllowedCPUs=, and at cpuset.cpus.partition of others")
+	case settings[len(settings)-1].Partition.Is():
 		x.add(check, Note, fmt.Sprintf("%s is a cpuset partition", all), "make it a member if the agent is to run with --partition")
-	case !lacks.IsEmpty():
-		x.add(check, Problem, fmt.Sprintf("%s may not run on CPUs %s", all, lacks), where)
-	case given.IsEmpty():
-		x.add(check, OK, "all that are online", "")
 	default:
-		x.add(check, OK, fmt.Sprintf("all that are online; partitions have %s", given), "")
+		x.add(check, OK, "all that are online", "")
+	}
+	if layout.CPUSet != cgroup.V2 {
+		return
 	}
 	n, first := 0, ""
 	for _, p := range pods {
@@ -56,6 +60,7 @@ func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
 		}
 	}
 	if n > 0 {
-		x.add("CPUs of containers", Problem, fmt.Sprintf("%s cannot use all CPUs that they have, such as %s", quantity.Count(n, "container"), first), where)
+		x.add("CPUs of containers", Problem, fmt.Sprintf("%s cannot use all CPUs that they have, such as %s", quantity.Count(n, "container"), first),
+			"look at cpuset.cpus.effective of the groups above, and at cpuset.cpus.partition of others")
 	}
 }

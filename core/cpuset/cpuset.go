@@ -127,6 +127,17 @@ func (s Set) Intersects(t Set) bool {
 // First returns the lowest CPU of the set, or -1 if the set is empty.
 func (s Set) First() CPU { return s.next(0) }
 
+// FirstN returns the n lowest CPUs of the set, or all if it has fewer.
+func (s Set) FirstN(n int) (first Set) {
+	for cpu := range s.All() {
+		if n--; n < 0 {
+			break
+		}
+		first.Add(cpu)
+	}
+	return first
+}
+
 // All yields the CPUs of the set in ascending order.
 func (s Set) All() iter.Seq[CPU] {
 	return func(yield func(CPU) bool) {

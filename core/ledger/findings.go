@@ -185,7 +185,7 @@ func (o Offline) Describe(podName func(PodID) string) string {
 	if o.CPUs.Len() > 1 {
 		verb = "are"
 	}
-	return fmt.Sprintf("container %q of pod %s runs %s: its %s %s offline and kept for it",
+	return fmt.Sprintf("container %q of pod %s runs %s: its %s %s offline or withheld from pods, and kept for it",
 		o.Container, podName(o.Pod), where, cpuList(o.CPUs), verb)
 }
 

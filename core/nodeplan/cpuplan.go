@@ -83,7 +83,7 @@ func (plan *cpuPlan) cpusOf(p *Pod, claims []ledger.ContainerClaim) *podCPUs {
 	in := &podCPUs{inits: map[string]cpuset.Set{}, spare: p.spare()}
 	for i := range claims {
 		plan.byContainer[Ref{p.ID, claims[i].Name}] = &claims[i]
-		in.exclusive = in.exclusive.Union(plan.exclusive(&claims[i]))
+		in.exclusive = in.exclusive.Union(plan.exclusive(p.Tier, &claims[i]))
 		in.confined = in.confined.Union(plan.Index.Machine().CPUsOfNUMA(claims[i].NUMANodes...))
 	}
 	var earlier ledger.InUse
@@ -92,7 +92,7 @@ func (plan *cpuPlan) cpusOf(p *Pod, claims []ledger.ContainerClaim) *podCPUs {
 		if c.Role == ledger.RoleInit {
 			in.inits[c.Name] = in.exclusive.Difference(earlier.With(c.Role))
 		}
-		earlier.Add(c.Role, plan.exclusive(plan.claimOf(p, c)))
+		earlier.Add(c.Role, plan.exclusive(p.Tier, plan.claimOf(p, c)))
 	}
 	return in
 }
@@ -116,7 +116,7 @@ func (plan *cpuPlan) needsShared() bool {
 func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
 	var last ledger.Claim
 	for _, c := range plan.claims {
-		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !plan.exclusive(&one).IsEmpty() })
+		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !plan.exclusive("", &one).IsEmpty() })
 		if static && (last.Containers == nil ||
 			cmp.Or(cmp.Compare(c.Rank, last.Rank), cmp.Compare(c.ID, last.ID)) > 0) {
 			last = c
@@ -155,19 +155,23 @@ func (plan *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 	return plan.byContainer[Ref{p.ID, c.Name}]
 }
 
-// exclusive returns the online exclusive CPUs of a claim in force.
-func (plan *cpuPlan) exclusive(claim *ledger.ContainerClaim) cpuset.Set {
+// exclusive returns the online exclusive CPUs of a claim in force that the pod's tier may use.
+func (plan *cpuPlan) exclusive(tier Tier, claim *ledger.ContainerClaim) cpuset.Set {
 	if claim == nil || claim.Policy != placement.Static {
 		return cpuset.Set{}
 	}
-	return claim.CPUs.Intersection(plan.books.Exclusive())
+	cpus := claim.CPUs.Intersection(plan.books.Exclusive())
+	if allowed, narrow := plan.Allowed[tier]; narrow {
+		return cpus.Intersection(allowed)
+	}
+	return cpus
 }
 
 // static returns the CPUs of a container that runs on exclusive CPUs, and whether its quota is
 // removed. home is "" for other containers.
 func (plan *cpuPlan) static(p *Pod, c *Container) (cpus cpuset.Set, home Home, lifted bool) {
 	claim := plan.claimOf(p, c)
-	own := plan.exclusive(claim)
+	own := plan.exclusive(p.Tier, claim)
 	switch {
 	case !own.IsEmpty():
 		return own, HomeExclusive, true

@@ -2,7 +2,7 @@
 //
 //	desired := nodeplan.Plan(state)          // what Pinfold enforces
 //	original := nodeplan.Kubelet(state)      // what the kubelet would set
-//	steps := nodeplan.Steps(from, to)        // a safe order for moving containers
+//	steps := nodeplan.Steps(from, to, shared) // a safe order for moving containers
 //
 // [Plan] maps a [State] (machine, pods, usage) to a [Desired] (cpuset, quota, period, burst and
 // idle of each cgroup). [Kubelet] is used when all settings are given back. Both are pure

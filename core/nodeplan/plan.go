@@ -13,8 +13,8 @@ import (
 type Settings struct {
 	// CPUs is the cpuset of a container or pod. If it is empty, the cpuset is not changed. A pod
 	// has the shared CPUs and those of its containers, so that anything else created in it does not
-	// run on exclusive CPUs of other pods. For tiers it is the minimum (cgroup v2 inherits it): all
-	// online CPUs. cpuset.mems is not changed.
+	// run on exclusive CPUs of other pods. Tiers have none: theirs are the administrator's.
+	// cpuset.mems is not changed.
 	CPUs cpuset.Set
 	// Limits are quota, period and kernel burst. Without a quota the period has no effect and need
 	// not be written.
@@ -112,8 +112,7 @@ func Plan(s State) Desired {
 // planCPUs plans CPUs, and what follows from them for the quotas.
 func planCPUs(s *State) Desired {
 	cpus := newCPUPlan(s)
-	online := s.Index.Machine().Online()
-	d := Desired{Tiers: tiers(online), Exclusive: cpus.books.Exclusive(), Shared: cpus.books.Shared()}
+	d := Desired{Tiers: tiers(), Exclusive: cpus.books.Exclusive(), Shared: cpus.books.Shared()}
 	d.CoreSets = cpus.planCoreSets()
 	for i := range s.Pods {
 		d.Pods = append(d.Pods, cpus.pod(&s.Pods[i]))
@@ -126,7 +125,7 @@ func planCPUs(s *State) Desired {
 // the same pods.
 func Kubelet(s State) Desired {
 	online := s.Index.Machine().Online()
-	d := Desired{Tiers: tiers(online), Shared: online}
+	d := Desired{Tiers: tiers(), Shared: online}
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		settings := PodSettings{ID: p.ID, Tier: p.Tier,
@@ -149,9 +148,6 @@ func planUnbound(s *State) Desired {
 	d := Kubelet(*s)
 	d.CoreSets = CoreSets{Sequence: s.Previous.Sequence}
 	d.Findings = []Finding{{Kind: BindingOff, Reason: s.BindingOff}}
-	for i := range d.Tiers {
-		d.Tiers[i].CPUs = cpuset.Set{}
-	}
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
 		settings.CPUs = cpuset.Set{}
@@ -170,10 +166,10 @@ func planUnbound(s *State) Desired {
 
 // tiers returns the settings of the tiers: the kernel's defaults, as the kubelet sets no bandwidth
 // on them.
-func tiers(online cpuset.Set) []TierSettings {
+func tiers() []TierSettings {
 	var all []TierSettings
 	for _, t := range Tiers() {
-		all = append(all, TierSettings{t, Settings{CPUs: online, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}})
+		all = append(all, TierSettings{t, Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package nodeplan
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -260,14 +261,31 @@ func TestStepsNeverShareExclusiveCPUs(t *testing.T) {
 				s.Pods[i] = drawPod(t, m, s.Pods[i].ID, false)
 			}
 		}
-		from, to := first.Assignments(), Plan(s).Assignments()
-		follow(t, from, to)
+		second := Plan(s)
+		follow(t, first.Assignments(), second.Assignments(), second.Shared)
+	})
+}
+
+// TestStepsOfExchanges follows the steps of pods that exchange exclusive CPUs.
+func TestStepsOfExchanges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cpus := rapid.Permutation([]cpuset.CPU{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "before")
+		after := rapid.Permutation(cpus[1:]).Draw(t, "after")
+		shared := cpuset.Of(cpus[0])
+		var from, to []Assignment
+		for i := 0; len(after) > 0; i++ {
+			n, ref := rapid.IntRange(1, len(after)).Draw(t, "number"), Ref{ledger.PodID(fmt.Sprint(i)), "app"}
+			from = append(from, Assignment{ref, cpuset.Of(cpus[1 : 1+n]...), true})
+			to = append(to, Assignment{ref, cpuset.Of(after[:n]...), true})
+			cpus, after = cpus[n:], after[n:]
+		}
+		follow(t, from, to, shared)
 	})
 }
 
 // follow executes the steps one by one and checks that no container gets a CPU that another pod has
 // exclusively, or gets a CPU exclusively that another pod still has.
-func follow(t *rapid.T, from, to []Assignment) {
+func follow(t *rapid.T, from, to []Assignment, shared cpuset.Set) {
 	final, had := byRef(to), byRef(from)
 	now := map[Ref]cpuset.Set{} // containers that end have left; new ones come with their step
 	for ref, a := range had {
@@ -275,15 +293,21 @@ func follow(t *rapid.T, from, to []Assignment) {
 			now[ref] = a.CPUs
 		}
 	}
-	trade := tradesCPUs(now, final)
-	for _, step := range Steps(from, to) {
+	own := func(ref Ref) (cpus cpuset.Set) { // one that gives way has others meanwhile
+		for _, a := range []Assignment{had[ref], final[ref]} {
+			if a.Exclusive && final[ref].Exclusive {
+				cpus = cpus.Union(a.CPUs)
+			}
+		}
+		return cpus.Difference(shared)
+	}
+	all := Steps(from, to, shared)
+	for _, step := range all {
 		gained := step.CPUs.Difference(now[step.Ref])
 		for other, its := range now {
-			if other.Pod == step.Ref.Pod || !gained.Intersects(its) || trade {
-				continue
-			}
-			if final[step.Ref].Exclusive || final[other].Exclusive {
-				t.Fatalf("%v gets %s while %v has %s\nfrom %v\nto %v\nsteps %v", step.Ref, gained, other, its, from, to, Steps(from, to))
+			both := gained.Intersection(its)
+			if other.Pod != step.Ref.Pod && !shared.IsEmpty() && both.Intersects(own(step.Ref).Union(own(other))) {
+				t.Fatalf("%v gets %s while %v has %s\nfrom %v\nto %v\nsteps %v", step.Ref, gained, other, its, from, to, all)
 			}
 		}
 		if step.CPUs.IsEmpty() {
@@ -306,17 +330,6 @@ func byRef(all []Assignment) map[Ref]Assignment {
 	return found
 }
 
-// tradesCPUs reports whether some container keeps none of its CPUs, which can make it impossible to
-// keep all containers apart.
-func tradesCPUs(now map[Ref]cpuset.Set, final map[Ref]Assignment) bool {
-	for ref, cpus := range now {
-		if !cpus.Intersects(final[ref].CPUs) {
-			return true
-		}
-	}
-	return false
-}
-
 // TestStepsFreeCPUsFirst: "late" has been made by the runtime without asking, and holds all CPUs. So
 // no CPU is free, and what "waits" gets must be freed by "leaves" before: that may fail.
 func TestStepsFreeCPUsFirst(t *testing.T) {
@@ -327,7 +340,7 @@ func TestStepsFreeCPUsFirst(t *testing.T) {
 	to := []Assignment{at("waits", "2", true), at("late", "4", true), at("leaves", "3", true)}
 	want := []string{"late 4", "leaves 3", "waits 2"}
 	var got []string
-	for _, s := range Steps(from, to) {
+	for _, s := range Steps(from, to, cpuset.Of(0, 1)) {
 		got = append(got, string(s.Ref.Pod)+" "+s.CPUs.String())
 	}
 	if !slices.Equal(got, want) {

@@ -113,7 +113,7 @@ func (s *scenario) plan(view string) (string, error) {
 	if diff := cmp.Diff(printPlan(d), printPlan(Plan(state))); diff != "" {
 		return "", fmt.Errorf("planning again changes the plan:\n%s", diff)
 	}
-	steps := Steps(s.last, d.Assignments())
+	steps := Steps(s.last, d.Assignments(), d.Shared)
 	s.last = d.Assignments()
 	switch view {
 	case "plan":
@@ -136,7 +136,7 @@ func printPlan(d Desired) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "exclusive %s, shared %s\n", orNone(d.Exclusive), orNone(d.Shared))
 	for _, t := range d.Tiers {
-		if want := (Settings{CPUs: d.Exclusive.Union(d.Shared), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}); t.Settings != want {
+		if want := (Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}); t.Settings != want {
 			fmt.Fprintf(&out, "tier %s: %s\n", t.Tier, printBandwidth(t.Settings))
 		}
 	}

@@ -37,7 +37,7 @@ func TestLargePods(t *testing.T) {
 				edit(&s)
 				return func() {
 					d := Plan(s)
-					Steps(nil, d.Assignments())
+					Steps(nil, d.Assignments(), d.Shared)
 				}
 			})
 		})
@@ -76,6 +76,6 @@ func TestManyMoves(t *testing.T) {
 			from = append(from, Assignment{Ref: ref, CPUs: cpuset.Of(0, 1)})
 			to = append(to, Assignment{Ref: ref, CPUs: cpuset.Of(2, 3)})
 		}
-		return func() { Steps(from, to) }
+		return func() { Steps(from, to, cpuset.Set{}) }
 	})
 }

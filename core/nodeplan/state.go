@@ -22,7 +22,9 @@ type State struct {
 	BindingOff string
 	Kubelet    KubeletConfig
 	Pods       []Pod
-	Usage      Usage
+	// Allowed are the CPUs that the groups of tiers may use, of those that are missing all.
+	Allowed map[Tier]cpuset.Set
+	Usage   Usage
 	// Previous are the core sets at present.
 	Previous CoreSets
 	Tuning   Tuning

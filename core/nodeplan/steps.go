@@ -33,17 +33,17 @@ func (d Desired) Assignments() []Assignment {
 	return all
 }
 
-// Steps returns the writes that lead from one list of assignments to another. In their order, with
-// the one exception below, no container gets a CPU that another pod has exclusively, and none gets
-// a CPU exclusively that another pod still has. Containers that are only in `from` are gone.
-// Containers that are only in `to` are written last.
+// Steps returns the writes that lead from one list of assignments to another, which leaves the CPUs
+// shared to no pod alone. In their order, no container gets a CPU that another pod has exclusively,
+// and none gets a CPU exclusively that another pod still has. Containers that are only in `from` are
+// gone. Containers that are only in `to` are written last.
 //
 // First, containers that lose CPUs shrink to what they keep. A container that keeps none moves to
 // those of its new CPUs that are exclusive to no other pod before or after and, if they become
 // exclusive, that no other pod had before. Next come moves for which there are no such CPUs, each
-// after those that free its CPUs. Where pods exchange exclusive CPUs there is no such order. They are
-// the exception: two pods can have a CPU for a moment. Last, containers grow to their final CPUs.
-func Steps(from, to []Assignment) []Step {
+// after those that free its CPUs. Where containers wait for each other's CPUs, one of them gives way
+// (see giveWay). Last, containers grow to their final CPUs.
+func Steps(from, to []Assignment, shared cpuset.Set) []Step {
 	before := map[Ref]Assignment{}
 	for _, a := range from {
 		before[a.Ref] = a
@@ -79,36 +79,70 @@ func Steps(from, to []Assignment) []Step {
 			grow = append(grow, final)
 		}
 	}
-	return slices.Concat(shrink, inOrder(move, before), grow)
+	moved, more := inOrder(move, before, shared)
+	return slices.Concat(shrink, moved, grow, more)
 }
 
 // inOrder returns the steps of moves, each after those that free its CPUs. If a move failed, a
-// container that had got its CPUs before would share them for as long as it fails.
-func inOrder(moves []Assignment, before map[Ref]Assignment) (steps []Step) {
+// container that had got its CPUs before would share them for as long as it fails. grow are steps
+// that follow all others.
+func inOrder(moves []Assignment, at map[Ref]Assignment, shared cpuset.Set) (steps, grow []Step) {
 	for len(moves) > 0 {
 		leaving := make([]Assignment, len(moves))
 		for i, m := range moves {
-			leaving[i] = before[m.Ref]
+			leaving[i] = at[m.Ref]
 		}
 		held, heldExclusively := newPodUnions(leaving, false), newPodUnions(leaving, true)
+		free := func(m Assignment) cpuset.Set {
+			if m.Exclusive {
+				return m.CPUs.Difference(held.besides(m.Ref.Pod))
+			}
+			return m.CPUs.Difference(heldExclusively.besides(m.Ref.Pod))
+		}
 		var blocked []Assignment
 		for _, m := range moves {
-			others := heldExclusively
-			if m.Exclusive {
-				others = held
-			}
-			if m.CPUs.Intersects(others.besides(m.Ref.Pod)) {
-				blocked = append(blocked, m)
-			} else {
+			if free(m) == m.CPUs {
 				steps = append(steps, Step{m.Ref, m.CPUs})
+			} else {
+				blocked = append(blocked, m)
 			}
 		}
-		if len(blocked) == len(moves) { // pods exchange CPUs
-			steps, blocked = append(steps, Step{moves[0].Ref, moves[0].CPUs}), blocked[1:]
+		if len(blocked) == len(moves) {
+			i, to := giveWay(moves, leaving, free, shared.Difference(heldExclusively.after[0]))
+			m := moves[i]
+			steps = append(steps, Step{m.Ref, to})
+			at[m.Ref] = Assignment{m.Ref, to, leaving[i].Exclusive && to.IsSubsetOf(leaving[i].CPUs)}
+			if to.IsSubsetOf(m.CPUs) {
+				grow = append(grow, Step{m.Ref, m.CPUs})
+				blocked = slices.Delete(blocked, i, i+1)
+			}
 		}
 		moves = blocked
 	}
-	return steps
+	return steps, grow
+}
+
+// giveWay chooses one of several containers that wait for each other's CPUs, and where it goes: to
+// some of its new CPUs, if nobody else has these, or else to a single one of its own, or else to a
+// shared one (rest). If no CPU is shared, two pods that exchange single CPUs both have one for a
+// moment.
+func giveWay(moves, leaving []Assignment, free func(Assignment) cpuset.Set, rest cpuset.Set) (which int, to cpuset.Set) {
+	for i, m := range moves {
+		if some := free(m); !some.IsEmpty() {
+			return i, some
+		}
+	}
+	for i, l := range leaving {
+		if l.CPUs.Len() > 1 {
+			return i, cpuset.Of(l.CPUs.First())
+		}
+	}
+	for i, l := range leaving {
+		if !rest.IsEmpty() && !l.CPUs.IsSubsetOf(rest) {
+			return i, cpuset.Of(rest.First())
+		}
+	}
+	return 0, moves[0].CPUs
 }
 
 // podUnions are the CPUs of pods.

@@ -1,7 +1,10 @@
 package api
 
 import (
+	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/json"
@@ -21,19 +24,32 @@ type BurstCeiling struct{ burst.Policy }
 func parseBurst(pod *corev1.Pod) (burst.Policy, setting, error) {
 	return lookUp(pod, []alias[burst.Policy]{
 		{false, CPUBurstAnnotation, readBurst},
-		{false, "koordinator.sh/cpuBurst", readForeignBurst},
-		{false, "alibabacloud.com/cpuBurst", readForeignBurst},
+		{false, burstKeys()[1], readForeignBurst},
+		{false, burstKeys()[2], readForeignBurst},
 	})
+}
+
+// burstKeys returns the annotation keys of the burst policy, including aliases.
+func burstKeys() []string {
+	return []string{CPUBurstAnnotation, "koordinator.sh/cpuBurst", "alibabacloud.com/cpuBurst"}
 }
 
 // readBurst parses the value of cpu-burst, which must have a policy.
 func readBurst(text string) (burst.Policy, error) {
 	var p BurstCeiling
-	if err := decodeJSON(text, &p); err != nil {
+	if err := decodeBurst(text, &p); err != nil {
 		return burst.Policy{}, err
 	}
 	_, err := readMode(string(p.Mode))
 	return p.Policy, err
+}
+
+// decodeBurst decodes the object of an annotation.
+func decodeBurst(text string, into any, strict ...json.StrictOption) error {
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") || !stdjson.Valid([]byte(text)) {
+		return errors.New(`it must be JSON such as {"policy": "auto"}`)
+	}
+	return decodeJSON(text, into, strict...)
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It rejects unknown fields, to find misspelt ones.
@@ -79,7 +95,7 @@ func readForeignBurst(text string) (burst.Policy, error) {
 		QuotaPercent       *int   `json:"cfsQuotaBurstPercent"`
 		QuotaPeriodSeconds *int   `json:"cfsQuotaBurstPeriodSeconds"`
 	}
-	if err := decodeJSON(text, &in, json.DisallowDuplicateFields); err != nil {
+	if err := decodeBurst(text, &in, json.DisallowDuplicateFields); err != nil {
 		return burst.Policy{}, err
 	}
 	modes := map[string]burst.Mode{"none": burst.None, "cpuBurstOnly": burst.Kernel, "cfsQuotaBurstOnly": burst.Quota, "auto": burst.Auto}

@@ -53,6 +53,12 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if intent.Period, periodSetting, err = parsePeriod(pod); err != nil {
 		return Intent{}, err
 	}
+	if classSetting.asksForCPUs() && !w.asks {
+		intent.Warnings = append(intent.Warnings, classSetting.String()+" gives no CPUs of its own without "+asksSetting.String())
+	}
+	if BatchRequest(pod) > 0 && intent.Class != nodeplan.BE {
+		intent.Warnings = append(intent.Warnings, fmt.Sprintf("requests of %s have no effect without %s", BatchCPU, setting{true, QoSLabel, string(nodeplan.BE)}))
+	}
 	if w.asks && intent.Class == nodeplan.BE {
 		return Intent{}, contradiction(w.asking, classSetting, "batch pods run in the shared CPUs; remove one of the two")
 	}
@@ -132,7 +138,7 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	if value != "true" {
 		for _, idle := range []setting{policySetting, fullSetting} {
 			if idle != (setting{}) && idle.Value != string(PolicyNone) {
-				w.warnings = append(w.warnings, idle.String()+" has no effect without "+setting{Key: CPUSetSchedulerAnnotation, Value: "true"}.String())
+				w.warnings = append(w.warnings, idle.String()+" has no effect without "+asksSetting.String())
 			}
 		}
 		return w, nil
@@ -183,6 +189,12 @@ func parseClass(pod *corev1.Pod) (nodeplan.Class, setting, error) {
 	}
 	return lookUp(pod, aliases)
 }
+
+// asksSetting is the annotation by which a pod asks for CPUs.
+var asksSetting = setting{Key: CPUSetSchedulerAnnotation, Value: "true"}
+
+// asksForCPUs reports whether a class stands for CPUs of its own in Koordinator.
+func (s setting) asksForCPUs() bool { return s.Label && (s.Value == "LSE" || s.Value == "LSR") }
 
 // parseForeignClass parses Koordinator's classes. LSE and LSR are LS pods with exclusive CPUs,
 // which Pinfold's pods request by another annotation; SYSTEM is for Koordinator's own daemons.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -192,13 +193,11 @@ func TestParseKeys(t *testing.T) {
 	}
 }
 
-// BenchmarkSignedClaim measures Claim with a signature that was verified before.
-func BenchmarkSignedClaim(b *testing.B) {
-	public, private := newKey(b)
-	pod, keys := boundPod(), NewKeys(public)
-	pod.Annotations[AllocationAnnotation] = signedAllocation(time.Unix(1, 5)).Sign(pod.UID, private)
-	b.ReportAllocs()
-	for b.Loop() {
-		must.Get(keys.Claim(pod, nil))(b)
+func boundPod() *corev1.Pod {
+	two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default", UID: "1", Annotations: map[string]string{CPUSetSchedulerAnnotation: "true",
+			AllocationAnnotation: `{"version":1,"node":"n","policy":"static","containers":[{"name":"main","cpus":"2-3","numaNodes":[0]}]}`}},
+		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: two, Limits: two}}}},
 	}
 }

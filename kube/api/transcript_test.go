@@ -44,6 +44,7 @@ type shortPod struct {
 	Containers          []string
 	Pod                 string // pod-level request/limit
 	Overhead            string
+	Batch               string // request for batch CPUs of the first container
 	Node, Phase         string
 	Bound, Created      int64             // seconds of Unix time
 	Allocated           map[string]string // container -> request in its status
@@ -70,6 +71,9 @@ func readPod(t *testing.T, title, text string) *corev1.Pod {
 	if s.Pod != "" {
 		r := readResources(s.Pod)
 		pod.Spec.Resources = &r
+	}
+	if s.Batch != "" {
+		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{BatchCPU: resource.MustParse(s.Batch)}
 	}
 	if s.Overhead != "" {
 		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.Overhead)}

@@ -21,8 +21,9 @@ const MostUnknown = 3
 const nearMiss = 2
 
 // Unknown returns a sentence for each annotation and label of a pod that is ignored but probably
-// misspelled: one in Pinfold's domain, or one similar to cpuset-scheduler or cpu-policy. Each
-// sentence names the nearest known key. There are at most MostUnknown sentences.
+// misspelled: one in Pinfold's domain, one similar to cpuset-scheduler or cpu-policy, or a label that
+// is to be an annotation, or the reverse. Each sentence names the nearest known key. There are at most
+// MostUnknown sentences.
 func Unknown(pod *corev1.Pod) []string {
 	all := append(unknownIn(pod.Annotations, false), unknownIn(pod.Labels, true)...)
 	return all[:min(len(all), MostUnknown)]
@@ -30,13 +31,14 @@ func Unknown(pod *corev1.Pod) []string {
 
 func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 	meant := append(annotationKeys(), QoSLabel)
-	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), []string{QoSLabel}, "a label"
+	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), QoSKeys(), "a label"
 	if labels {
-		known, elsewhere, kind = []string{QoSLabel, PoolLabel}, annotationKeys(), "an annotation"
+		known, elsewhere, kind = []string{QoSLabel, PoolLabel}, append(annotationKeys(), burstKeys()...), "an annotation"
+		elsewhere = slices.DeleteFunc(elsewhere, func(key string) bool { return key == "cpu-policy" }) // may be other software's
 	}
 	var suspect []string
 	for key := range texts {
-		own := strings.HasPrefix(key, domain)
+		own := strings.HasPrefix(key, domain) || slices.Contains(elsewhere, key)
 		if (own || !labels && resembles(key, meant)) && !slices.Contains(known, key) {
 			suspect = append(suspect, key)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -58,6 +59,10 @@ const OneClaimPerPod = "name a ResourceClaimTemplate in the pods (resourceClaimT
 func PodOf(claims []*resourceapi.ResourceClaim) (pod types.UID, err error) {
 	for _, claim := range claims {
 		users := claim.Status.ReservedFor
+		if len(users) == 1 && users[0].Resource == "podgroups" {
+			return "", fmt.Errorf("resource claim %s: it is one of a pod group (%s), and exclusive CPUs belong to one pod: remove it from the group's resourceClaims",
+				claim.Name, users[0].Name)
+		}
 		if len(users) != 1 || users[0].Resource != "pods" || users[0].APIGroup != "" || pod != "" && users[0].UID != pod {
 			return "", fmt.Errorf("resource claim %s: %d pods or others use it, and exclusive CPUs belong to one pod: %s", claim.Name, len(users), OneClaimPerPod)
 		}
@@ -94,16 +99,14 @@ func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node st
 			continue
 		}
 		p := Part{Claim: ref, Result: result}
-		used, err := r.user(&p, pod, claim.Name)
-		if err == nil && used {
+		err := r.findUser(&p, pod, claim.Name)
+		if err == nil {
 			err = p.read(claim, node, devices)
 		}
 		if err != nil {
 			return fmt.Errorf("request %s: %w", result.Request, err)
 		}
-		if used {
-			r.Parts = append(r.Parts, p)
-		}
+		r.Parts = append(r.Parts, p)
 	}
 	return nil
 }
@@ -168,9 +171,9 @@ func decode(text []byte) (p Parameters, err error) {
 	return p, nil
 }
 
-// user finds the container that gets the CPUs of a part. Ordinary init containers that use it, too,
+// findUser finds the container that gets the CPUs of a part. Ordinary init containers that use it, too,
 // run on CPUs of that container.
-func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err error) {
+func (r *Request) findUser(p *Part, pod *corev1.Pod, claim string) error {
 	request := resourceclaim.BaseRequestRef(p.Result.Request)
 	var inits, others []string
 	roles := map[string]ledger.Role{}
@@ -193,11 +196,11 @@ func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err e
 	}
 	switch {
 	case len(others) > 1:
-		return false, fmt.Errorf("containers %s and %s both use it, and exclusive CPUs belong to one container: add a request for each", others[0], others[1])
+		return fmt.Errorf("containers %s and %s both use it, and exclusive CPUs belong to one container: add a request for each", others[0], others[1])
 	case len(others) == 1 && len(inits) > 0 && roles[others[0]] == ledger.RoleSidecar:
-		return false, fmt.Errorf("init container %s and sidecar %s both use it, and run at the same time: add a request for each", inits[0], others[0])
+		return fmt.Errorf("init container %s and sidecar %s both use it, and run at the same time: add a request for each", inits[0], others[0])
 	case len(others) == 0 && len(inits) == 0:
-		return false, nil
+		return errors.New("no container uses it: name it in resources.claims of a container")
 	case len(others) == 0:
 		p.Container, inits = inits[0], inits[1:]
 	default:
@@ -205,15 +208,21 @@ func (r *Request) user(p *Part, pod *corev1.Pod, claim string) (used bool, err e
 	}
 	for _, name := range inits {
 		if other, ok := r.Shares[name]; ok && other != p.Container {
-			return false, fmt.Errorf("init container %s uses requests of containers %s and %s: it can share those of one", name, other, p.Container)
+			return fmt.Errorf("init container %s uses requests of containers %s and %s: it can share those of one", name, other, p.Container)
 		}
 		r.Shares[name] = p.Container
 	}
-	return true, nil
+	return nil
 }
 
-// uses reports whether a container uses a request of a claim.
+// uses reports whether a container uses a request of a claim: by name, or because the scheduler made
+// the claim for an extended resource that the container requests.
 func uses(pod *corev1.Pod, c *corev1.Container, claim, request string) bool {
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil && s.ResourceClaimName == claim {
+		return slices.ContainsFunc(s.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
+			return m.ContainerName == c.Name && m.RequestName == request
+		})
+	}
 	return slices.ContainsFunc(c.Resources.Claims, func(used corev1.ResourceClaim) bool {
 		return (used.Request == "" || used.Request == request) && slices.ContainsFunc(pod.Spec.ResourceClaims, func(of corev1.PodResourceClaim) bool {
 			if of.Name != used.Name {
@@ -231,6 +240,9 @@ func ClaimNames(pod *corev1.Pod) (names []string) {
 		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
 			names = append(names, *name)
 		}
+	}
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		names = append(names, s.ResourceClaimName)
 	}
 	return names
 }

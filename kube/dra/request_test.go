@@ -30,6 +30,7 @@ import (
 type testPod struct {
 	Init, Containers []testContainer
 	Claims           []testClaim
+	Extended         map[string]string // container by request, of the only claim, which the scheduler made
 	Given            map[string]string // CPUs by container
 }
 
@@ -64,6 +65,14 @@ func (p *testPod) objects() (*corev1.Pod, []*resourceapi.ResourceClaim) {
 	for _, c := range p.Claims {
 		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: c.Name, ResourceClaimName: &c.Name})
 		claims = append(claims, c.object())
+	}
+	for request, container := range p.Extended {
+		pod.Spec.ResourceClaims = nil
+		if pod.Status.ExtendedResourceClaimStatus == nil {
+			pod.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: p.Claims[0].Name}
+		}
+		s := pod.Status.ExtendedResourceClaimStatus
+		s.RequestMappings = append(s.RequestMappings, corev1.ContainerExtendedResourceRequest{ContainerName: container, RequestName: request})
 	}
 	for _, c := range p.Init {
 		container := c.object()

@@ -35,6 +35,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
@@ -45,15 +46,24 @@ type Controller struct {
 	name      string // of the node
 	repack    Repack
 	given     *api.Given
-	recovered bool        // what was not saved
-	changed   bool        // since the last call of Saved
-	added     []types.UID // by the last decision
-	again     types.UID   // of the pod that the last decision took CPUs from, or ""
-	moved     *Move       // by the last decision, or nil
-	looked    time.Time   // for a pod to move, or started
-	// lapsed is why pods have lost the CPUs of their claims.
-	lapsed  map[types.UID]error
+	recovered bool // what was not saved
+	changed   bool // since the last call of Saved
+	// added is what pods had before the last decision, of those to which it gave something.
+	added  map[types.UID]api.Allocation
+	moved  *Move     // by the last decision, or nil
+	looked time.Time // for a pod to move, or started
+	// lapsed are the pods that have lost the CPUs of their claims, and losses say why others have lost
+	// CPUs. damaged says what is wrong with what was saved.
+	lapsed  map[types.UID]lapse
+	losses  map[types.UID]string
+	damaged string
 	refused refusals
+}
+
+// lapse is why a pod has lost the CPUs of claims.
+type lapse struct {
+	why    error
+	claims []api.ClaimRef
 }
 
 // refusals are the pods that got nothing from books that decide like these. Without them, each
@@ -65,7 +75,7 @@ type refusals struct {
 
 // New returns the controller of a node. If it does not allocate, pods only keep what they have.
 func New(node string, allocates bool, repack Repack) *Controller {
-	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]error{},
+	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]lapse{}, losses: map[types.UID]string{},
 		given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
 }
 
@@ -75,46 +85,58 @@ func (c *Controller) Given() *api.Given { return c.given }
 // Moved returns what the last decision has moved, or nil.
 func (c *Controller) Moved() *Move { return c.moved }
 
-// Restore sets what an earlier agent has given. It is saved again, because not all may be where this
-// agent saves it.
-func (c *Controller) Restore(saved map[types.UID]api.Allocation) {
-	maps.Copy(c.given.Pods, saved)
-	c.changed = len(saved) > 0
-}
-
 // Saved records that what is given is saved. If err is not nil, it takes back what the last
 // decision has given, because after a crash the next agent would give it to others.
 func (c *Controller) Saved(p *pods.Pods, err error) {
 	for i := range p.All {
 		uid := p.All[i].Object.UID
-		switch {
-		case err == nil || !slices.Contains(c.added, uid):
-		case c.moved != nil && c.moved.Pod.UID == uid:
-			c.given.Pods[uid], c.moved = c.moved.from, nil
-			p.Reread(i)
-		default:
+		before, added := c.added[uid]
+		if err == nil || !added {
+			continue
+		}
+		keeps := len(before.Containers) > 0
+		if c.given.Pods[uid] = before; !keeps {
 			delete(c.given.Pods, uid)
-			p.Reread(i)
-			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err)}
+		}
+		if p.Reread(i); c.moved == nil {
+			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err), keeps: keeps}
 		}
 	}
-	c.changed, c.added = err != nil, nil
+	if c.changed, c.added = err != nil, nil; err != nil {
+		c.moved = nil
+	}
 }
 
-// notGivenError is why a pod that asks gets no CPUs.
+// notGivenError is why a pod does not get the CPUs that it asks for.
 type notGivenError struct {
 	error
 	claim bool // a resource claim asks, so the pod must not run without them
+	keeps bool // other CPUs of its own
 }
 
-func (e notGivenError) Error() string { return "it gets no CPUs of its own: " + e.error.Error() }
+func (e notGivenError) Error() string {
+	if e.keeps {
+		return "it keeps the CPUs that it has, and not as many as it asks for: " + e.error.Error()
+	}
+	return "it gets no CPUs of its own: " + e.error.Error()
+}
 
-// NotGiven reports whether a pod's problem is that it was given no CPUs, and whether it must not
-// run without them in any case.
-func NotGiven(problem error) (is, refused bool) {
+// NotGiven reports whether a pod's problem is that it was not given what it asks for, and whether its
+// containers must not run: those without CPUs where the agent refuses them, and those of claims.
+func NotGiven(problem error, refuses bool) (is, refused bool) {
 	var e notGivenError
 	is = errors.As(problem, &e)
-	return is, e.claim
+	return is, is && !e.keeps && (refuses || e.claim)
+}
+
+// Refuse tells the pods that ask and have none that this node gives no CPUs.
+func (c *Controller) Refuse(p *pods.Pods, why error) {
+	for i := range p.All {
+		s := &p.All[i]
+		if asks, _ := api.Asks(s.Object); c.given.Allocates && asks && !s.Departed && len(s.Plan.Claim.Containers) == 0 {
+			s.Problem = notGivenError{error: why}
+		}
+	}
 }
 
 // Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If it
@@ -122,17 +144,14 @@ func NotGiven(problem error) (is, refused bool) {
 // any more. It reports whether there is something to save.
 func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
 	c.added, c.moved = nil, nil
-	waiting := c.review(r, p, index, config)
-	n := node{r, p, index, config, nil}
-	if len(waiting) > 0 {
-		n.books = c.books(r, p, index, config)
-		if !c.recovered {
-			waiting = slices.DeleteFunc(waiting, func(at int) bool { return c.recover(n, at) })
-		}
-		c.giveAll(n, waiting)
-	}
+	n := node{r, c.name, p, index, config, nil}
 	if !c.recovered {
+		c.recover(n)
 		c.recovered, c.looked = true, r.Now
+	}
+	if waiting := c.review(n); len(waiting) > 0 {
+		n.books = c.books(r, p, index, config)
+		c.giveAll(n, waiting)
 	}
 	if len(c.added) == 0 {
 		c.moveOne(n)
@@ -160,11 +179,10 @@ func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index
 	return ledger.New(index, config, claims...)
 }
 
-// review forgets what pods give up, and returns the places of the pods that are to get CPUs. Of the
-// pods that are to get others than they have, such as after a resize, it returns one: if two got
-// others at once, each could get those of the other, and for a moment both would have them. What is
-// given causes another decision.
-func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (waiting []int) {
+// review forgets what pods give up, and returns the places of the pods that are to get CPUs. Those
+// that were resized have some, and keep them until they get what they ask for.
+func (c *Controller) review(n node) (waiting []int) {
+	r, p, index, config := n.Round, n.pods, n.index, n.config
 	lost := map[ledger.PodID]bool{}
 	if len(c.given.Pods) > 0 {
 		for _, conflict := range c.books(r, p, index, config).Conflicts() {
@@ -172,35 +190,40 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 		}
 	}
 	before, claimants := len(c.given.Pods), c.claimants(p)
-	c.again = ""
 	kept := make(map[types.UID]api.Allocation, before)
-	for i := range p.All {
+	for _, i := range byRank(p) {
 		s := &p.All[i]
 		uid := s.Object.UID
 		a, has := c.given.Pods[uid]
+		if is, _ := NotGiven(s.Problem, false); is && has { // decided again
+			p.Reread(i)
+		}
 		delete(c.given.Pods, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && has && a.Concerns(s.Object)
 		if holds {
-			invalid := c.invalid(s, a, lost[s.Plan.Claim.ID])
-			if c.again != "" || invalid == nil {
+			invalid := c.invalid(n, s, a, lost[s.Plan.Claim.ID])
+			resized := c.given.Allocates && errors.Is(invalid, errResized)
+			if resized {
+				waiting = append(waiting, i)
+			}
+			if resized || invalid == nil {
 				kept[uid] = a
 				continue
 			}
-			if c.again = uid; len(a.Claims) > 0 {
-				c.lapsed[uid] = fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", invalid)
+			if s.Problem != nil || lost[s.Plan.Claim.ID] || len(a.Claims) > 0 {
+				c.lose(s, a, invalid)
 			}
 		}
 		if !lives || !has && !c.given.Allocates {
-			delete(c.lapsed, uid)
 			continue
 		}
 		if p.Reread(i); !c.given.Allocates {
 			continue
 		}
-		if refused := cmp.Or(c.lapsed[uid], belongsToOther(s.Object, claimants)); refused != nil {
-			s.Problem = notGivenError{refused, true}
+		if refused := cmp.Or(c.lapsed[uid].why, belongsToOther(s.Object, claimants)); refused != nil {
+			s.Problem = notGivenError{error: refused, claim: true}
 		} else if err != nil {
 			s.Problem = notGivenError{error: err}
 		} else if asks && r.Exists(r.Pod[s.Plan.ID]) {
@@ -214,34 +237,76 @@ func (c *Controller) review(r *groups.Round, p *pods.Pods, index *placement.Inde
 	}
 	c.changed = c.changed || len(kept) < before
 	c.given.Pods = kept
-	slices.SortFunc(waiting, func(x, y int) int {
-		a, b := &p.All[x].Plan.Claim, &p.All[y].Plan.Claim
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
-	})
+	c.forget(p)
 	return waiting
 }
 
+// forget forgets what pods that have ended have lost.
+func (c *Controller) forget(p *pods.Pods) {
+	ended := func(uid types.UID) bool {
+		return !slices.ContainsFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed && !api.HasEnded(s.Object) })
+	}
+	maps.DeleteFunc(c.lapsed, func(uid types.UID, _ lapse) bool { return ended(uid) })
+	maps.DeleteFunc(c.losses, func(uid types.UID, _ string) bool { return ended(uid) })
+}
+
+// byRank returns the places of the pods, those first that keep their CPUs.
+func byRank(p *pods.Pods) []int {
+	all := make([]int, len(p.All))
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortFunc(all, func(x, y int) int {
+		a, b := &p.All[x].Plan.Claim, &p.All[y].Plan.Claim
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
 // invalid returns why a pod must not keep what it has, or nil.
-func (c *Controller) invalid(s *pods.Pod, a api.Allocation, lost bool) error {
+func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) error {
 	switch {
 	case s.Problem != nil:
 		return s.Problem
 	case lost:
 		return errors.New("another pod has the CPUs")
 	}
-	if err := a.Holds(s.Object); err != nil || s.MayResize() {
-		return err
+	held, matches := a.Holds(s.Object), a.Matches(s.Object)
+	switch {
+	case s.MayResize():
+		return held
+	case (matches != nil || !n.withheld(s, cpusOf(a)).IsEmpty()) && c.isResized(s, a):
+		return errResized
 	}
-	return a.Matches(s.Object)
+	return cmp.Or(held, matches)
 }
+
+// errResized is why a pod does not keep exactly what it has: it was resized, or an administrator has
+// withheld CPUs.
+var errResized = errors.New("it was resized")
 
 // node is what decisions depend on.
 type node struct {
 	*groups.Round
+	name   string
 	pods   *pods.Pods
 	index  *placement.Index
 	config ledger.Config
 	books  *ledger.Books
+}
+
+// allowed returns the CPUs of a set that a pod of this QoS class may use.
+func (n node) allowed(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
+	if of, narrow := n.Allowed[s.Plan.Tier]; narrow {
+		return cpus.Intersection(of)
+	}
+	return cpus
+}
+
+// withheld returns the CPUs of a set that are online and that a pod of this QoS class may not use.
+func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
+	online := cpus.Intersection(n.Online)
+	return online.Difference(n.allowed(s, online)).Union(cpus.Intersection(n.Withheld))
 }
 
 // giveAll gives CPUs to pods, in this order. Who got nothing before gets nothing from less.
@@ -258,16 +323,10 @@ func (c *Controller) giveAll(n node, waiting []int) {
 			err = c.give(n, at)
 		}
 		if err != nil {
-			s.Problem = notGivenError{error: err}
-		}
-		if err != nil && !errors.Is(err, errLater) {
-			c.refused.pods[s.Object] = err
+			s.Problem, c.refused.pods[s.Object] = err, err
 		}
 	}
 }
-
-// errLater is why a pod gets its CPUs with the next decision.
-var errLater = errors.New("other containers get the CPUs that it had first")
 
 // give gives CPUs to one pod.
 func (c *Controller) give(n node, at int) error {
@@ -277,18 +336,22 @@ func (c *Controller) give(n node, at int) error {
 		err = api.Covers(&intent.Ask)
 	}
 	if err != nil {
-		return err
+		return notGivenError{error: err}
+	}
+	defer func() { n.books.Add(s.Plan.Claim) }()
+	if _, has := c.given.Pods[s.Object.UID]; has {
+		return c.resize(n, at, intent.Ask)
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
+	intent.Ask.Within = n.allowed(s, n.Online)
 	decision, err := n.books.Decide(intent.Ask)
-	if err == nil && s.Object.UID == c.again && !n.leavesRoom(s, decision.CPUs) {
-		err = errLater
-	}
 	if err == nil {
 		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))
 	}
-	n.books.Add(s.Plan.Claim)
-	return err
+	if err != nil {
+		return notGivenError{error: err}
+	}
+	return nil
 }
 
 // maxText bounds an allocation in bytes, and laterText one that is given while pods have many: all of
@@ -312,8 +375,12 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	if err := a.Matches(s.Object); err != nil {
 		return err
 	}
+	if c.added == nil {
+		c.added = map[types.UID]api.Allocation{}
+	}
+	c.added[s.Object.UID] = c.given.Pods[s.Object.UID]
 	c.given.Pods[s.Object.UID] = a
 	n.pods.Reread(at)
-	c.added, c.changed = append(c.added, s.Object.UID), true
+	c.changed = true
 	return nil
 }

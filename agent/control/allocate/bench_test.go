@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -75,17 +76,17 @@ type history struct {
 // and once a minute.
 func (h history) play(margin Repack) map[string]float64 {
 	const step, warm, end = 15 * time.Second, 2 * time.Hour, 12 * time.Hour
-	n := controltest.NewNode(h.shape.MustBuild())
-	c := start(n, margin)
+	c := New("n1", true, margin)
+	n := controltest.NewNode(h.shape.MustBuild(), pods.Config{Given: c.Given()})
 	rng, begun, names := rand.New(rand.NewPCG(20261126, h.seed)), n.Round.Now, 0
 	ends, sizes, used, most := map[string]time.Time{}, map[string]int{}, 0, n.Round.Online.Len()*h.most/100
-	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.State.Index)
+	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.Index)
 	for passed := step; passed <= end; passed += step {
 		n.Round.Now = begun.Add(passed)
 		changed := passed%time.Minute == 0
 		for name, at := range ends {
 			if !n.Round.Now.Before(at) {
-				must.Get(n.Run([]string{"remove", name}))(h.b)
+				n.Remove(name)
 				used, changed = used-sizes[name], true
 				delete(ends, name)
 			}
@@ -98,12 +99,11 @@ func (h history) play(margin Repack) map[string]float64 {
 			}
 			names++
 			name := "p" + strconv.Itoa(names)
-			must.Get(n.Run([]string{"pod", name, fmt.Sprintf("app=%d@?", size)}))(h.b)
+			must.Do(h.b, n.Add(name, fmt.Sprintf("app=%d@?", size)))
 			ends[name], sizes[name], used, changed = n.Round.Now.Add(life), size, used+size, true
 		}
 		if changed {
-			n.Locate()
-			c.Decide(&n.Round, n.Pods, n.State.Index, ledger.Config{MinShared: 1})
+			c.Decide(&n.Round, n.Pods, n.Index, ledger.Config{MinShared: 1})
 			c.Saved(n.Pods, nil)
 		}
 		if passed <= warm {

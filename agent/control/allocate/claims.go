@@ -41,8 +41,6 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 		return errors.New("the pod has CPUs for other claims")
 	case other != nil:
 		return other
-	case len(request.Parts) == 0:
-		return nil // no container uses them
 	}
 	all, need := 0, map[string]int{}
 	for _, part := range request.Parts {
@@ -51,8 +49,8 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	if err := api.ClaimsRequested(s.Object, request.Claims, all, need); err != nil {
 		return err
 	}
-	n := node{r, p, index, config, c.books(r, p, index, config)}
-	allocation, err := c.place(n, s, request)
+	n := node{r, c.name, p, index, config, c.books(r, p, index, config)}
+	allocation, err := n.place(s, request)
 	if err != nil {
 		return err
 	}
@@ -60,7 +58,7 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 }
 
 // place chooses the CPUs of each part, the largest first.
-func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Allocation, error) {
+func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 	parts := slices.Clone(request.Parts)
 	slices.SortStableFunc(parts, func(a, b dra.Part) int { return cmp.Compare(b.CPUs, a.CPUs) })
 	cpus := map[string]cpuset.Set{}
@@ -73,13 +71,7 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 	}
 	shared := all.ClaimOf(s.Object).SharedRequest
 	allocation := func() api.Allocation {
-		var d ledger.Decision
-		for _, container := range s.Plan.Containers {
-			if own := cpus[owner(container.Name)]; !own.IsEmpty() {
-				d.Containers = append(d.Containers, ledger.ContainerClaim{Name: container.Name, Policy: placement.Static, CPUs: own})
-			}
-		}
-		a := api.NewAllocation(c.name, n.books.Machine(), d)
+		a := n.allocation(s, func(container string) cpuset.Set { return cpus[owner(container)] })
 		a.Claims = request.Claims
 		return a
 	}
@@ -87,7 +79,11 @@ func (c *Controller) place(n node, s *pods.Pod, request dra.Request) (api.Alloca
 		claim := allocation().ClaimOf(s.Object)
 		claim.SharedRequest = shared
 		n.books.Add(claim)
-		decision, err := n.books.Decide(ledger.Ask{FullCores: part.FullCores, Within: part.Within,
+		within := n.allowed(s, part.Within)
+		if within.IsEmpty() {
+			return api.Allocation{}, fmt.Errorf("device %s: pods of its QoS class may use none of its CPUs", part.Result.Device)
+		}
+		decision, err := n.books.Decide(ledger.Ask{FullCores: part.FullCores, Within: within,
 			Containers: []ledger.ContainerAsk{{Name: part.Container, CPUs: part.CPUs}}})
 		if err != nil {
 			return api.Allocation{}, fmt.Errorf("device %s: %w", part.Result.Device, err)
@@ -111,6 +107,23 @@ func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
 		}
 	}
 	return c.changed
+}
+
+// Claimed returns the claims of pods that have, or had, CPUs for these.
+func (c *Controller) Claimed() map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	add := func(claims []api.ClaimRef) {
+		for _, claim := range claims {
+			uids[claim.UID] = true
+		}
+	}
+	for _, a := range c.given.Pods {
+		add(a.Claims)
+	}
+	for _, l := range c.lapsed {
+		add(l.claims)
+	}
+	return uids
 }
 
 // claimants returns the pods that have the CPUs of claims, by claim.

@@ -1,7 +1,10 @@
 package allocate
 
 import (
+	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -11,12 +14,99 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// recover gives a pod the CPUs that its containers run on, and reports whether it has them. It does
-// so even if more is bound to the node than fits: then pods that are given CPUs later get none.
-func (c *Controller) recover(n node, at int) bool {
+// Restore sets what an earlier agent has given, as far as it could be read. It is saved again, because
+// not all may be where this agent saves it.
+func (c *Controller) Restore(saved map[types.UID]api.Allocation, unreadable error) {
+	if unreadable != nil {
+		c.damage("%v", unreadable)
+	}
+	for uid, a := range saved {
+		if c.given.Pods[uid] = a; a.Node != c.name {
+			delete(c.given.Pods, uid)
+			c.damage("it is of node %s", a.Node)
+		}
+	}
+	c.changed = len(saved) > 0
+}
+
+// Recovered reports whether what was saved has been compared with the kernel.
+func (c *Controller) Recovered() bool { return c.recovered }
+
+// Damage says what is wrong with what was saved, or "".
+func (c *Controller) Damage() string { return c.damaged }
+
+func (c *Controller) damage(format string, args ...any) {
+	if c.damaged == "" {
+		c.damaged = fmt.Sprintf("what an agent has saved of pods' CPUs is lost or old (%s): pods keep the CPUs that they run on, others get new ones",
+			fmt.Sprintf(format, args...))
+	}
+}
+
+// recover compares what was saved with the kernel, which shows what the last agent has enforced. Pods
+// keep the CPUs on which they run, whatever was saved. Others keep what was saved for them, unless
+// one of those runs there.
+func (c *Controller) recover(n node) {
+	n.books = c.books(n.Round, n.pods, n.index, n.config)
+	var shown cpuset.Set
+	var rest []int
+	for _, at := range byRank(n.pods) {
+		s := &n.pods.All[at]
+		saved, had := c.given.Pods[s.Object.UID]
+		switch {
+		case had && n.shows(s, saved):
+		case c.adopt(n, at):
+			if now := c.given.Pods[s.Object.UID]; had {
+				c.damage("pod %s runs on CPUs %s, not on %s", s.Name(), cpusOf(now), cpusOf(saved))
+			}
+		default:
+			rest = append(rest, at)
+			continue
+		}
+		shown = shown.Union(cpusOf(c.given.Pods[s.Object.UID]))
+	}
+	for _, at := range rest {
+		s := &n.pods.All[at]
+		a := c.given.Pods[s.Object.UID]
+		if taken := cpusOf(a).Intersection(shown); !taken.IsEmpty() {
+			c.lose(s, a, fmt.Errorf("other pods run on CPUs %s", taken))
+			delete(c.given.Pods, s.Object.UID)
+			n.pods.Reread(at)
+			c.damage("CPUs %s were saved for pod %s, and others run there", taken, s.Name())
+		}
+	}
+}
+
+// lose records that a pod has lost its CPUs.
+func (c *Controller) lose(s *pods.Pod, a api.Allocation, why error) {
+	if len(a.Claims) > 0 {
+		c.lapsed[s.Object.UID] = lapse{fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", why), a.Claims}
+	} else if cpus := cpusOf(a); !cpus.IsEmpty() {
+		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s: %v", cpus, why)
+	}
+}
+
+// Loss says which CPUs a pod has lost, and why, or "".
+func (c *Controller) Loss(s *pods.Pod) string { return c.losses[s.Object.UID] }
+
+// shows reports whether all containers that have CPUs run on them, of those that run.
+func (n node) shows(s *pods.Pod, a api.Allocation) (shown bool) {
+	for _, c := range a.Containers {
+		path := n.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: c.Name}]
+		if n.Exists(path) && n.Held(path) != c.CPUs {
+			return false
+		}
+		shown = shown || n.Exists(path)
+	}
+	return shown
+}
+
+// adopt gives a pod that asks the CPUs that its containers run on, and reports whether it has them. It
+// does so even if more is bound to the node than fits: then pods that are given CPUs later get none.
+func (c *Controller) adopt(n node, at int) bool {
 	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)
-	if err != nil || intent.Ask.Policy == placement.StaticBurst {
+	if err != nil || !intent.Asks() || intent.Ask.Policy == placement.StaticBurst || !c.given.Allocates || s.Departed || api.HasEnded(s.Object) ||
+		belongsToOther(s.Object, c.claimants(n.pods)) != nil {
 		return false
 	}
 	held, ok := n.held(s, intent.Ask.Containers)
@@ -31,7 +121,7 @@ func (c *Controller) recover(n node, at int) bool {
 // asks for, and all are free and used by no other container but those with all CPUs, which came
 // while no agent ran. Init containers may have ended: they get CPUs of the others.
 func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.ContainerClaim, ok bool) {
-	free := n.books.Shared().Difference(n.config.ReservedCPUs)
+	free := n.Online.Difference(n.config.ReservedCPUs)
 	for ref, path := range n.Container {
 		own := ref.Pod == s.Plan.ID && slices.ContainsFunc(asks, func(a ledger.ContainerAsk) bool { return a.Name == ref.Container })
 		if cpus := n.Held(path); !own && n.Exists(path) && cpus != n.Online {
@@ -46,7 +136,7 @@ func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.Conta
 		case n.Exists(path):
 			cpus = n.Held(path)
 		case ask.Role == ledger.RoleInit:
-			cpus = firstOf(all, ask.CPUs)
+			cpus = all.FirstN(ask.CPUs)
 		}
 		if cpus.Len() != ask.CPUs || !cpus.IsSubsetOf(free) {
 			return nil, false
@@ -56,14 +146,4 @@ func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.Conta
 	}
 	slices.Reverse(held)
 	return held, n.books.Shared().Difference(all).Len() >= n.config.MinShared
-}
-
-// firstOf returns the first CPUs of a set, fewer if it has fewer.
-func firstOf(set cpuset.Set, most int) (first cpuset.Set) {
-	for cpu := range set.All() {
-		if first.Len() < most {
-			first = first.Union(cpuset.Of(cpu))
-		}
-	}
-	return first
 }

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
@@ -95,8 +94,8 @@ func (c *Controller) moveOf(n node, at int) *Move {
 		return nil
 	}
 	machine := n.index.Machine()
-	if c.repack != RepackNUMA {
-		intent.Ask.Within = machine.CPUsOfNUMA(machine.NUMANodesOf(before)...)
+	if intent.Ask.Within = n.allowed(s, n.Online); c.repack != RepackNUMA {
+		intent.Ask.Within = intent.Ask.Within.Intersection(machine.CPUsOfNUMA(machine.NUMANodesOf(before)...))
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
 	decision, err := n.books.Decide(intent.Ask)
@@ -107,7 +106,7 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	m := &Move{Pod: s.Object, at: at, from: from, to: api.NewAllocation(c.name, machine, decision),
 		criteria: compare(n.index.Quality(before), decision.Quality)}
 	reason := m.reason(c.repack)
-	if reason == nil || c.repack != RepackNUMA && !m.keepsNodes(machine) || !n.leavesRoom(s, decision.CPUs) {
+	if reason == nil || c.repack != RepackNUMA && !m.keepsNodes(machine) {
 		return nil
 	}
 	m.describe(reason)
@@ -120,17 +119,6 @@ func cpusOf(a api.Allocation) (all cpuset.Set) {
 		all = all.Union(container.CPUs)
 	}
 	return all
-}
-
-// leavesRoom reports whether all other containers keep some of their CPUs when a pod gets these.
-// Otherwise they could only exchange them with the pod, and for a moment both would have them.
-func (n node) leavesRoom(s *pods.Pod, cpus cpuset.Set) bool {
-	for ref, path := range n.Container {
-		if ref.Pod != s.Plan.ID && n.Exists(path) && n.Held(path).IsSubsetOf(cpus) {
-			return false
-		}
-	}
-	return !n.books.Shared().IsSubsetOf(cpus)
 }
 
 // reason returns the first criterion that changes, or nil if it gets worse, or does not count.

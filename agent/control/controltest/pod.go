@@ -1,4 +1,4 @@
-// Package controltest has the nodes of scenarios of the agent's controllers.
+// Package controltest has the pods of scenarios of package control, and a node for benchmarks.
 package controltest
 
 import (

@@ -27,6 +27,9 @@ func assignments(r *groups.Round) []nodeplan.Assignment {
 			to = append(to, a)
 		}
 	}
+	for i := range to {
+		to[i].CPUs = r.Within(r.Container[to[i].Ref], to[i].CPUs)
+	}
 	return to
 }
 
@@ -110,7 +113,7 @@ func podCPUs(r *groups.Round) map[string]cpuset.Set {
 			cpus = r.Plan.Shared
 		}
 		if r.Exists(path) && !cpus.IsEmpty() {
-			all[path] = cpus
+			all[path] = r.Within(path, cpus)
 		}
 	}
 	return all

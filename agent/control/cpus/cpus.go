@@ -56,6 +56,9 @@ type Changes struct {
 	Held map[string]Holding
 	// Recheck are the paths of the containers that did not run on all of their CPUs before the writes.
 	Recheck []string
+	// Look are the paths of the containers whose threads have not been looked at since they started,
+	// or got CPUs of their own.
+	Look []string
 }
 
 // Move changes the CPUs of a container's cgroup.
@@ -105,12 +108,13 @@ type Controller struct {
 	before map[string]cpuset.Set
 	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
 	unpartitioned map[string]Unpartitioned
+	threads       map[string]seen // by the container's path
 }
 
 // New returns a controller without any state. partition is what containers with exclusive CPUs
 // become, "" for no partitions.
 func New(partition cgroup.Partition) *Controller {
-	return &Controller{partition: partition, exclusive: map[string]cpuset.Set{}}
+	return &Controller{partition: partition, exclusive: map[string]cpuset.Set{}, threads: map[string]seen{}}
 }
 
 // Exclusive returns the CPUs that the last plan gave to each container's cgroup exclusively.
@@ -152,7 +156,32 @@ func (c *Controller) Decide(r *groups.Round) Changes {
 	for _, l := range Unavailable(r) {
 		a.Recheck = append(a.Recheck, l.Path)
 	}
+	for i := range r.Planned {
+		l := &r.Planned[i]
+		seen, ok := c.threads[l.Path]
+		if !l.IsPod() && (!ok || !c.exclusive[l.Path].IsEmpty() && seen.within != c.exclusive[l.Path]) {
+			a.Look = append(a.Look, l.Path)
+		}
+	}
 	return a
+}
+
+// seen are the CPUs that the threads of a container were seen to run on, of those that it had.
+type seen struct{ cpus, within cpuset.Set }
+
+// Looked records the CPUs of the threads that were looked at, by path.
+func (c *Controller) Looked(g *groups.Groups, threads map[string]cpuset.Set) {
+	for path, cpus := range threads {
+		c.threads[path] = seen{cpus, g.Held(path)}
+	}
+	maps.DeleteFunc(c.threads, func(path string, _ seen) bool { return !g.Exists(path) })
+}
+
+// Pinned returns the CPUs that the threads of a container run on, and those that it had, if they run
+// on a part of them only.
+func (c *Controller) Pinned(path string) (cpus, of cpuset.Set, is bool) {
+	s, ok := c.threads[path]
+	return s.cpus, s.within, ok && !s.within.IsSubsetOf(s.cpus)
 }
 
 // Restore returns the changes that give all CPUs to every cgroup, including those of unknown
@@ -169,13 +198,13 @@ func (c *Controller) Restore(r *groups.Round) Changes {
 	return a
 }
 
-// widen gives tiers and pods every CPU that their containers will get.
+// widen gives pods every CPU that their containers will get, and tiers those that they had before
+// they were offline.
 func widen(r *groups.Round, a *Changes) {
-	if tiers := r.Plan.Tiers; len(tiers) > 0 && !tiers[0].CPUs.IsEmpty() {
-		for _, path := range r.Tiers {
-			if r.Exists(path) && !tiers[0].CPUs.IsSubsetOf(r.Held(path)) {
-				a.Widen[path] = cgroup.Wanted{CPUs: &tiers[0].CPUs}
-			}
+	for i, path := range r.Tiers { // on version 2 they inherit what comes online again
+		cpus := r.Allowed[nodeplan.Tiers()[i]]
+		if r.Layout.CPUSet == cgroup.V1 && r.Exists(path) && !cpus.IsSubsetOf(r.Held(path)) {
+			a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
 		}
 	}
 	for path, cpus := range podCPUs(r) {
@@ -221,7 +250,7 @@ func (c *Controller) move(r *groups.Round, a *Changes) {
 		}
 		c.exclusive[r.Container[t.Ref]] = own
 	}
-	for _, step := range nodeplan.Steps(from, to) {
+	for _, step := range nodeplan.Steps(from, to, r.Plan.Shared) {
 		path := r.Container[step.Ref]
 		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
 	}
@@ -239,8 +268,8 @@ func unbind(r *groups.Round, a *Changes) {
 		return
 	}
 	for _, path := range slices.Sorted(maps.Values(r.Container)) {
-		if r.Exists(path) && r.Held(path) != r.Online {
-			a.Moves = append(a.Moves, Move{Path: path, CPUs: r.Online})
+		if all := r.Within(path, r.Online); r.Exists(path) && r.Held(path) != all {
+			a.Moves = append(a.Moves, Move{Path: path, CPUs: all})
 		}
 	}
 }
@@ -265,10 +294,10 @@ func (c *Controller) Create(r *groups.Round, pod ledger.PodID, container *nodepl
 // the new one (exclusive) is to have its CPUs exclusively. It returns the empty set if the pod's
 // cgroup does not have all of cpus: the runtime then gives the container the CPUs of the pod.
 func (c *Controller) free(r *groups.Round, pod ledger.PodID, cpus cpuset.Set, exclusive bool) cpuset.Set {
-	var podGroup string
+	podGroup := r.Pod[pod]
+	cpus = r.Within(podGroup, cpus)
 	for _, p := range r.View.Pods {
 		if ledger.PodID(p.UID) == pod {
-			podGroup = p.Path
 			continue
 		}
 		for _, container := range p.Containers {

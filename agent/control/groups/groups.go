@@ -19,7 +19,7 @@ import (
 // View is the present settings of the pods' cgroups.
 type View struct {
 	Layout cgroup.Layout
-	Above  []string // paths of the groups above the tiers, except the root
+	Above  []string // paths of the groups above the tiers, except the root, parents first
 	Tiers  []string // paths, parents first
 	Pods   []kubepods.Pod
 	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
@@ -40,7 +40,10 @@ const unknownMark = "#"
 // Groups are the observed cgroups and the pods and containers that they belong to.
 type Groups struct {
 	View
-	Online cpuset.Set // CPUs of the machine
+	Online cpuset.Set // CPUs of the machine that pods may use
+	// Allowed are those that the groups of tiers may use, and Withheld those that no pod may use.
+	Allowed  map[nodeplan.Tier]cpuset.Set
+	Withheld cpuset.Set
 	// NoBurst is set once a cgroup without burst has been seen: the kernel does not support it.
 	NoBurst bool
 	// Pod and Container are paths, set by Locate. The containers include unknown and others.
@@ -120,8 +123,27 @@ func (g *Groups) Held(group string) cpuset.Set {
 	if parent := path.Dir(group); g.Exists(parent) && g.Layout.CPUSet == cgroup.V2 {
 		return g.Held(parent)
 	}
-	return g.Online // the parent of all tiers is never narrowed
+	return g.Online
 }
+
+// Within returns the CPUs of a set that a cgroup may use: those that its tier has, unless that are
+// none.
+func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
+	tiers := nodeplan.Tiers()
+	for i, tier := range slices.Backward(g.Tiers) { // parents first
+		if strings.HasPrefix(group, tier+"/") {
+			if some := cpus.Intersection(g.Allowed[tiers[i]]); !some.IsEmpty() {
+				return some
+			}
+			break
+		}
+	}
+	return cpus
+}
+
+// Inner returns the group in a container's that some runtimes move its processes to, with the
+// container's limits (crun with systemd). The limits of other groups are the container's own affair.
+func Inner(container string) string { return container + "/container" }
 
 // AbovePods returns the groups above the pods.
 func (g *Groups) AbovePods() []string { return slices.Concat(g.Above, g.Tiers) }

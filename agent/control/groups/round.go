@@ -58,6 +58,13 @@ func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan
 // BindsCPUs reports whether the plan needs cpusets.
 func (r *Round) BindsCPUs() bool { return r.Binds && r.Plan.Binds() }
 
+// RunsElsewhere reports whether the kernel runs a container on other CPUs than its cgroup has, because
+// it can use none of these.
+func (r *Round) RunsElsewhere(container string) bool {
+	s := r.Settings[container]
+	return !s.CPUs.IsEmpty() && !s.Effective.IsSubsetOf(s.CPUs)
+}
+
 // Limits reports whether anything else is planned that the kubelet would not set, or a quota may be
 // raised.
 func (r *Round) Limits() bool {

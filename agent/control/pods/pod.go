@@ -25,8 +25,9 @@ type Pod struct {
 	Annotations Annotations
 	// AboveCeiling describes the annotations that exceed the ceilings.
 	AboveCeiling []string
-	// Unknown describes annotations and labels that may be misspelled.
-	Unknown []string
+	// Unknown describes annotations and labels that may be misspelled, and Ignored settings that
+	// cannot be read, or have no effect.
+	Unknown, Ignored []string
 	// IDs are the ids of running containers by name, from the pod's status.
 	IDs map[string]string
 	// Resizing is set while the kubelet may be changing a limit. The plan has the smaller one then.
@@ -58,7 +59,9 @@ func newPod(object *corev1.Pod, m *topology.Machine, keys *api.Keys, given *api.
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
 	}
-	if parseErr == nil { // unreadable annotations have no effect; the scheduler has reported them
+	if s.Ignored = intent.Warnings; parseErr != nil {
+		s.Ignored = []string{parseErr.Error()}
+	} else {
 		s.Annotations = Annotations{Class: intent.Class, Period: intent.Period, Burst: intent.Burst}
 		s.ask = intent.Ask
 	}
@@ -96,7 +99,7 @@ func (s *Pod) limit(want corev1.ResourceList, actual *corev1.ResourceRequirement
 // own, and keeps its limits until the kubelet has ended its containers, which may take the whole
 // grace period after a forced deletion.
 func (s Pod) depart() Pod {
-	s.Departed, s.Problem, s.AboveCeiling, s.Unknown = true, nil, nil, nil
+	s.Departed, s.Problem, s.AboveCeiling, s.Unknown, s.Ignored = true, nil, nil, nil, nil
 	s.Plan.Claim, s.Annotations.Allocated = ledger.Claim{}, false
 	return s
 }
@@ -106,8 +109,8 @@ func (s Pod) depart() Pod {
 func (p *Pods) Alike(a, b *corev1.Pod) bool {
 	x, y := newPod(a, nil, p.config.Keys, nil), newPod(b, nil, p.config.Keys, nil)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
-		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && maps.Equal(x.IDs, y.IDs) &&
-		x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)
+		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && slices.Equal(x.Ignored, y.Ignored) &&
+		maps.Equal(x.IDs, y.IDs) && x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)
 }
 
 // MayResize reports whether a resize of the pod waits, or may be under way.

@@ -148,8 +148,10 @@ func (c *Controller) Restore(r *groups.Round) map[string]cgroup.Wanted {
 func (c *Controller) write(r *groups.Round, all []group) map[string]cgroup.Wanted {
 	wanted := map[string]cgroup.Wanted{}
 	for _, l := range all {
-		if w := c.changes(r, l); w != (cgroup.Wanted{}) {
-			wanted[l.Path] = w
+		for _, path := range []string{l.Path, groups.Inner(l.Path)} {
+			if w := c.changes(r, l, path); r.Exists(path) && w != (cgroup.Wanted{}) {
+				wanted[path] = w
+			}
 		}
 	}
 	for _, p := range r.View.Pods {
@@ -157,23 +159,29 @@ func (c *Controller) write(r *groups.Round, all []group) map[string]cgroup.Wante
 			continue
 		}
 		for _, container := range p.Containers {
-			if _, listed := wanted[container.Path]; !listed && r.Exists(container.Path) {
-				wanted[container.Path] = cgroup.Wanted{}
+			for _, path := range []string{container.Path, groups.Inner(container.Path)} {
+				if _, listed := wanted[path]; !listed && r.Exists(path) {
+					wanted[path] = cgroup.Wanted{}
+				}
 			}
 		}
 	}
 	return wanted
 }
 
-// changes returns what differs from the plan.
-func (c *Controller) changes(r *groups.Round, l group) cgroup.Wanted {
+// changes returns what differs from the plan in a cgroup that is the planned one, or in it.
+func (c *Controller) changes(r *groups.Round, l group, path string) cgroup.Wanted {
 	if l.resizing {
-		return c.prepareResize(r.Settings[l.Path], l)
+		return c.prepareResize(r.Settings[path], l)
 	}
 	if c.leavesTo(l.Path) {
 		return cgroup.Wanted{}
 	}
-	return groups.LimitChanges(r.Settings[l.Path], l.Want.Limits)
+	want := l.Want.Limits
+	if want.Quota == bandwidth.Unlimited && l.Kubelet.Quota > 0 && r.RunsElsewhere(l.Path) {
+		want = l.Kubelet
+	}
+	return groups.LimitChanges(r.Settings[path], want)
 }
 
 // prepareResize undoes what would make the kernel reject the quota that the kubelet is about to

@@ -1,8 +1,6 @@
 package topologytest
 
 import (
-	"slices"
-
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -152,11 +150,4 @@ func RandomShape(t *rapid.T, most int) topology.Shape {
 }
 
 // TakeOffline takes CPUs of a machine offline.
-func TakeOffline(m *topology.Machine, offline cpuset.Set) {
-	m.Offline = offline
-	m.CPUs = slices.DeleteFunc(m.CPUs, func(c topology.CPU) bool { return offline.Contains(c.ID) })
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs = m.NUMANodes[i].CPUs.Difference(offline)
-		m.NUMANodes[i].LocalCPUs = m.NUMANodes[i].CPUs
-	}
-}
+func TakeOffline(m *topology.Machine, offline cpuset.Set) { *m = *m.Without(offline) }
