@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 )
 
 // account is what the claims that were granted take of a node. The rules and decisions depend on it
@@ -56,14 +57,14 @@ func (a *account) unconfinedLeft() MilliCPU {
 }
 
 // serve returns the flow of all confined requests into the CPUs that are still shared without
-// `taken`.
-func (a *account) serve(taken cpuset.Set) *flow {
+// `taken`. It is a maximum unless it exhausts the budget.
+func (a *account) serve(taken cpuset.Set, budget *placement.Budget) *flow {
 	shared := a.Shared().Difference(taken)
 	capacity := make([]MilliCPU, len(a.nodes))
 	for n := range a.nodes {
 		capacity[n] = wholeCPUs(a.nodes[n].Intersection(shared).Len())
 	}
-	f := newFlow(capacity, len(a.confinements)+1)
+	f := newFlow(capacity, len(a.confinements)+1, budget)
 	for i := range a.confinements {
 		f.add(a.confinements[i].nodes, a.confinements[i].demand)
 	}

@@ -150,7 +150,7 @@ func (b *Books) Overflow() []Overflow {
 		}
 	}
 	report(Overflow{Rule: RuleRequests, Need: b.SharedRequests(), Have: wholeCPUs(shared.Len())})
-	for _, union := range b.serve(cpuset.Set{}).cuts() {
+	for _, union := range b.serve(cpuset.Set{}, placement.NewBudget()).cuts() {
 		all := b.cpusOf(union)
 		report(Overflow{Rule: RuleConfined, NUMANodes: b.ids(union), Need: b.demandWithin(all),
 			Have: wholeCPUs(shared.Intersection(all).Len())})
