@@ -59,7 +59,8 @@ func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 
 // searchGeneral finds the best nodes and the best CPUs on them.
 func (q *query) searchGeneral() (Result, bool) {
-	g, sets := newGeneral(*q), newNodeSearch(q.ix)
+	g, sets := newGeneral(*q), newNodeSearch(q.ix, 2)
+	sets.limits = g.limits
 	for n := range sets.capacity {
 		sets.capacity[n] = g.capacity(n)
 	}
@@ -103,7 +104,7 @@ func (g *general) bestOf(sets *nodeSearch) (r Result, ok bool) {
 	if best.best == nil {
 		return Result{}, false
 	}
-	r.Exact = !sets.cut && (!cut || best.cost.criteria/oneLLC == g.leastOfAll()/oneLLC)
+	r.Exact = sets.exact && (!cut || best.cost.criteria/oneLLC == g.leastOfAll()/oneLLC)
 	if r.CPUs = g.ix.cpusOf(on).Intersection(g.free); g.req.Policy == Static {
 		r.CPUs = g.pick(best)
 	}

@@ -18,9 +18,9 @@ func (m mask) highest() int        { return bits.Len64(uint64(m)) - 1 }
 func (m mask) contains(n int) bool { return m>>n&1 == 1 }
 
 // nodeSearch finds the sets of NUMA nodes that are the best by criteria 2 and 3. It is a
-// depth-first search with bounds. Each partial set has a completion with enough CPUs, and the
-// nearest nodes are tried first, so the first set is found at once, and an exhausted budget costs
-// only the proof that no other set is nearer.
+// depth-first search with bounds. Without limits, each partial set has a completion with enough CPUs,
+// and the nearest nodes are tried first, so the first set is found at once, and an exhausted budget
+// costs only the proof that no other set is nearer.
 type nodeSearch struct {
 	ix       *Index
 	budget   *Budget
@@ -30,22 +30,27 @@ type nodeSearch struct {
 	fullest  []int // the nodes, those with the largest capacity first
 	added    []int // by depth and node: the distance that the node would add to the set
 
+	limits   []boundLimit
+	share    int // 1/share of what is left of the budget is for one search
+	reserve  int // what must be left
+
 	above int // only sets at a larger distance are wanted
 	// found are all sets at the least distance, in ascending order of their members.
 	found    []mask
 	distance int
-	cut      bool // the budget ended the search
+	cut      bool // the budget ended this search
+	exact    bool // it ended none
 }
 
-func newNodeSearch(ix *Index) nodeSearch {
+func newNodeSearch(ix *Index, share int) nodeSearch {
 	n := len(ix.nodes)
-	return nodeSearch{ix: ix, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
+	return nodeSearch{ix: ix, share: share, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
 }
 
 // start prepares the search for sets with `want` CPUs together. The capacities must be set. It
 // returns the smallest size of such sets, or more than there are nodes.
 func (s *nodeSearch) start(budget *Budget, want int, allowed mask) (size int) {
-	s.budget, s.want, s.allowed, s.cut = budget, want, allowed, false
+	s.budget, s.want, s.allowed, s.exact = budget, want, allowed, true
 	s.fullest = s.fullest[:0]
 	for n, c := range s.capacity {
 		at := len(s.fullest)
@@ -77,7 +82,8 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 // next finds the sets of a size at the least distance above the given one. It returns false if
 // there are none.
 func (s *nodeSearch) next(size, above int) bool {
-	s.above, s.distance, s.found = above, math.MaxInt, s.found[:0]
+	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
+	s.reserve = s.budget.left - s.budget.left/s.share
 	clear(s.added[:len(s.capacity)])
 	s.extend(0, s.allowed, size, 0, 0)
 	if len(s.found) > 1 {
@@ -117,7 +123,7 @@ func (s *nodeSearch) extend(set, candidates mask, missing, cpus, distance int) {
 			n := rest.lowest()
 			added[nodes+n] = added[n] + row[n]
 		}
-		s.extend(set|1<<nearest, candidates, missing-1, cpus+s.capacity[nearest], distance+added[nearest])
+		s.extend(set|1<<nearest, candidates, missing-1, s.with(set, cpus, nearest), distance+added[nearest])
 	}
 }
 
@@ -130,7 +136,7 @@ func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []in
 	for rest := candidates; rest != 0; rest &= rest - 1 {
 		n := rest.lowest()
 		total := distance + added[n]
-		if total > s.distance || total <= s.above || cpus+s.capacity[n] < s.want {
+		if total > s.distance || total <= s.above || s.with(set, cpus, n) < s.want {
 			continue
 		}
 		if s.spent(stepsPerSet) {
@@ -143,11 +149,38 @@ func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []in
 	}
 }
 
-// spent counts steps and reports whether the search must end. It goes on until it has found a
-// first set.
+// with returns an upper bound on the CPUs of a set with one more node, if the set has at most `cpus`.
+func (s *nodeSearch) with(set mask, cpus, node int) int {
+	cpus += s.capacity[node]
+	if len(s.limits) == 0 {
+		return cpus
+	}
+	s.budget.Spend(len(s.limits))
+	cpus = 0
+	set |= 1 << node
+	for rest := set; rest != 0; rest &= rest - 1 {
+		cpus += s.capacity[rest.lowest()]
+	}
+	for _, l := range s.limits { // what exceeds limits adds up if no node is in both
+		over := -l.cpus
+		for rest := l.nodes & set; rest != 0; rest &= rest - 1 {
+			over += s.capacity[rest.lowest()]
+		}
+		if over > 0 {
+			cpus -= over
+			set &^= l.nodes
+		}
+	}
+	return cpus
+}
+
+// spent counts steps and reports whether the search must end. Without limits it goes on until it has
+// found a first set.
 func (s *nodeSearch) spent(steps int) bool {
-	s.cut = !s.budget.Spend(steps) || s.cut
-	return s.cut && (len(s.found) > 0 || s.above >= 0)
+	s.budget.Spend(steps)
+	s.cut = s.cut || s.budget.left <= s.reserve
+	s.exact = s.exact && !s.cut
+	return s.cut && (len(s.found) > 0 || s.above >= 0 || len(s.limits) > 0)
 }
 
 // distanceOf returns the sum of the distances between the nodes of a set.

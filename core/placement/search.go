@@ -38,7 +38,7 @@ func newSearch(ix *Index) *search {
 	}
 	return &search{
 		u:         u,
-		sets:      newNodeSearch(ix),
+		sets:      newNodeSearch(ix, 1),
 		planes:    make([]uint64, u.threads*u.words),
 		whole:     make([]uint64, u.words),
 		half:      make([]uint64, u.words),
@@ -140,7 +140,7 @@ func (s *search) placeOn(allowed mask) (Result, bool) {
 	if !ok {
 		return Result{}, false
 	}
-	r := Result{Exact: !s.sets.cut}
+	r := Result{Exact: s.sets.exact}
 	if s.req.Policy == StaticBurst {
 		r.CPUs = s.ix.cpusOf(c.mask).Intersection(s.free)
 		r.Quality = s.ix.Quality(r.CPUs)
