@@ -29,8 +29,8 @@ type account struct {
 // Exclusive returns the online CPUs that belong to one pod each.
 func (a *account) Exclusive() cpuset.Set { return a.exclusive.Intersection(a.online) }
 
-// Shared returns the online CPUs that are not exclusive.
-func (a *account) Shared() cpuset.Set { return a.online.Difference(a.exclusive) }
+// Shared returns the online CPUs that are neither exclusive nor isolated.
+func (a *account) Shared() cpuset.Set { return a.balanced.Difference(a.exclusive) }
 
 // free returns the CPUs that a static container may take, subject to the rules about amounts: the
 // shared CPUs that are not reserved.

@@ -156,8 +156,8 @@ func checkHolders(t *rapid.T, c Conflict, ref *reference) {
 }
 
 func checkOwners(t *rapid.T, w *world, b *Books, ref *reference) {
-	if b.Exclusive().Intersects(b.Shared()) || b.Exclusive().Union(b.Shared()) != w.machine.Online() {
-		t.Fatalf("exclusive %s + shared %s is not online %s", b.Exclusive(), b.Shared(), w.machine.Online())
+	if online := w.machine.Balanced().Union(b.Exclusive()); b.Exclusive().Intersects(b.Shared()) || b.Exclusive().Union(b.Shared()) != online {
+		t.Fatalf("exclusive %s + shared %s is not online %s", b.Exclusive(), b.Shared(), online)
 	}
 	if b.Exclusive().Intersects(w.config.ReservedCPUs) {
 		t.Fatalf("exclusive %s with reserved %s", b.Exclusive(), w.config.ReservedCPUs)
@@ -244,7 +244,7 @@ func TestRulesHoldAfterAnySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{machine: topologytest.RandomUpTo(t, 12)}
 		w.index = placement.NewIndex(w.machine)
-		n := w.machine.Online().Len()
+		n := w.machine.Balanced().Len()
 		w.config = Config{
 			Reserved:     min(drawMilli(t, "reserved"), wholeCPUs(n)),
 			MinShared:    rapid.IntRange(0, min(n, 3)).Draw(t, "minShared"),

@@ -7,7 +7,8 @@
 //
 // # Books
 //
-// Every online CPU is either exclusive to one pod or shared. [Books] depend only on the machine,
+// Every online CPU is either exclusive to one pod or shared, except for isolated CPUs
+// ([topology.Machine.Balanced]), which are not given or shared. [Books] depend only on the machine,
 // the [Config] and the set of [Claim]s. The order in which claims were added has no effect, so
 // books rebuilt after a restart equal the books before it.
 //

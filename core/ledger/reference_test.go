@@ -210,7 +210,7 @@ func (r *reference) cpusOf(id topology.NUMAID) (n int) {
 
 func (r *reference) sharedSet() (shared cpuset.Set) {
 	for _, c := range r.machine.CPUs {
-		if _, held := r.owner[c.ID]; !held {
+		if _, held := r.owner[c.ID]; !held && !r.isolated(c.ID) {
 			shared.Add(c.ID)
 		}
 	}
@@ -219,11 +219,16 @@ func (r *reference) sharedSet() (shared cpuset.Set) {
 
 func (r *reference) sharedIn(nodes map[topology.NUMAID]bool) (n int) {
 	for _, c := range r.machine.CPUs {
-		if _, held := r.owner[c.ID]; !held && nodes[c.NUMA] {
+		if _, held := r.owner[c.ID]; !held && nodes[c.NUMA] && !r.isolated(c.ID) {
 			n++
 		}
 	}
 	return n
+}
+
+// isolated reports whether a CPU is isolated and others are not.
+func (r *reference) isolated(cpu cpuset.CPU) bool {
+	return r.machine.Isolated.Contains(cpu) && r.machine.Isolated != r.machine.Online()
 }
 
 // debts are the amounts by which each rule is violated.

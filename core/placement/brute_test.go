@@ -158,6 +158,9 @@ func subsetsOf(free uint32, n int, yield func(uint32)) {
 func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 	var best score
 	found := false
+	if b.m.Isolated != b.m.Online() {
+		free = free.Difference(b.m.Isolated)
+	}
 	subsetsOf(b.bitsOf(free), req.CPUs, func(set uint32) {
 		s := b.score(set)
 		if b.allowed(set, req, s) && (!found || s.compare(best) < 0) {

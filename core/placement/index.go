@@ -14,8 +14,8 @@ import (
 // Index is a machine prepared for placement. It is immutable and safe for concurrent use. What
 // belongs to one request is in a [query] and in the solvers' own values, [search] and [general].
 type Index struct {
-	machine *topology.Machine
-	online  cpuset.Set
+	machine  *topology.Machine
+	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
 	nodes  []node
 	pieces []piece
@@ -63,7 +63,7 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, online: m.Online()}
+	ix := &Index{machine: m, balanced: m.Balanced()}
 	for _, k := range m.Kinds {
 		at := slices.Index(ix.designs, k.Design())
 		if at < 0 {

@@ -31,10 +31,10 @@ func TestManyNodes(t *testing.T) {
 		dist  int
 		exact bool
 	}{
-		{"one node", ix.online, 4, 1, 0, true},
-		{"neighbours, all pairs tried", ix.online, 8, 2, 2 * 20, true},
+		{"one node", ix.balanced, 4, 1, 0, true},
+		{"neighbours, all pairs tried", ix.balanced, 8, 2, 2 * 20, true},
 		{"only far nodes have room", cpuset.MustParse("0-3,40-43"), 8, 2, 2 * 110, true},
-		{"ten of twenty nodes in a row", ix.online, 40, 10, ringDistance(10), true},
+		{"ten of twenty nodes in a row", ix.balanced, 40, 10, ringDistance(10), true},
 	} {
 		got, err := ix.Place(tt.free, Request{CPUs: tt.cpus})
 		if err != nil || got.Exact != tt.exact || got.Quality.NUMANodes != tt.nodes || got.Quality.Distance != tt.dist {
@@ -96,7 +96,7 @@ func TestInvalidRequests(t *testing.T) {
 		{Request{CPUs: 1, FullCores: "yes"}, `invalid placement request: full cores must be "preferred" or "required", not "yes"`},
 		{Request{CPUs: 1, Limits: []Limit{{CPUs: -1}}}, "invalid placement request: a limit of -1 CPUs is negative"},
 	} {
-		if _, err := ix.Place(ix.online, tt.req); !errors.Is(err, ErrInvalid) || err.Error() != tt.want {
+		if _, err := ix.Place(ix.balanced, tt.req); !errors.Is(err, ErrInvalid) || err.Error() != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.req, err, tt.want)
 		}
 	}
@@ -139,7 +139,7 @@ func TestManyLimitsEnd(t *testing.T) {
 		}
 	}
 	for _, cpus := range []int{16, 64, 100, 120, 160} {
-		got, err := ix.Place(ix.online, Request{CPUs: cpus, Limits: limits})
+		got, err := ix.Place(ix.balanced, Request{CPUs: cpus, Limits: limits})
 		var insufficient *InsufficientError
 		if err != nil && (!errors.As(err, &insufficient) || cpus < 100) {
 			t.Errorf("%d CPUs: %v", cpus, err)

@@ -30,9 +30,9 @@ type nodeSearch struct {
 	fullest  []int // the nodes, those with the largest capacity first
 	added    []int // by depth and node: the distance that the node would add to the set
 
-	limits   []boundLimit
-	share    int // 1/share of what is left of the budget is for one search
-	reserve  int // what must be left
+	limits  []boundLimit
+	share   int // 1/share of what is left of the budget is for one search
+	reserve int // what must be left
 
 	above int // only sets at a larger distance are wanted
 	// found are all sets at the least distance, in ascending order of their members.

@@ -140,7 +140,7 @@ func TestStaticBurstIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
 		ix, b := NewIndex(m), newBrute(m)
-		shared := drawFree(t, m)
+		shared := drawFree(t, m).Intersection(m.Balanced())
 		req := Request{CPUs: rapid.IntRange(1, len(m.CPUs)).Draw(t, "cpus"), Policy: StaticBurst}
 		needed := drawFree(t, m).Intersection(shared)
 		if rapid.Bool().Draw(t, "admit") && !needed.IsEmpty() {
@@ -224,6 +224,9 @@ func TestRenumbering(t *testing.T) {
 			renumbered.CPUs[i] = c
 			if free.Contains(old.ID) {
 				renumberedFree.Add(c.ID)
+			}
+			if m.Isolated.Contains(old.ID) {
+				renumbered.Isolated.Add(c.ID)
 			}
 			for j := range renumbered.NUMANodes {
 				if renumbered.NUMANodes[j].ID == c.NUMA {

@@ -97,6 +97,8 @@ type InsufficientError struct {
 	Lower, Higher int
 	// GaveUp is true if the budget was exhausted before a placement was found.
 	GaveUp bool
+	// Isolated is true if some of the free CPUs are isolated, which no request gets.
+	Isolated bool
 }
 
 func (e *InsufficientError) Error() string {
@@ -117,5 +119,9 @@ func (e *InsufficientError) Error() string {
 	case e.FullCores == FullCoresRequired:
 		have += " in whole cores"
 	}
-	return fmt.Sprintf("%s wanted, but at most %s %s free for it", quantity.Count(e.Want, "CPU"), have, verb)
+	text := fmt.Sprintf("%s wanted, but at most %s %s free for it", quantity.Count(e.Want, "CPU"), have, verb)
+	if e.Isolated {
+		text += "; isolated CPUs (isolcpus) are not given"
+	}
+	return text
 }

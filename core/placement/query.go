@@ -11,12 +11,13 @@ import (
 // query is one request for some of the free CPUs of a machine.
 type query struct {
 	ix   *Index
-	free cpuset.Set // online
+	free cpuset.Set // online and not isolated
+	all  cpuset.Set // also those that are neither
 	req  Request
 }
 
 // Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
-// for StaticBurst, the shared CPUs. It ignores CPUs that are not online. The error wraps ErrInvalid
+// for StaticBurst, the shared CPUs. It ignores CPUs that are not online or isolated. The error wraps ErrInvalid
 // if the request is invalid, and is an *InsufficientError if there is not enough room now.
 func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	if err := req.normalize(); err != nil {
@@ -28,7 +29,7 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 		s.budget = Budget{decisionSteps}
 		req.Budget = &s.budget
 	}
-	s.query = query{ix, free.Intersection(ix.online), req}
+	s.query = query{ix, free.Intersection(ix.balanced), free, req}
 	s.req.Budget.Spend(len(ix.cores))
 	if s.free.Len() >= req.CPUs && !s.wholeMachineForbids() && s.admits(ix.all()) && !req.Budget.Exhausted() {
 		if r, ok := s.placeFast(); ok {
@@ -132,7 +133,8 @@ func (q *query) mayFit() bool {
 // insufficient returns the error for a request that does not fit. Like placeGeneral it takes the
 // query by value, so that Place does not allocate.
 func (q query) insufficient() error {
-	e := &InsufficientError{Want: q.req.CPUs, Policy: q.req.Policy, FullCores: q.req.FullCores, GaveUp: q.req.Budget.Exhausted()}
+	e := &InsufficientError{Want: q.req.CPUs, Policy: q.req.Policy, FullCores: q.req.FullCores, GaveUp: q.req.Budget.Exhausted(),
+		Isolated: q.all.Difference(q.free).Intersects(q.ix.machine.Isolated)}
 	if q.req.Policy == StaticBurst {
 		if q.admits(q.ix.all()) {
 			e.Have = q.free.Len()

@@ -139,9 +139,10 @@ func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UI
 }
 
 // Devices returns the devices of a machine, with as many CPUs as all claims together can have of
-// each: those that are not reserved, and that pods that ask by annotation do not have.
+// each: those that are not reserved or isolated, and that pods that ask by annotation do not have.
 func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
-	taken := config.ReservedCPUs
+	unusable := config.ReservedCPUs.Union(m.Online().Difference(m.Balanced()))
+	taken := unusable
 	for _, a := range c.given.Pods {
 		for _, container := range a.Containers {
 			if len(a.Claims) == 0 {
@@ -149,8 +150,8 @@ func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.G
 			}
 		}
 	}
-	online := m.Online().Len()
-	room := min(online-config.MinShared, int((ledger.MilliCPU(online)*1000-config.Reserved)/1000)) - taken.Difference(config.ReservedCPUs).Len()
+	online := m.Balanced().Len()
+	room := min(online-config.MinShared, int((ledger.MilliCPU(online)*1000-config.Reserved)/1000)) - taken.Difference(unusable).Len()
 	devices := dra.Devices(m, by)
 	for i := range devices {
 		d := &devices[i]
