@@ -47,7 +47,6 @@ func (a *account) confine(c confinement) {
 		return
 	}
 	a.confinements[at].demand += c.demand
-	a.confinements[at].limit = max(a.confinements[at].limit, c.limit)
 }
 
 // unconfinedLeft returns what rule 1 leaves for further requests. It is negative if the shared CPUs
@@ -83,7 +82,7 @@ func (a *account) machineLimit(more MilliCPU) int {
 // under rule 2 for its nodes alone. `short` is the shortfall at present.
 func (a *account) confinementLimit(c *confinement, short MilliCPU) int {
 	shared := a.Shared().Intersection(c.cpus).Len()
-	return max(0, min(shared-c.limit, a.unionLimit(c.cpus, short)))
+	return max(0, min(shared-1, a.unionLimit(c.cpus, short)))
 }
 
 // unionLimit returns how many CPUs of a union of NUMA nodes a static pod may take under rule 2

@@ -13,13 +13,13 @@ import (
 // of a graph. The books must not try all sets of nodes: they find the CPUs or give up, always alike.
 func TestOverlappingConfinementsEnd(t *testing.T) {
 	const nodes = 40
-	index := placement.NewIndex(topology.Shape{NUMAPerPackage: nodes, CoresPerLLC: 4}.MustBuild())
+	index := placement.NewIndex(topology.Shape{NUMAPerPackage: nodes, CoresPerLLC: 1}.MustBuild())
 	books := New(index, Config{})
 	for i := range nodes {
 		for _, stride := range []int{1, 7, 16} {
 			ids := []topology.NUMAID{topology.NUMAID(i), topology.NUMAID((i + stride) % nodes)}
 			books.Add(Claim{ID: PodID(fmt.Sprint(i, "+", stride)), Containers: []ContainerClaim{{Name: "main",
-				Policy: placement.StaticBurst, Limit: 7, NUMANodes: ids}}})
+				Policy: placement.StaticBurst, Limit: 1, Request: 1, NUMANodes: ids}}})
 		}
 	}
 	found, gaveUp := 0, 0

@@ -13,7 +13,7 @@ import (
 func (s *staticSearch) largest(most int) (int, error) {
 	p := s.pool()
 	for n := most; n > 0; {
-		if s.takesGreedily(n, p) || s.budget.Exhausted() {
+		if _, ok := s.takeGreedily(n, p); ok || s.budget.Exhausted() {
 			return n, nil
 		}
 		_, err := s.place(n)
@@ -23,9 +23,10 @@ func (s *staticSearch) largest(most int) (int, error) {
 			return n, nil
 		case !errors.As(err, &short):
 			return 0, err
-		case !short.GaveUp:
-			n = min(n-1, short.Have)
+		case short.GaveUp:
+			return n, nil
 		}
+		n = min(n-1, short.Have)
 	}
 	return 0, nil
 }
@@ -53,11 +54,12 @@ func (s *staticSearch) pool() pool {
 	return p
 }
 
-// takesGreedily reports whether n CPUs that satisfy the rules are found by taking CPUs from one
-// NUMA node after the other. That is much faster than finding the best ones.
-func (s *staticSearch) takesGreedily(n int, p pool) bool {
+// takeGreedily takes n CPUs that satisfy the rules from one NUMA node after the other, if that
+// suffices. It is much faster than finding the best ones.
+func (s *staticSearch) takeGreedily(n int, p pool) (taken cpuset.Set, ok bool) {
 	for {
-		taken, missing := cpuset.Set{}, n
+		missing := n
+		taken = cpuset.Set{}
 		for i, pieces := range p {
 			s.budget.Spend(4 * (len(s.bounds) + len(pieces)))
 			room := min(missing, s.room(s.account.nodes[i], taken))
@@ -69,14 +71,14 @@ func (s *staticSearch) takesGreedily(n int, p pool) bool {
 			}
 			missing += room
 		}
-		if missing > 0 {
-			return false
+		if missing > 0 || !taken.IsSubsetOf(s.free) {
+			return taken, false
 		}
 		if !s.breaks(taken) {
-			return true
+			return taken, true
 		}
 		if s.budget.Exhausted() {
-			return false
+			return taken, false
 		}
 	}
 }

@@ -21,9 +21,9 @@ type reference struct {
 
 // refConfined is one confined container.
 type refConfined struct {
-	nodes   map[topology.NUMAID]bool
-	request MilliCPU // of all of them; on one item only
-	limit   int      // of all that run at the same time; on the same item
+	nodes    map[topology.NUMAID]bool
+	request  MilliCPU // of all of them; on one item only
+	promised int      // CPUs that must stay shared; on the same item
 }
 
 func newReference(m *topology.Machine, config Config, claims []Claim) *reference {
@@ -86,7 +86,6 @@ func (r *reference) admit(c Claim) {
 				})
 			}
 			item.request = of(func(o ContainerClaim) MilliCPU { return o.Request })
-			item.limit = int(of(func(o ContainerClaim) MilliCPU { return MilliCPU(o.Limit) }))
 		}
 		r.confine = append(r.confine, item)
 	}
@@ -245,7 +244,7 @@ func (r *reference) debts() debts {
 	sum := r.loose + r.config.Reserved
 	for _, c := range r.confine {
 		sum += c.request
-		d.limits = append(d.limits, max(0, c.limit-r.sharedIn(c.nodes)))
+		d.limits = append(d.limits, max(0, 1-r.sharedIn(c.nodes)))
 	}
 	d.requests = max(0, sum-MilliCPU(shared)*1000)
 	d.unserved = r.unserved()

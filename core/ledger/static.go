@@ -21,6 +21,11 @@ func (a *account) chooseStatic(ask *Ask, budget *placement.Budget) (placement.Re
 	if !errors.As(err, &short) {
 		return placed, err
 	}
+	if short.GaveUp {
+		if cpus, ok := s.takeGreedily(want, s.pool()); ok {
+			return placement.Result{CPUs: cpus, Quality: a.index.Quality(cpus)}, nil
+		}
+	}
 	have, err := s.largest(short.Have)
 	if err != nil {
 		return placement.Result{}, err
@@ -86,8 +91,10 @@ func (s *staticSearch) add(b bound) {
 // [placement.InsufficientError] if there are none.
 func (s *staticSearch) place(n int) (placement.Result, error) {
 	for {
+		part := s.budget.Split() // the checks need the rest
 		placed, err := s.account.index.Place(s.free, placement.Request{CPUs: n, Policy: placement.Static,
-			FullCores: s.fullCores, Limits: s.limits(), Budget: s.budget})
+			FullCores: s.fullCores, Limits: s.limits(), Budget: part})
+		s.budget.Return(part)
 		if err != nil {
 			return placement.Result{}, fmt.Errorf("place %d exclusive CPUs: %w", n, err)
 		}

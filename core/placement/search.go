@@ -102,6 +102,10 @@ func (s *search) sumOf(m mask) (sum freeSum) {
 // may still find one.
 func (s *search) place() (Result, bool) {
 	s.gather()
+	s.sets.share = 1
+	if len(s.req.Limits) > 0 {
+		s.sets.share = 4 // the general solver needs most of the budget
+	}
 	// If the best placement without limits is within the limits, it is the best with them.
 	r, ok := s.placeOn(s.ix.all())
 	allowed, limited := s.allowedNodes()
