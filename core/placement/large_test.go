@@ -84,6 +84,20 @@ func TestSixteenNodesAreExact(t *testing.T) {
 	}
 }
 
+// TestThirtyTwoNodes: two packages of 16 NUMA nodes, of which no four of one package have enough free
+// CPUs. The nearest four are three of one and one of the other.
+func TestThirtyTwoNodes(t *testing.T) {
+	ix := NewIndex(topology.Shape{Packages: 2, NUMAPerPackage: 16, CoresPerLLC: 16}.MustBuild())
+	var free cpuset.Set
+	for node, n := range map[int]int{0: 12, 9: 11, 21: 10, 24: 9, 27: 9, 30: 8} {
+		free = free.Union(cpuset.Range(cpuset.CPU(16*node), cpuset.CPU(16*node+n-1)))
+	}
+	got, err := ix.Place(free, Request{CPUs: 40})
+	if want := 2 * (3*12 + 3*32); err != nil || !got.Exact || got.Quality.NUMANodes != 4 || got.Quality.Distance != want {
+		t.Errorf("got %+v, %v; want 4 NUMA nodes at distance %d", got, err, want)
+	}
+}
+
 func TestInvalidRequests(t *testing.T) {
 	ix := NewIndex(topology.Intel104().MustBuild())
 	for _, tt := range []struct {
