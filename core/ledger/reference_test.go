@@ -21,9 +21,8 @@ type reference struct {
 
 // refConfined is one confined container.
 type refConfined struct {
-	nodes    map[topology.NUMAID]bool
-	request  MilliCPU // of all of them; on one item only
-	promised int      // CPUs that must stay shared; on the same item
+	nodes   map[topology.NUMAID]bool
+	request MilliCPU // of all of them; on one item only
 }
 
 func newReference(m *topology.Machine, config Config, claims []Claim) *reference {

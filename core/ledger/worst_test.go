@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -35,7 +36,8 @@ func BenchmarkWorstDecision(b *testing.B) {
 				_, err = books.Rate(ask)
 			})
 			asked++
-			if e, ok := err.(*ExclusiveError); ok && e.GaveUp {
+			var refused *ExclusiveError
+			if errors.As(err, &refused) && refused.GaveUp {
 				gaveUp++
 			}
 			if record {

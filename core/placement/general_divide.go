@@ -32,7 +32,7 @@ func (g *general) divide(set mask) *divider {
 	if n := g.req.CPUs; n >= len(d.least()) || !d.least()[n].possible() {
 		return d
 	}
-	if d.take = d.chain.divide(g.req.CPUs); d.meets() {
+	if d.take = d.divide(g.req.CPUs); d.meets() {
 		d.best, d.cost = d.take, d.least()[g.req.CPUs]
 	} else {
 		d.search(0, g.req.CPUs, cost{})
