@@ -107,7 +107,7 @@ func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
 	if off := c.node.kubelet.bindingOff(); off != "" {
 		return nil, errors.New(off)
 	}
-	return c.allocate.Devices(c.node.index.Machine(), c.books(), by), nil
+	return c.allocate.Devices(c.Pods, c.node.index.Machine(), c.books(), by), nil
 }
 
 // Unclaim takes back what was given for claims. It reports whether there is something to save, as

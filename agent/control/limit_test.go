@@ -182,6 +182,25 @@ func TestCeilingsOfPods(t *testing.T) {
 	}
 }
 
+// TestCeilingsOfExclusiveCPUs checks that ceilings hold for pods and for claims, also of what other
+// pods of the namespace have on the node.
+func TestCeilingsOfExclusiveCPUs(t *testing.T) {
+	n := newFakeNode()
+	n.config.Ceilings = must.Get(api.ParseCeilings([]byte("default: {exclusiveCPUs: {perPod: 2, perNamespace: 3}}")))(t)
+	n.play(t, "agent allocator=node", "restart", "machine cores=8 threads=1", "pod large app=3@=3", "pod claimant app=2@=2", "pod second app=2@=2", "pod asks app=2@?", "create asks/app")
+	for _, step := range []struct{ command, want string }{
+		{"claim large app=3@numa-0", "the pod asks for 3 exclusive CPUs: the administrator allows 2 per pod in its namespace"},
+		{"claim claimant app=2@numa-0", "the pod asks for 2 exclusive CPUs and its namespace has 2: the administrator allows the namespace 3"},
+		{"remove asks", ""}, {"end asks/app", ""}, {"round", ""},
+		{"claim claimant app=2@numa-0", ""},
+		{"claim second app=2@numa-0", "its namespace has 2"},
+	} {
+		if got := must.Get(n.run(strings.Fields(step.command)))(t); !strings.Contains(got, step.want) {
+			t.Errorf("%s: %q, want %q", step.command, got, step.want)
+		}
+	}
+}
+
 // TestLargeAllocation: a pod gets no CPUs whose allocation would take too much of the node's
 // object.
 func TestLargeAllocation(t *testing.T) {

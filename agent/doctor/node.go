@@ -41,7 +41,7 @@ func (x *examination) machine(context.Context) {
 	}
 	if !m.Isolated.IsEmpty() {
 		x.add("isolated CPUs", Note, fmt.Sprintf("isolcpus excludes %s from the kernel's load balancing", m.Isolated),
-			"remove isolcpus from the kernel's command line: shared pods would all run on one of them")
+			"pods get none of them: to use them, remove isolcpus from the kernel's command line")
 	}
 }
 

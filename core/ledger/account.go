@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 )
 
 // account is what the claims that were granted take of a node. The rules and decisions depend on it
@@ -28,8 +29,8 @@ type account struct {
 // Exclusive returns the online CPUs that belong to one pod each.
 func (a *account) Exclusive() cpuset.Set { return a.exclusive.Intersection(a.online) }
 
-// Shared returns the online CPUs that are not exclusive.
-func (a *account) Shared() cpuset.Set { return a.online.Difference(a.exclusive) }
+// Shared returns the online CPUs that are neither exclusive nor isolated.
+func (a *account) Shared() cpuset.Set { return a.balanced.Difference(a.exclusive) }
 
 // free returns the CPUs that a static container may take, subject to the rules about amounts: the
 // shared CPUs that are not reserved.
@@ -46,7 +47,6 @@ func (a *account) confine(c confinement) {
 		return
 	}
 	a.confinements[at].demand += c.demand
-	a.confinements[at].limit = max(a.confinements[at].limit, c.limit)
 }
 
 // unconfinedLeft returns what rule 1 leaves for further requests. It is negative if the shared CPUs
@@ -56,14 +56,14 @@ func (a *account) unconfinedLeft() MilliCPU {
 }
 
 // serve returns the flow of all confined requests into the CPUs that are still shared without
-// `taken`.
-func (a *account) serve(taken cpuset.Set) *flow {
+// `taken`. It is a maximum unless it exhausts the budget.
+func (a *account) serve(taken cpuset.Set, budget *placement.Budget) *flow {
 	shared := a.Shared().Difference(taken)
 	capacity := make([]MilliCPU, len(a.nodes))
 	for n := range a.nodes {
 		capacity[n] = wholeCPUs(a.nodes[n].Intersection(shared).Len())
 	}
-	f := newFlow(capacity, len(a.confinements)+1)
+	f := newFlow(capacity, len(a.confinements)+1, budget)
 	for i := range a.confinements {
 		f.add(a.confinements[i].nodes, a.confinements[i].demand)
 	}
@@ -82,7 +82,7 @@ func (a *account) machineLimit(more MilliCPU) int {
 // under rule 2 for its nodes alone. `short` is the shortfall at present.
 func (a *account) confinementLimit(c *confinement, short MilliCPU) int {
 	shared := a.Shared().Intersection(c.cpus).Len()
-	return max(0, min(shared-c.limit, a.unionLimit(c.cpus, short)))
+	return max(0, min(shared-1, a.unionLimit(c.cpus, short)))
 }
 
 // unionLimit returns how many CPUs of a union of NUMA nodes a static pod may take under rule 2

@@ -38,7 +38,7 @@ func (b *Books) Add(claim Claim) {
 func (b *Books) DecidesAs(other *Books) bool {
 	return b.index == other.index && b.config == other.config && b.exclusive == other.exclusive && b.demand == other.demand &&
 		slices.EqualFunc(b.confinements, other.confinements, func(x, y confinement) bool {
-			return x.cpus == y.cpus && x.demand == y.demand && x.limit == y.limit // nodes follow from cpus
+			return x.cpus == y.cpus && x.demand == y.demand // nodes follow from cpus
 		})
 }
 

@@ -15,6 +15,7 @@ import (
 // first so that it stays in one piece; then each ordinary init container, out of what the sidecars
 // before it leave.
 func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
+	budget := placement.NewBudget()
 	claims := make([]ContainerClaim, len(ask.Containers))
 	lasting := make([]int, 0, len(claims))
 	for i, c := range ask.Containers {
@@ -26,7 +27,7 @@ func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	slices.SortStableFunc(lasting, func(i, j int) int { return cmp.Compare(claims[j].Limit, claims[i].Limit) })
 	left := all
 	for _, i := range lasting {
-		part, err := s.part(left, claims[i].Limit, ask.FullCores)
+		part, err := s.part(left, claims[i].Limit, ask.FullCores, budget)
 		if err != nil {
 			return nil, fmt.Errorf("container %q: %w", claims[i].Name, err)
 		}
@@ -39,7 +40,7 @@ func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 		case RoleSidecar:
 			left = left.Difference(c.CPUs)
 		case RoleInit:
-			part, err := s.part(left, c.Limit, ask.FullCores)
+			part, err := s.part(left, c.Limit, ask.FullCores, budget)
 			if err != nil {
 				return nil, fmt.Errorf("init container %q: %w", c.Name, err)
 			}
@@ -49,12 +50,16 @@ func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	return claims, nil
 }
 
-// part chooses n CPUs of a set that has at least n.
-func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset.Set, error) {
-	if of.Len() == n {
+// part chooses n CPUs of a set that has at least n: the best ones or, for the last of very many
+// containers, the lowest ones.
+func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores, budget *placement.Budget) (cpuset.Set, error) {
+	switch {
+	case of.Len() == n:
 		return of, nil
+	case budget.Exhausted():
+		return cpuset.Of(slices.Collect(of.All())[:n]...), nil
 	}
-	request := placement.Request{CPUs: n, Policy: placement.Static, FullCores: fullCores}
+	request := placement.Request{CPUs: n, Policy: placement.Static, FullCores: fullCores, Budget: budget}
 	placed, err := s.index.Place(of, request)
 	if fullCores == placement.FullCoresRequired && errors.As(err, new(*placement.InsufficientError)) {
 		// The pod has whole cores, but two of its containers must share one.
@@ -68,12 +73,13 @@ func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores) (cpuset
 }
 
 // chooseConfinement chooses the NUMA nodes for a static-burst pod.
-func (a *account) chooseConfinement(ask *Ask) (placement.Result, error) {
+func (a *account) chooseConfinement(ask *Ask, budget *placement.Budget) (placement.Result, error) {
 	want, need := ask.CPUs(), ask.request()
-	served, trial := a.digest().served, &flow{}
+	served, trial := a.digest().served, &flow{budget: budget}
 	placed, err := a.index.Place(a.Shared(), placement.Request{
 		CPUs:   want,
 		Policy: placement.StaticBurst,
+		Budget: budget,
 		Admit: func(ids []topology.NUMAID) bool {
 			nodes := a.positions(ids)
 			if served.unused(nodes) >= need {
@@ -85,7 +91,7 @@ func (a *account) chooseConfinement(ask *Ask) (placement.Result, error) {
 	})
 	var insufficient *placement.InsufficientError
 	if errors.As(err, &insufficient) {
-		return placement.Result{}, &ConfinementError{Want: want, Have: insufficient.Have}
+		return placement.Result{}, &ConfinementError{Want: want, Have: insufficient.Have, GaveUp: insufficient.GaveUp}
 	}
 	if err != nil {
 		return placement.Result{}, fmt.Errorf("choose NUMA nodes with %d shared CPUs: %w", want, err)

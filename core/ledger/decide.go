@@ -92,8 +92,9 @@ func (d Decision) Claim(id PodID, rank int64) Claim {
 
 // Decide chooses the best CPUs or NUMA nodes for a pod within the rules. For a pod without
 // ContainerAsks it checks whether its shared requests fit. It does not change the books. If the pod
-// does not fit, the error is an *ExclusiveError, *SharedError or *ConfinementError. If the ask is
-// invalid, it wraps ErrInvalid.
+// does not fit, or the search for its CPUs exceeds the budget of a decision ([placement.Budget]),
+// the error is an *ExclusiveError, *SharedError or *ConfinementError. If the ask is invalid, it wraps
+// ErrInvalid.
 func (b *Books) Decide(ask Ask) (Decision, error) {
 	placed, err := b.choose(&ask)
 	if err != nil {
@@ -129,14 +130,14 @@ func (a *account) choose(ask *Ask) (placement.Result, error) {
 	if left := a.unconfinedLeft(); requested > 0 && requested > left {
 		return placement.Result{}, &SharedError{Need: requested, Have: max(0, left)}
 	}
-	switch {
-	case len(ask.Containers) == 0:
+	if len(ask.Containers) == 0 {
 		return placement.Result{Exact: true}, nil
-	case burst:
-		return a.chooseConfinement(ask)
-	default:
-		return a.chooseStatic(ask)
 	}
+	budget := *a.digest().served.budget // what the flow has left, as if this decision had computed it
+	if burst {
+		return a.chooseConfinement(ask, &budget)
+	}
+	return a.chooseStatic(ask, &budget)
 }
 
 // ExclusiveError reports that there are too few CPUs for a static pod.
@@ -146,11 +147,18 @@ type ExclusiveError struct {
 	// cores do not add up to exactly Want.
 	Have      int
 	FullCores placement.FullCores
+	// GaveUp is true if the search for them exceeded its budget. Have is an upper bound then.
+	GaveUp bool
 }
+
+// gaveUp is the reason of a refusal after a search that exceeded its budget.
+const gaveUp = ", but the static-burst pods overlap in too many ways to find them"
 
 func (e *ExclusiveError) Error() string {
 	want := quantity.Count(e.Want, "exclusive CPU") + " wanted"
 	switch {
+	case e.GaveUp:
+		return want + gaveUp
 	case e.FullCores != placement.FullCoresRequired:
 		return fmt.Sprintf("%s, at most %d available", want, e.Have)
 	case e.Have > e.Want:
@@ -176,8 +184,13 @@ type ConfinementError struct {
 	// Want is the number of CPUs wanted. Have is the largest number of shared CPUs of NUMA nodes
 	// that the rules permit.
 	Want, Have int
+	// GaveUp is as in [ExclusiveError].
+	GaveUp bool
 }
 
 func (e *ConfinementError) Error() string {
+	if e.GaveUp {
+		return fmt.Sprintf("confinement to %s wanted%s", quantity.Count(e.Want, "shared CPU"), gaveUp)
+	}
 	return fmt.Sprintf("confinement to %s wanted, at most %d available", quantity.Count(e.Want, "shared CPU"), e.Have)
 }

@@ -319,7 +319,7 @@ func checkBurst(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision
 	if err != nil {
 		t.Fatalf("ask %+v: refused (%v), but %d NUMA nodes would do", ask, err, fewest)
 	}
-	item := refConfined{nodes: map[topology.NUMAID]bool{}, request: request, limit: want}
+	item := refConfined{nodes: map[topology.NUMAID]bool{}, request: request}
 	for _, n := range decision.Containers[0].NUMANodes {
 		item.nodes[n] = true
 	}

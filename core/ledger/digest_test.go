@@ -91,7 +91,7 @@ func TestSearchesShareNoBounds(t *testing.T) {
 	if len(want) != 3 {
 		t.Fatalf("the books have the bounds %v, want those of 3 confinements", want)
 	}
-	b.newStaticSearch(&Ask{}).add(bound{nodes: []int{}, cpus: 1}) // comes before all others
+	b.newStaticSearch(&Ask{}, placement.NewBudget()).add(bound{nodes: []int{}, cpus: 1}) // comes before all others
 	if diff := cmp.Diff(want, boundNodes()); diff != "" {
 		t.Errorf("a search has changed the bounds of the books (-want +got):\n%s", diff)
 	}

@@ -7,7 +7,8 @@
 //
 // # Books
 //
-// Every online CPU is either exclusive to one pod or shared. [Books] depend only on the machine,
+// Every online CPU is either exclusive to one pod or shared, except for isolated CPUs
+// ([topology.Machine.Balanced]), which are not given or shared. [Books] depend only on the machine,
 // the [Config] and the set of [Claim]s. The order in which claims were added has no effect, so
 // books rebuilt after a restart equal the books before it.
 //
@@ -33,8 +34,8 @@
 //     number of shared CPUs.
 //  2. For every union U of NUMA confinements (of static-burst containers), everything confined
 //     within U requests at most the shared CPUs in U.
-//  3. The NUMA nodes of every static-burst pod keep at least as many shared CPUs as the sum of the
-//     limits of those of its containers that run at the same time.
+//  3. The NUMA nodes of every static-burst pod keep at least one shared CPU. What its limits exceed
+//     its requests by is not kept for it, because that costs its owner nothing.
 //  4. At least Config.MinShared CPUs, and all of Config.ReservedCPUs, stay shared.
 //
 // Rule 2 covers exponentially many unions, so they are not checked one by one. Model the confined

@@ -31,9 +31,6 @@ type confinement struct {
 	cpus   cpuset.Set // the online CPUs of the nodes
 	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
 	demand MilliCPU   // requested of the shared CPUs among them
-	// limit is how many of the CPUs must stay shared. For each pod, the limits of its containers
-	// that run at the same time are added; limit is the largest of these sums.
-	limit int
 }
 
 // fill sets an empty entry to a claim.
@@ -118,10 +115,9 @@ func (s *site) confinementProblems(c *ContainerClaim) []Problem {
 }
 
 // confinements returns the confinements of the static-burst containers of a pod, all of whose NUMA
-// nodes exist. Demand and limit of each are the largest of any phase.
+// nodes exist. The demand of each is the largest of any phase.
 func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	var demands []Phases[MilliCPU]
-	var limits []Phases[int]
 	for i := range containers {
 		c := &containers[i]
 		if c.Policy != placement.StaticBurst {
@@ -132,11 +128,10 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 		if at < 0 {
 			at = len(found)
 			found = append(found, confinement{cpus: all, nodes: s.nodesOf(all)})
-			demands, limits = append(demands, Phases[MilliCPU]{}), append(limits, Phases[int]{})
+			demands = append(demands, Phases[MilliCPU]{})
 		}
 		demands[at].Add(c.Role, c.Request.bounded())
-		limits[at].Add(c.Role, c.Limit)
-		found[at].demand, found[at].limit = demands[at].Largest(), limits[at].Largest()
+		found[at].demand = demands[at].Largest()
 	}
 	return found
 }

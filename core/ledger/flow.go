@@ -1,6 +1,10 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
+
+	"pinfold.dev/pinfold/core/placement"
+)
 
 // flow is a maximum flow of confined requests into NUMA nodes: it serves as much of every request
 // as possible from the shared CPUs of its nodes. See rule 2 of the package comment.
@@ -22,14 +26,17 @@ type flow struct {
 	nodeFrom    []int
 	requestFrom []int
 	queue       []int // requests
+
+	budget *placement.Budget // of the searches
 }
 
 const none = -1
 
 // newFlow returns a flow without requests to nodes with the given capacities. It has space for the
-// given number of requests.
-func newFlow(capacity []MilliCPU, requests int) *flow {
+// given number of requests. If it exhausts the budget, it may serve less than possible.
+func newFlow(capacity []MilliCPU, requests int, budget *placement.Budget) *flow {
 	return &flow{
+		budget:      budget,
 		left:        capacity,
 		reach:       make([][]int, 0, requests),
 		sent:        make([]MilliCPU, 0, requests*len(capacity)),
@@ -45,6 +52,7 @@ func (f *flow) at(r, n int) *MilliCPU { return &f.sent[r*len(f.left)+n] }
 
 // copyFrom makes f a copy of another flow and reuses the memory of f.
 func (f *flow) copyFrom(other *flow) {
+	f.budget.Spend(len(other.sent))
 	f.left = append(f.left[:0], other.left...)
 	f.reach = append(f.reach[:0], other.reach...)
 	f.sent = append(f.sent[:0], other.sent...)
@@ -63,7 +71,7 @@ func (f *flow) add(nodes []int, amount MilliCPU) (unmet MilliCPU) {
 	}
 	f.unmet = append(f.unmet, amount)
 	f.requestFrom = append(f.requestFrom, none)
-	for f.unmet[r] > 0 {
+	for f.unmet[r] > 0 && !f.budget.Exhausted() {
 		end := f.search(r)
 		if end == none {
 			break
@@ -93,6 +101,7 @@ func (f *flow) search(from int) (end int) {
 			if f.left[n] > 0 {
 				return n
 			}
+			f.budget.Spend(len(f.reach))
 			for moved := range f.reach {
 				if *f.at(moved, n) > 0 && f.requestFrom[moved] == none && moved != from {
 					f.requestFrom[moved] = n
@@ -134,8 +143,12 @@ func (f *flow) shortfall() (sum MilliCPU) {
 
 // cuts returns disjoint unions of nodes that are short. The requests confined within each union
 // exceed its capacity, and the excess of all unions together equals the shortfall. No smaller set
-// of nodes has this property. The result does not depend on the order of the requests.
+// of nodes has this property. The result does not depend on the order of the requests. There is none
+// if the budget is exhausted.
 func (f *flow) cuts() (unions [][]int) {
+	if f.budget.Exhausted() {
+		return nil
+	}
 	for r, unmet := range f.unmet {
 		if unmet == 0 {
 			continue

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/core/placement"
 )
 
 type flowRequest struct {
@@ -14,7 +16,7 @@ type flowRequest struct {
 }
 
 func runFlow(capacity []MilliCPU, requests []flowRequest) *flow {
-	f := newFlow(slices.Clone(capacity), 0)
+	f := newFlow(slices.Clone(capacity), 0, placement.NewBudget())
 	for _, r := range requests {
 		f.add(r.nodes, r.amount)
 	}
@@ -126,7 +128,7 @@ func checkConservation(t *rapid.T, f *flow, capacity []MilliCPU, requests []flow
 
 func TestFlowCopyIsIndependent(t *testing.T) {
 	f := runFlow([]MilliCPU{10, 10}, []flowRequest{{[]int{0, 1}, 8}})
-	trial := &flow{}
+	trial := &flow{budget: placement.NewBudget()}
 	for range 2 {
 		trial.copyFrom(f)
 		if unmet := trial.add([]int{0}, 10); unmet != 0 {

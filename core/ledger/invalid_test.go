@@ -60,7 +60,7 @@ func TestAbsurdAmounts(t *testing.T) {
 	for _, o := range b.Overflow() {
 		rules[o.Rule] = true
 	}
-	if b.SharedRequests() != 3*MaxRequest || !rules[RuleRequests] || !rules[RuleConfined] || !rules[RuleLimit] {
+	if b.SharedRequests() != 3*MaxRequest || !rules[RuleRequests] || !rules[RuleConfined] {
 		t.Errorf("%s requested, overflow %v", b.SharedRequests(), b.Overflow())
 	}
 	if _, err := b.Decide(Ask{}); err != nil {

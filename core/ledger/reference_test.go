@@ -23,7 +23,6 @@ type reference struct {
 type refConfined struct {
 	nodes   map[topology.NUMAID]bool
 	request MilliCPU // of all of them; on one item only
-	limit   int      // of all that run at the same time; on the same item
 }
 
 func newReference(m *topology.Machine, config Config, claims []Claim) *reference {
@@ -86,7 +85,6 @@ func (r *reference) admit(c Claim) {
 				})
 			}
 			item.request = of(func(o ContainerClaim) MilliCPU { return o.Request })
-			item.limit = int(of(func(o ContainerClaim) MilliCPU { return MilliCPU(o.Limit) }))
 		}
 		r.confine = append(r.confine, item)
 	}
@@ -210,7 +208,7 @@ func (r *reference) cpusOf(id topology.NUMAID) (n int) {
 
 func (r *reference) sharedSet() (shared cpuset.Set) {
 	for _, c := range r.machine.CPUs {
-		if _, held := r.owner[c.ID]; !held {
+		if _, held := r.owner[c.ID]; !held && !r.isolated(c.ID) {
 			shared.Add(c.ID)
 		}
 	}
@@ -219,11 +217,16 @@ func (r *reference) sharedSet() (shared cpuset.Set) {
 
 func (r *reference) sharedIn(nodes map[topology.NUMAID]bool) (n int) {
 	for _, c := range r.machine.CPUs {
-		if _, held := r.owner[c.ID]; !held && nodes[c.NUMA] {
+		if _, held := r.owner[c.ID]; !held && nodes[c.NUMA] && !r.isolated(c.ID) {
 			n++
 		}
 	}
 	return n
+}
+
+// isolated reports whether a CPU is isolated and others are not.
+func (r *reference) isolated(cpu cpuset.CPU) bool {
+	return r.machine.Isolated.Contains(cpu) && r.machine.Isolated != r.machine.Online()
 }
 
 // debts are the amounts by which each rule is violated.
@@ -240,7 +243,7 @@ func (r *reference) debts() debts {
 	sum := r.loose + r.config.Reserved
 	for _, c := range r.confine {
 		sum += c.request
-		d.limits = append(d.limits, max(0, c.limit-r.sharedIn(c.nodes)))
+		d.limits = append(d.limits, max(0, 1-r.sharedIn(c.nodes)))
 	}
 	d.requests = max(0, sum-MilliCPU(shared)*1000)
 	d.unserved = r.unserved()

@@ -127,8 +127,8 @@ func (s *scenario) print() string {
 		wholeCPUs(b.Shared().Len()), b.SharedRequests())
 	fmt.Fprintf(&out, "free       %s\n", orNone(b.free().String()))
 	for _, c := range b.confinements {
-		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested, limit %d\n",
-			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand, c.limit)
+		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested\n",
+			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand)
 	}
 	for _, c := range b.Conflicts() {
 		fmt.Fprintf(&out, "conflict   %v\n", c)

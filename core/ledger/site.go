@@ -10,10 +10,12 @@ import (
 
 // site is the machine and the configuration of a node. It is immutable.
 type site struct {
-	index   *placement.Index
-	config  Config
-	online  cpuset.Set
-	offline cpuset.Set
+	index  *placement.Index
+	config Config
+	online cpuset.Set
+	// balanced are the online CPUs that are not isolated: only these are shared or given.
+	balanced cpuset.Set
+	offline  cpuset.Set
 	// nodeIDs are the ids of the NUMA nodes, ascending. CPUs without a node form one more node with
 	// the id NoNUMA.
 	nodeIDs []topology.NUMAID
@@ -22,7 +24,7 @@ type site struct {
 
 func newSite(index *placement.Index, config Config) *site {
 	m := index.Machine()
-	s := &site{index: index, config: config, online: m.Online(), offline: m.Offline}
+	s := &site{index: index, config: config, online: m.Online(), balanced: m.Balanced(), offline: m.Offline}
 	s.config.Reserved = config.Reserved.bounded()
 	s.nodeIDs = make([]topology.NUMAID, 0, len(m.NUMANodes)+1)
 	s.nodes = make([]cpuset.Set, 0, len(m.NUMANodes)+1)

@@ -13,18 +13,24 @@ import (
 )
 
 // chooseStatic places all CPUs of a static pod as one request.
-func (a *account) chooseStatic(ask *Ask) (placement.Result, error) {
-	s := a.newStaticSearch(ask)
+func (a *account) chooseStatic(ask *Ask, budget *placement.Budget) (placement.Result, error) {
+	s := a.newStaticSearch(ask, budget)
 	want := ask.CPUs()
 	placed, err := s.place(want)
-	if !errors.As(err, new(*placement.InsufficientError)) {
+	var short *placement.InsufficientError
+	if !errors.As(err, &short) {
 		return placed, err
 	}
-	have, err := s.largest()
+	if short.GaveUp {
+		if cpus, ok := s.takeGreedily(want, s.pool()); ok {
+			return placement.Result{CPUs: cpus, Quality: a.index.Quality(cpus)}, nil
+		}
+	}
+	have, err := s.largest(short.Have)
 	if err != nil {
 		return placement.Result{}, err
 	}
-	return placement.Result{}, &ExclusiveError{Want: want, Have: have, FullCores: ask.FullCores}
+	return placement.Result{}, &ExclusiveError{Want: want, Have: have, FullCores: ask.FullCores, GaveUp: short.GaveUp}
 }
 
 // staticSearch is a search for exclusive CPUs. See "Decisions" in the package comment.
@@ -36,7 +42,7 @@ type staticSearch struct {
 	fullCores placement.FullCores
 	machine   int     // how many CPUs of the whole machine may be taken
 	bounds    []bound // of single confinements, and of the unions found by breaks
-	most      int     // upper bound on the CPUs that may be taken of free; see reach
+	budget    *placement.Budget
 }
 
 // bound limits the number of CPUs, at least 1, that may be taken from some NUMA nodes together.
@@ -48,14 +54,13 @@ type bound struct {
 }
 
 // newStaticSearch returns a search with the bounds that are known without a flow.
-func (a *account) newStaticSearch(ask *Ask) *staticSearch {
+func (a *account) newStaticSearch(ask *Ask, budget *placement.Budget) *staticSearch {
 	s := a.digest().search
 	s.bounds = slices.Clip(s.bounds) // adding a bound must copy the list
-	s.fullCores = ask.FullCores
+	s.fullCores, s.budget = ask.FullCores, budget
 	s.machine = a.machineLimit(ask.SharedRequest.bounded())
 	if !ask.Within.IsEmpty() {
 		s.free = s.free.Intersection(ask.Within)
-		s.most = s.reach(s.free, 1)
 	}
 	return &s
 }
@@ -68,7 +73,6 @@ func (a *account) prepareSearch(served *flow) staticSearch {
 		c := &a.confinements[i]
 		s.add(bound{union: c.cpus, nodes: c.nodes, cpus: a.confinementLimit(c, s.short)})
 	}
-	s.most = s.reach(s.free, 1)
 	return s
 }
 
@@ -87,11 +91,10 @@ func (s *staticSearch) add(b bound) {
 // [placement.InsufficientError] if there are none.
 func (s *staticSearch) place(n int) (placement.Result, error) {
 	for {
-		if most := min(s.machine, s.most); n > most {
-			return placement.Result{}, &placement.InsufficientError{Want: n, Have: most, Policy: placement.Static, FullCores: s.fullCores}
-		}
+		part := s.budget.Split() // the checks need the rest
 		placed, err := s.account.index.Place(s.free, placement.Request{CPUs: n, Policy: placement.Static,
-			FullCores: s.fullCores, Limits: s.limits(n)})
+			FullCores: s.fullCores, Limits: s.limits(), Budget: part})
+		s.budget.Return(part)
 		if err != nil {
 			return placement.Result{}, fmt.Errorf("place %d exclusive CPUs: %w", n, err)
 		}
@@ -101,12 +104,15 @@ func (s *staticSearch) place(n int) (placement.Result, error) {
 	}
 }
 
-// limits returns the bounds that can restrict a choice of n CPUs.
-func (s *staticSearch) limits(n int) []placement.Limit {
-	var limits []placement.Limit
+// limits returns the bounds that can restrict a choice of CPUs.
+func (s *staticSearch) limits() []placement.Limit {
+	limits := make([]placement.Limit, 0, len(s.bounds)+1)
+	if s.machine < s.free.Len() {
+		limits = append(limits, placement.Limit{CPUs: s.machine})
+	}
 	for i := range s.bounds {
 		b := &s.bounds[i]
-		if b.cpus < n && b.cpus < s.free.Intersection(b.union).Len() {
+		if b.cpus < s.free.Intersection(b.union).Len() {
 			limits = append(limits, placement.Limit{NUMANodes: b.ids, CPUs: b.cpus})
 		}
 	}
@@ -114,12 +120,16 @@ func (s *staticSearch) limits(n int) []placement.Limit {
 }
 
 // breaks reports whether taking CPUs that satisfy all bounds violates rule 2 for a further union of
-// NUMA nodes. If so, it adds the bound of that union.
+// NUMA nodes. If so, it adds the bound of that union. It returns true without a bound if the budget
+// is exhausted.
 func (s *staticSearch) breaks(taken cpuset.Set) bool {
 	if s.served.servesWithout(s.account.site, taken) {
 		return false
 	}
-	after := s.account.serve(taken)
+	after := s.account.serve(taken, s.budget)
+	if s.budget.Exhausted() {
+		return true
+	}
 	if after.shortfall() <= s.short {
 		return false
 	}
@@ -127,7 +137,6 @@ func (s *staticSearch) breaks(taken cpuset.Set) bool {
 	slices.Sort(nodes)
 	union := s.account.cpusOf(nodes)
 	s.add(bound{union: union, nodes: nodes, cpus: s.account.unionLimit(union, s.short)})
-	s.most = s.reach(s.free, 1)
 	return true
 }
 
@@ -146,7 +155,7 @@ type digest struct {
 func (a *account) digest() *digest {
 	d := a.digested
 	d.once.Do(func() {
-		d.served = a.serve(cpuset.Set{})
+		d.served = a.serve(cpuset.Set{}, placement.NewBudget())
 		d.search = a.prepareSearch(d.served)
 	})
 	return d

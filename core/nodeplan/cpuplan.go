@@ -44,7 +44,7 @@ func newCPUPlan(s *State) *cpuPlan {
 		plan.report(Finding{Kind: Conflict, Pod: c.ID, Conflict: c})
 	}
 	for _, o := range plan.books.Overflow() {
-		plan.report(Finding{Kind: Overflow, Pod: o.Pod, Overflow: o})
+		plan.report(Finding{Kind: Overflow, Overflow: o})
 	}
 	for _, o := range plan.books.Offline() {
 		plan.report(Finding{Kind: Offline, Pod: o.Pod, Offline: o})

@@ -52,7 +52,7 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	case Conflict:
 		return f.Conflict.Describe(podName)
 	case Overflow:
-		return f.Overflow.Describe(podName)
+		return f.Overflow.String()
 	case Offline:
 		return f.Offline.Describe(podName)
 	case NoSharedCPUs:

@@ -23,7 +23,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			checkUnbound(t, d)
 			return
 		}
-		online := s.Index.Machine().Online()
+		online := s.Index.Machine().Balanced().Union(d.Exclusive)
 		if d.Exclusive.Intersects(d.Shared) || d.Exclusive.Union(d.Shared) != online {
 			t.Fatalf("exclusive %s, shared %s, online %s", d.Exclusive, d.Shared, online)
 		}

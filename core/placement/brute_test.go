@@ -42,7 +42,11 @@ type brute struct {
 func newBrute(m *topology.Machine) *brute {
 	b := &brute{m: m, cpus: m.CPUs, distance: map[uint32]int{}}
 	var nodes []topology.NUMAID
-	var llcs []topology.LLCID
+	type llcPart struct {
+		llc  topology.LLCID
+		numa topology.NUMAID
+	}
+	var llcs []llcPart // an LLC counts as one in each NUMA node
 	var designs []topology.Kind
 	for _, k := range m.Kinds {
 		bitOf(&designs, k.Design())
@@ -61,7 +65,7 @@ func newBrute(m *topology.Machine) *brute {
 		b.rank = append(b.rank, slices.Index(m.Kinds, c.Kind))
 		b.design = append(b.design, bitOf(&designs, c.Kind.Design()))
 		b.node = append(b.node, bitOf(&nodes, c.NUMA))
-		b.llc = append(b.llc, bitOf(&llcs, c.LLC))
+		b.llc = append(b.llc, bitOf(&llcs, llcPart{c.LLC, c.NUMA}))
 	}
 	for set := uint32(1); set < 1<<len(nodes); set++ {
 		for i, x := range nodes {
@@ -154,6 +158,9 @@ func subsetsOf(free uint32, n int, yield func(uint32)) {
 func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 	var best score
 	found := false
+	if b.m.Isolated != b.m.Online() {
+		free = free.Difference(b.m.Isolated)
+	}
 	subsetsOf(b.bitsOf(free), req.CPUs, func(set uint32) {
 		s := b.score(set)
 		if b.allowed(set, req, s) && (!found || s.compare(best) < 0) {

@@ -20,23 +20,25 @@
 //  8. the lowest numbers: of nodes, then LLCs, then cores, then threads, each identified by its
 //     lowest CPU.
 //
-// Criteria 1 to 5 are optimal on every machine of up to 16 NUMA nodes, and criterion 6 if at most
-// 64 sets of nodes are equal by criteria 2 and 3; the tests compare them with an enumeration of all
-// choices. On larger machines criterion 2 is still optimal. Criterion 3 is optimal if there are at
-// most 20,000 sets of that many nodes; otherwise sets are grown greedily from the nodes with the
-// most free CPUs, and [Result.Exact] is false. Criterion 7 is optimal on regular machines if one
-// NUMA node suffices. With several nodes it is optimal except for rare arrangements of LLCs, and
-// the general solver approximates it by sums of squares.
+// Criteria 1 to 6 are optimal unless the budget is exhausted ([Budget], [Result.Exact]); the tests
+// compare them with an enumeration of all choices. An LLC that spans NUMA nodes counts as one in each.
+// Criterion 7 is optimal on regular machines if one NUMA node suffices. With several nodes it is
+// optimal except for rare arrangements of LLCs, and the general solver approximates it by sums of
+// squares. Isolated CPUs are never chosen.
 //
 // A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
 // the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them
 // decides.
 //
-// # The closed form
+// # Sets of NUMA nodes
 //
 // Criterion 2 fixes the number k of nodes: the k nodes with the most free CPUs must have n. Since k
-// is minimal, every choice on k nodes uses each of them. The sets of k nodes are tabulated in order
-// of distance and scanned until one has n free CPUs. Only the sets at that same distance compete.
+// is minimal, every choice on k nodes uses each of them. The sets of k nodes at the least distance
+// are found by a depth-first search with bounds on CPUs and distance (nodesets.go). The other
+// criteria decide between these. If none is possible because of limits, the next distance follows,
+// then one node more.
+//
+// # The closed form
 //
 // On a regular machine (one kind of core, all with one online thread or all with two), the minimum
 // of split cores on given nodes follows from two sums: whole free cores W, and half-free cores. Of
@@ -46,22 +48,23 @@
 // of LLCs are minimal, the LLCs in use keep fewer whole cores free than any one of them had, so the
 // untouched LLCs are chosen greedily from the largest down.
 //
-// Sets of nodes may still tie by the free cores that they leave per node. The counts of LLCs by
-// whole free cores then bound the free cores left per LLC, mostly to a single possibility. The
-// exact distribution over LLCs is computed for the chosen set, and for other sets only where the
-// bounds do not decide.
-//
 // Free CPUs are stored as bit planes in tree order, one plane per thread. Sums are popcounts over
 // words, and cores that give all their threads are taken a word at a time.
 //
 // # The dynamic programme
 //
-// All other machines (mixed kinds or sizes of core, SMT4, LLCs across NUMA nodes) are solved by a
-// dynamic programme, and so are limits that change the best choice if one node does not suffice. It
-// runs over the cores of each piece (the part of an LLC in one NUMA node), the pieces of each node
-// and the nodes of each set. It is two orders of magnitude slower.
+// All other machines (mixed kinds or sizes of core, SMT4) are solved by a dynamic programme, and so
+// are limits that change the best choice if one node does not suffice. It runs over the classes of
+// alike cores in each piece (the part of an LLC in one NUMA node), the pieces of each node and the
+// nodes of each set. It is two orders of magnitude slower.
 //
 // Limits that cover some of the chosen nodes but not all of them turn the last step into a search,
-// bounded by the solution without them. The search stops after 100,000 steps. Then [Result.Exact]
-// is false or, if nothing was found, the request is rejected.
+// bounded by the solution without them.
+//
+// # The budget
+//
+// With such limits the problem has no polynomial solution (see package ledger), and without them the
+// number of sets of nodes is exponential. So all searches of a decision share a [Budget]. When it is
+// exhausted, [Result.Exact] is false or, if nothing was found, the request is rejected
+// ([InsufficientError.GaveUp]).
 package placement

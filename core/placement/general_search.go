@@ -11,16 +11,21 @@ import (
 // maxDesigns is the largest number of designs of core for which all sets are tried.
 const maxDesigns = 8
 
-// placeGeneral solves any query. It is exact for criteria 1 to 5 on machines of up to
-// maxSubsetNodes nodes. It returns false if nothing fits.
+// placeGeneral solves any query. It returns false if nothing fits or the budget is exhausted.
 func (q query) placeGeneral() (Result, bool) {
+	if q.req.Policy == StaticBurst { // without a preference for a design
+		if r, ok := q.searchGeneral(); ok {
+			return r, true
+		}
+		return Result{CPUs: q.free, Quality: q.ix.Quality(q.free)}, true // all nodes are admitted
+	}
 	all := q.free
 	for _, designs := range q.ix.designSets() {
-		if q.free = q.ix.ofDesigns(designs).Intersection(all); q.free.Len() < q.req.CPUs {
-			continue
+		if !q.req.Budget.Spend(len(q.ix.cores)) {
+			break
 		}
-		if q.req.Policy == StaticBurst {
-			q.free = all // static-burst has no preference for a design
+		if q.free = q.ix.ofDesigns(designs).Intersection(all); !q.mayFit() {
+			continue
 		}
 		if r, ok := q.searchGeneral(); ok {
 			return r, true
@@ -31,111 +36,85 @@ func (q query) placeGeneral() (Result, bool) {
 
 // designSets returns the sets of designs in the order of criterion 1: fewer designs first, then
 // faster ones.
-func (ix *Index) designSets() []mask {
-	var sets []mask
-	for m := mask(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
+func (ix *Index) designSets() []uint32 {
+	var sets []uint32
+	for m := uint32(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
 		sets = append(sets, m)
 	}
-	slices.SortFunc(sets, func(a, b mask) int {
-		return cmp.Or(cmp.Compare(bits.OnesCount32(uint32(a)), bits.OnesCount32(uint32(b))),
-			cmp.Compare(bits.Reverse32(uint32(b)), bits.Reverse32(uint32(a))))
+	slices.SortFunc(sets, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(bits.OnesCount32(a), bits.OnesCount32(b)), cmp.Compare(bits.Reverse32(b), bits.Reverse32(a)))
 	})
 	return sets
 }
 
-func (ix *Index) ofDesigns(designs mask) cpuset.Set {
+func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 	var s cpuset.Set
-	for _, k := range ix.machine.Kinds {
-		if designs>>min(slices.Index(ix.designs, k.Design()), maxDesigns-1)&1 == 1 {
-			s = s.Union(ix.machine.CPUsOfKind(k))
+	for i, cpus := range ix.cpusOfDesign {
+		if designs>>min(i, maxDesigns-1)&1 == 1 {
+			s = s.Union(cpus)
 		}
 	}
 	return s
 }
 
-// manyTies limits how many sets of nodes that are equal by criteria 1 to 5 are compared by
-// criteria 6 and 7.
-const manyTies = 64
-
 // searchGeneral finds the best nodes and the best CPUs on them.
 func (q *query) searchGeneral() (Result, bool) {
-	g := newGeneral(*q)
-	for size := q.fewestNodes(); size <= len(q.ix.nodes); size++ {
-		search := generalSearch{g: g, exact: true}
-		sets, exact := q.nodeSets(size, q.req.CPUs)
-		for set := range sets {
-			if search.found && (set.distance != search.best.distance || search.done()) {
-				break
+	g, sets := newGeneral(*q), newNodeSearch(q.ix, 2)
+	sets.limits = g.limits
+	for n := range sets.capacity {
+		sets.capacity[n] = g.capacity(n)
+	}
+	for size := sets.start(q.req.Budget, q.req.CPUs, q.ix.all()); size <= len(q.ix.nodes); size++ {
+		for above := -1; sets.next(size, above); above = sets.distance {
+			if r, ok := g.bestOf(&sets); ok {
+				return r, true
 			}
-			if q.freeIn(set.nodes) >= q.req.CPUs && q.admits(set.nodes) {
-				search.try(set)
-			}
-		}
-		if search.found {
-			return search.result(exact), true
 		}
 	}
 	return Result{}, false
 }
 
-// generalSearch holds the best set of nodes found so far.
-type generalSearch struct {
-	g     *general
-	found bool
-	exact bool
-	tried int
-	best  nodeSet
-	cost  cost
-	pick  func() cpuset.Set
-	bound *cost // lower bound of criteria 4 and 5 over all sets of nodes
-}
-
-func (s *generalSearch) try(set nodeSet) {
-	k, pick, exact := s.g.solve(set.nodes)
-	s.tried++
-	s.exact = s.exact && exact
-	if k.possible() && (!s.found || k.compare(s.cost) < 0) {
-		s.found, s.best, s.cost, s.pick = true, set, k, pick
-	}
-}
-
-// done reports whether further sets could improve only criteria 6 and 7.
-func (s *generalSearch) done() bool {
-	if s.tried < manyTies {
-		return false
-	}
-	if s.bound == nil {
-		unlimited := *s.g
-		unlimited.limits = nil
-		k, _, _ := unlimited.solve(cpuset.Range(0, cpuset.CPU(len(s.g.ix.nodes)-1)))
-		s.bound = &k
-	}
-	return s.cost.split == s.bound.split && s.cost.llcs == s.bound.llcs
-}
-
-func (s *generalSearch) result(exact bool) Result {
-	r := Result{Exact: exact && s.exact}
-	if s.g.req.Policy == StaticBurst {
-		r.CPUs = s.g.ix.cpusOf(s.best.nodes).Intersection(s.g.free)
-	} else {
-		r.CPUs = s.pick()
-	}
-	r.Quality = s.g.ix.Quality(r.CPUs)
-	return r
-}
-
-// fewestNodes returns the smallest number of nodes that can have enough free CPUs together.
-func (q *query) fewestNodes() int {
-	capacity := make([]int, len(q.ix.nodes))
-	for n := range capacity {
-		capacity[n] = q.freeOf(n)
-	}
-	slices.Sort(capacity)
-	sum := 0
-	for i, c := range slices.Backward(capacity) {
-		if sum += c; sum >= q.req.CPUs {
-			return len(capacity) - i
+// capacity returns how many CPUs a node can give at most.
+func (g *general) capacity(n int) int {
+	cpus := g.freeOf(n)
+	for _, l := range g.limits {
+		if l.nodes.contains(n) {
+			cpus = min(cpus, l.cpus)
 		}
 	}
-	return len(capacity) + 1
+	return cpus
+}
+
+// bestOf returns the best placement on one of the sets of nodes that were found.
+func (g *general) bestOf(sets *nodeSearch) (r Result, ok bool) {
+	best, on, cut := &divider{cost: impossible}, mask(0), false
+	for _, set := range sets.found {
+		if cut = cut || best.best != nil && g.req.Budget.Exhausted(); cut {
+			break
+		}
+		if !g.admits(set) {
+			continue
+		}
+		d := g.divide(set)
+		cut = d.cut
+		if d.cost.less(best.cost) {
+			best, on = d, set
+		}
+	}
+	if best.best == nil {
+		return Result{}, false
+	}
+	r.Exact = sets.exact && (!cut || best.cost.criteria/oneLLC == g.leastOfAll()/oneLLC)
+	if r.CPUs = g.ix.cpusOf(on).Intersection(g.free); g.req.Policy == Static {
+		r.CPUs = g.pick(best)
+	}
+	r.Quality = g.ix.Quality(r.CPUs)
+	return r, true
+}
+
+// leastOfAll returns a lower bound of criteria 4 and 5 on all sets of nodes.
+func (g *general) leastOfAll() uint64 {
+	unlimited := *g
+	unlimited.limits = nil
+	return unlimited.divide(g.ix.all()).cost.criteria
 }

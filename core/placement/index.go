@@ -3,6 +3,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -13,18 +14,19 @@ import (
 // Index is a machine prepared for placement. It is immutable and safe for concurrent use. What
 // belongs to one request is in a [query] and in the solvers' own values, [search] and [general].
 type Index struct {
-	machine *topology.Machine
-	online  cpuset.Set
+	machine  *topology.Machine
+	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
 	nodes  []node
 	pieces []piece
 	cores  []core
 	llcs   int // number of LLCs; piece.llc is below it
 	// designs are those of the machine's kinds, fastest first.
-	designs []topology.Kind
-	dist    []int // between nodes i and j at i*len(nodes)+j, both directions added
+	designs      []topology.Kind
+	cpusOfDesign []cpuset.Set
+	dist         []int // between nodes i and j at i*len(nodes)+j, both directions added
+	minDist      int   // the least of them
 
-	subsets *subsets  // nil on machines of more than maxSubsetNodes nodes
 	uniform *uniform  // nil unless the fast solver applies
 	pool    sync.Pool // of *search, for the fast solver
 }
@@ -61,18 +63,18 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, online: m.Online()}
+	ix := &Index{machine: m, balanced: m.Balanced()}
 	for _, k := range m.Kinds {
-		if !slices.Contains(ix.designs, k.Design()) {
-			ix.designs = append(ix.designs, k.Design())
+		at := slices.Index(ix.designs, k.Design())
+		if at < 0 {
+			at = len(ix.designs)
+			ix.designs, ix.cpusOfDesign = append(ix.designs, k.Design()), append(ix.cpusOfDesign, cpuset.Set{})
 		}
+		ix.cpusOfDesign[at] = ix.cpusOfDesign[at].Union(m.CPUsOfKind(k))
 	}
 	ix.buildTree()
 	ix.buildDistances()
-	if len(ix.nodes) <= maxSubsetNodes {
-		ix.subsets = newSubsets(ix)
-		ix.uniform = newUniform(ix)
-	}
+	ix.uniform = newUniform(ix)
 	ix.pool.New = func() any { return newSearch(ix) }
 	return ix
 }
@@ -142,32 +144,30 @@ func (ix *Index) coresInOrder() []core {
 	return cores
 }
 
-// limitNodes returns the indexes of the nodes of a limit, and their CPUs.
-func (ix *Index) limitNodes(l Limit) (nodes, cpus cpuset.Set) {
-	for i, n := range ix.nodes {
-		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, n.id) {
-			nodes.Add(cpuset.CPU(i))
-			cpus = cpus.Union(n.cpus)
+// limitNodes returns the nodes that a limit covers.
+func (ix *Index) limitNodes(l Limit) (nodes mask) {
+	for i := range ix.nodes {
+		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, ix.nodes[i].id) {
+			nodes |= 1 << i
 		}
 	}
-	return nodes, cpus
+	return nodes
 }
 
-// cpusOf returns the CPUs of the nodes with these indexes.
-func (ix *Index) cpusOf(nodes cpuset.Set) (cpus cpuset.Set) {
-	for i := range nodes.All() {
-		cpus = cpus.Union(ix.nodes[i].cpus)
-	}
-	return cpus
-}
+// maxNodes is the largest number of NUMA nodes with CPUs; topology.Machine.Validate enforces it.
+const maxNodes = topology.MaxNUMANodes
+
+// all returns all nodes.
+func (ix *Index) all() mask { return math.MaxUint64 >> (maxNodes - len(ix.nodes)) }
 
 func (ix *Index) buildDistances() {
 	n := len(ix.nodes)
-	ix.dist = make([]int, n*n)
+	ix.dist, ix.minDist = make([]int, n*n), math.MaxInt32
 	for i, a := range ix.nodes {
 		for j, b := range ix.nodes {
 			if i != j {
-				ix.dist[i*n+j] = ix.machine.Distance(a.id, b.id) + ix.machine.Distance(b.id, a.id)
+				both := ix.machine.Distance(a.id, b.id) + ix.machine.Distance(b.id, a.id)
+				ix.dist[i*n+j], ix.minDist = both, min(ix.minDist, both)
 			}
 		}
 	}
@@ -185,7 +185,8 @@ func (ix *Index) mustCPU(id cpuset.CPU) topology.CPU {
 // Quality rates a set of online CPUs. It ignores CPUs that are not online.
 func (ix *Index) Quality(cpus cpuset.Set) Quality {
 	var q Quality
-	var designs, nodes, llcs, packages cpuset.Set // as sets of small indexes
+	var designs, llcs, packages cpuset.Set // as sets of small indexes
+	var nodes mask
 	for _, c := range ix.cores {
 		held := 0
 		for _, t := range c.threads {
@@ -200,15 +201,11 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 			q.SplitCores++
 		}
 		designs.Add(cpuset.CPU(slices.Index(ix.designs, ix.machine.Kinds[c.kind].Design())))
-		nodes.Add(cpuset.CPU(ix.pieces[c.piece].node))
+		nodes |= 1 << ix.pieces[c.piece].node
 		llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
 		packages.Add(cpuset.CPU(c.pkg))
 	}
-	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = designs.Len(), nodes.Len(), llcs.Len(), packages.Len()
-	var set nodeSet
-	for i := range nodes.All() {
-		set = ix.with(set, int(i))
-	}
-	q.Distance = set.distance
+	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = designs.Len(), nodes.len(), llcs.Len(), packages.Len()
+	q.Distance = ix.distanceOf(nodes)
 	return q
 }

@@ -31,10 +31,10 @@ func TestManyNodes(t *testing.T) {
 		dist  int
 		exact bool
 	}{
-		{"one node", ix.online, 4, 1, 0, true},
-		{"neighbours, all pairs tried", ix.online, 8, 2, 2 * 20, true},
+		{"one node", ix.balanced, 4, 1, 0, true},
+		{"neighbours, all pairs tried", ix.balanced, 8, 2, 2 * 20, true},
 		{"only far nodes have room", cpuset.MustParse("0-3,40-43"), 8, 2, 2 * 110, true},
-		{"ten of twenty nodes are too many to try", ix.online, 40, 10, ringDistance(10), false},
+		{"ten of twenty nodes in a row", ix.balanced, 40, 10, ringDistance(10), true},
 	} {
 		got, err := ix.Place(tt.free, Request{CPUs: tt.cpus})
 		if err != nil || got.Exact != tt.exact || got.Quality.NUMANodes != tt.nodes || got.Quality.Distance != tt.dist {
@@ -66,12 +66,12 @@ func TestSixteenNodesAreExact(t *testing.T) {
 	}
 	best := 1 << 30
 	for set := range uint32(1 << 16) {
-		if bits.OnesCount32(set) != 5 || !maskNodes(mask(set)).IsSubsetOf(free) {
+		if bits.OnesCount32(set) != 5 || !ix.cpusOf(mask(set)).IsSubsetOf(free) {
 			continue
 		}
 		sum := 0
-		for i := range maskNodes(mask(set)).All() {
-			for j := range maskNodes(mask(set)).All() {
+		for i := range ix.cpusOf(mask(set)).All() { // CPU i is NUMA node i
+			for j := range ix.cpusOf(mask(set)).All() {
 				if i != j {
 					sum += m.Distance(topology.NUMAID(i), topology.NUMAID(j))
 				}
@@ -81,6 +81,20 @@ func TestSixteenNodesAreExact(t *testing.T) {
 	}
 	if got.Quality.Distance != best {
 		t.Fatalf("distance %d, best %d", got.Quality.Distance, best)
+	}
+}
+
+// TestThirtyTwoNodes: two packages of 16 NUMA nodes, of which no four of one package have enough free
+// CPUs. The nearest four are three of one and one of the other.
+func TestThirtyTwoNodes(t *testing.T) {
+	ix := NewIndex(topology.Shape{Packages: 2, NUMAPerPackage: 16, CoresPerLLC: 16}.MustBuild())
+	var free cpuset.Set
+	for node, n := range map[int]int{0: 12, 9: 11, 21: 10, 24: 9, 27: 9, 30: 8} {
+		free = free.Union(cpuset.Range(cpuset.CPU(16*node), cpuset.CPU(16*node+n-1)))
+	}
+	got, err := ix.Place(free, Request{CPUs: 40})
+	if want := 2 * (3*12 + 3*32); err != nil || !got.Exact || got.Quality.NUMANodes != 4 || got.Quality.Distance != want {
+		t.Errorf("got %+v, %v; want 4 NUMA nodes at distance %d", got, err, want)
 	}
 }
 
@@ -96,7 +110,7 @@ func TestInvalidRequests(t *testing.T) {
 		{Request{CPUs: 1, FullCores: "yes"}, `invalid placement request: full cores must be "preferred" or "required", not "yes"`},
 		{Request{CPUs: 1, Limits: []Limit{{CPUs: -1}}}, "invalid placement request: a limit of -1 CPUs is negative"},
 	} {
-		if _, err := ix.Place(ix.online, tt.req); !errors.Is(err, ErrInvalid) || err.Error() != tt.want {
+		if _, err := ix.Place(ix.balanced, tt.req); !errors.Is(err, ErrInvalid) || err.Error() != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.req, err, tt.want)
 		}
 	}
@@ -139,14 +153,13 @@ func TestManyLimitsEnd(t *testing.T) {
 		}
 	}
 	for _, cpus := range []int{16, 64, 100, 120, 160} {
-		got, err := ix.Place(ix.online, Request{CPUs: cpus, Limits: limits})
+		got, err := ix.Place(ix.balanced, Request{CPUs: cpus, Limits: limits})
 		var insufficient *InsufficientError
 		if err != nil && (!errors.As(err, &insufficient) || cpus < 100) {
 			t.Errorf("%d CPUs: %v", cpus, err)
 		}
 		for _, l := range limits {
-			_, of := ix.limitNodes(l)
-			if n := got.CPUs.Intersection(of).Len(); n > l.CPUs {
+			if n := got.CPUs.Intersection(ix.cpusOf(ix.limitNodes(l))).Len(); n > l.CPUs {
 				t.Errorf("%d CPUs: %d taken of NUMA nodes %v, limit %d", cpus, n, l.NUMANodes, l.CPUs)
 			}
 		}

@@ -2,164 +2,201 @@ package placement
 
 import (
 	"cmp"
-	"iter"
+	"math"
+	"math/bits"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// maxNodeSets is the largest number of sets of nodes that are enumerated on a machine of more than
-// maxSubsetNodes nodes. With more sets, criterion 3 is not proved optimal.
-const maxNodeSets = 20000
-
-// nodeSet is a set of nodes, as indexes, with the sum of distances between them.
-type nodeSet struct {
-	nodes    cpuset.Set
-	distance int
-}
-
-// nodeSets yields sets of `size` nodes in the order of their distance. exact is true if these are
-// all such sets. Otherwise they are the sets that were grown greedily and have n free CPUs, and the
-// nodes with the most free CPUs.
-func (q *query) nodeSets(size, n int) (sets iter.Seq[nodeSet], exact bool) {
-	if q.ix.subsets != nil {
-		return q.ix.subsets.ofSize(size), true
-	}
-	if list, all := q.ix.enumerate(size); all {
-		return slices.Values(list), true
-	}
-	return slices.Values(q.grown(size, n)), false
-}
-
-// enumerate returns all sets of `size` nodes, and false if there are more than maxNodeSets.
-func (ix *Index) enumerate(size int) ([]nodeSet, bool) {
-	n, count := len(ix.nodes), 1
-	for i := range min(size, n-size) {
-		if count = count * (n - i) / (i + 1); count > maxNodeSets {
-			return nil, false
-		}
-	}
-	var list []nodeSet
-	var extend func(set nodeSet, from, missing int)
-	extend = func(set nodeSet, from, missing int) {
-		if missing == 0 {
-			list = append(list, set)
-			return
-		}
-		for i := from; i <= n-missing; i++ {
-			extend(ix.with(set, i), i+1, missing-1)
-		}
-	}
-	extend(nodeSet{}, 0, size)
-	sortNodeSets(list)
-	return list, true
-}
-
-// sortNodeSets sorts by distance and keeps the order of sets at equal distance.
-func sortNodeSets(list []nodeSet) {
-	slices.SortStableFunc(list, func(a, b nodeSet) int { return cmp.Compare(a.distance, b.distance) })
-}
-
-// with adds node i to a set.
-func (ix *Index) with(set nodeSet, i int) nodeSet {
-	for j := range set.nodes.All() {
-		set.distance += ix.dist[i*len(ix.nodes)+int(j)]
-	}
-	set.nodes.Add(cpuset.CPU(i))
-	return set
-}
-
-// maxStarts is the largest number of nodes from which sets are grown.
-const maxStarts = 64
-
-// grown returns sets of `size` nodes, grown greedily from the nodes with the most free CPUs, that
-// have n free CPUs.
-func (q *query) grown(size, n int) []nodeSet {
-	var list []nodeSet
-	for start := range q.fullest(min(maxStarts, len(q.ix.nodes))).nodes.All() {
-		set := q.ix.with(nodeSet{}, int(start))
-		for set.nodes.Len() < size {
-			set = q.grow(set)
-		}
-		if q.freeIn(set.nodes) >= n {
-			list = append(list, set)
-		}
-	}
-	list = append(list, q.fullest(size))
-	sortNodeSets(list)
-	return list
-}
-
-// grow adds the nearest node to a set. Among equally near nodes it adds the one with the most free
-// CPUs.
-func (q *query) grow(set nodeSet) nodeSet {
-	var best nodeSet
-	most := -1
-	for i := range q.ix.nodes {
-		if set.nodes.Contains(cpuset.CPU(i)) {
-			continue
-		}
-		next, cpus := q.ix.with(set, i), q.freeOf(i)
-		if most < 0 || next.distance < best.distance || next.distance == best.distance && cpus > most {
-			best, most = next, cpus
-		}
-	}
-	return best
-}
-
-// fullest returns the `size` nodes with the most free CPUs.
-func (q *query) fullest(size int) (set nodeSet) {
-	order := make([]int, len(q.ix.nodes))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(q.freeOf(b), q.freeOf(a)) })
-	for _, i := range order[:size] {
-		set = q.ix.with(set, i)
-	}
-	return set
-}
-
-// maxSubsetNodes is the largest number of NUMA nodes for which all subsets are tabulated. Up to
-// this number criterion 3 is exact.
-const maxSubsetNodes = 16
-
 // mask is a set of NUMA nodes: bit i stands for Index.nodes[i].
-type mask uint32
+type mask uint64
 
-// subsets are all non-empty sets of NUMA nodes, sorted by size, then by the sum of distances, then
-// by their members.
-type subsets struct {
-	masks  []mask
-	dist   []int
-	bySize [maxSubsetNodes + 1]span // masks of that size
+func (m mask) len() int            { return bits.OnesCount64(uint64(m)) }
+func (m mask) lowest() int         { return bits.TrailingZeros64(uint64(m)) }
+func (m mask) highest() int        { return bits.Len64(uint64(m)) - 1 }
+func (m mask) contains(n int) bool { return m>>n&1 == 1 }
+
+// nodeSearch finds the sets of NUMA nodes that are the best by criteria 2 and 3. It is a
+// depth-first search with bounds. Without limits, each partial set has a completion with enough CPUs,
+// and the nearest nodes are tried first, so the first set is found at once, and an exhausted budget
+// costs only the proof that no other set is nearer.
+type nodeSearch struct {
+	ix       *Index
+	budget   *Budget
+	want     int
+	allowed  mask
+	capacity []int // by node: how many CPUs it can give
+	fullest  []int // the nodes, those with the largest capacity first
+	added    []int // by depth and node: the distance that the node would add to the set
+
+	limits  []boundLimit
+	share   int // 1/share of what is left of the budget is for one search
+	reserve int // what must be left
+
+	above int // only sets at a larger distance are wanted
+	// found are all sets at the least distance, in ascending order of their members.
+	found    []mask
+	distance int
+	cut      bool // the budget ended this search
+	exact    bool // it ended none
 }
 
-func newSubsets(ix *Index) *subsets {
-	s := &subsets{}
-	for size := 1; size <= len(ix.nodes); size++ {
-		sets, _ := ix.enumerate(size) // all of them: there are at most 12,870
-		s.bySize[size] = span{len(s.masks), len(s.masks) + len(sets)}
-		for _, set := range sets {
-			words := set.nodes.Words()
-			s.masks, s.dist = append(s.masks, mask(words[0])), append(s.dist, set.distance)
+func newNodeSearch(ix *Index, share int) nodeSearch {
+	n := len(ix.nodes)
+	return nodeSearch{ix: ix, share: share, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
+}
+
+// start prepares the search for sets with `want` CPUs together. The capacities must be set. It
+// returns the smallest size of such sets, or more than there are nodes.
+func (s *nodeSearch) start(budget *Budget, want int, allowed mask) (size int) {
+	s.budget, s.want, s.allowed, s.exact = budget, want, allowed, true
+	s.fullest = s.fullest[:0]
+	for n, c := range s.capacity {
+		at := len(s.fullest)
+		s.fullest = append(s.fullest, n)
+		for ; at > 0 && s.capacity[s.fullest[at-1]] < c; at-- {
+			s.fullest[at] = s.fullest[at-1]
+		}
+		s.fullest[at] = n
+	}
+	for size = 1; size <= len(s.capacity) && s.most(allowed, size) < want; size++ {
+	}
+	return size
+}
+
+// most returns the CPUs of the `count` fullest nodes of a set.
+func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
+	for _, n := range s.fullest {
+		if count == 0 {
+			break
+		}
+		if nodes.contains(n) {
+			cpus += s.capacity[n]
+			count--
 		}
 	}
-	return s
+	return cpus
 }
 
-// ofSize yields the sets of a size.
-func (s *subsets) ofSize(size int) iter.Seq[nodeSet] {
-	return func(yield func(nodeSet) bool) {
-		for i := s.bySize[size].from; i < s.bySize[size].to; i++ {
-			if !yield(nodeSet{maskNodes(s.masks[i]), s.dist[i]}) {
-				return
+// next finds the sets of a size at the least distance above the given one. It returns false if
+// there are none.
+func (s *nodeSearch) next(size, above int) bool {
+	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
+	s.reserve = s.budget.left - s.budget.left/s.share
+	clear(s.added[:len(s.capacity)])
+	s.extend(0, s.allowed, size, 0, 0)
+	if len(s.found) > 1 {
+		slices.SortFunc(s.found, func(a, b mask) int {
+			return cmp.Compare(bits.Reverse64(uint64(b)), bits.Reverse64(uint64(a)))
+		})
+	}
+	return len(s.found) > 0
+}
+
+// extend adds `missing` of the candidates to a set that has some CPUs and a distance.
+func (s *nodeSearch) extend(set, candidates mask, missing, cpus, distance int) {
+	nodes := len(s.capacity)
+	added := s.added[set.len()*nodes:][:2*nodes]
+	if missing == 1 {
+		s.finish(set, candidates, cpus, distance, added)
+		return
+	}
+	pairs := missing * (missing - 1) / 2
+	for candidates.len() >= missing && cpus+s.most(candidates, missing) >= s.want {
+		nearest := candidates.lowest()
+		for rest := candidates & (candidates - 1); rest != 0; rest &= rest - 1 {
+			if n := rest.lowest(); added[n] < added[nearest] {
+				nearest = n
 			}
 		}
+		// Every missing node is at least as far from the set, and at least minDist from the others.
+		if distance+missing*added[nearest]+pairs*s.ix.minDist > s.distance {
+			return
+		}
+		if s.spent(2 * nodes) {
+			return
+		}
+		candidates &^= 1 << nearest
+		row := s.ix.dist[nearest*nodes:][:nodes]
+		for rest := candidates; rest != 0; rest &= rest - 1 {
+			n := rest.lowest()
+			added[nodes+n] = added[n] + row[n]
+		}
+		s.extend(set|1<<nearest, candidates, missing-1, s.with(set, cpus, nearest), distance+added[nearest])
 	}
 }
 
-// maskNodes returns the indexes of the nodes of a mask.
-func maskNodes(m mask) cpuset.Set {
-	return cpuset.FromWords([cpuset.MaxCPUs / 64]uint64{uint64(m)})
+// stepsPerSet is the work for one set that is found, including its rating by the other criteria on
+// regular machines.
+const stepsPerSet = 16
+
+// finish completes a set by one more node.
+func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []int) {
+	for rest := candidates; rest != 0; rest &= rest - 1 {
+		n := rest.lowest()
+		total := distance + added[n]
+		if total > s.distance || total <= s.above || s.with(set, cpus, n) < s.want {
+			continue
+		}
+		if s.spent(stepsPerSet) {
+			return
+		}
+		if total < s.distance {
+			s.distance, s.found = total, s.found[:0]
+		}
+		s.found = append(s.found, set|1<<n)
+	}
+}
+
+// with returns an upper bound on the CPUs of a set with one more node, if the set has at most `cpus`.
+func (s *nodeSearch) with(set mask, cpus, node int) int {
+	cpus += s.capacity[node]
+	if len(s.limits) == 0 {
+		return cpus
+	}
+	s.budget.Spend(len(s.limits))
+	cpus = 0
+	set |= 1 << node
+	for rest := set; rest != 0; rest &= rest - 1 {
+		cpus += s.capacity[rest.lowest()]
+	}
+	for _, l := range s.limits { // what exceeds limits adds up if no node is in both
+		over := -l.cpus
+		for rest := l.nodes & set; rest != 0; rest &= rest - 1 {
+			over += s.capacity[rest.lowest()]
+		}
+		if over > 0 {
+			cpus -= over
+			set &^= l.nodes
+		}
+	}
+	return cpus
+}
+
+// spent counts steps and reports whether the search must end. Without limits it goes on until it has
+// found a first set.
+func (s *nodeSearch) spent(steps int) bool {
+	s.budget.Spend(steps)
+	s.cut = s.cut || s.budget.left <= s.reserve
+	s.exact = s.exact && !s.cut
+	return s.cut && (len(s.found) > 0 || s.above >= 0 || len(s.limits) > 0)
+}
+
+// distanceOf returns the sum of the distances between the nodes of a set.
+func (ix *Index) distanceOf(set mask) (sum int) {
+	for a := set; a != 0; a &= a - 1 {
+		for b := a & (a - 1); b != 0; b &= b - 1 {
+			sum += ix.dist[a.lowest()*len(ix.nodes)+b.lowest()]
+		}
+	}
+	return sum
+}
+
+// cpusOf returns the CPUs of the nodes of a set.
+func (ix *Index) cpusOf(set mask) (cpus cpuset.Set) {
+	for ; set != 0; set &= set - 1 {
+		cpus = cpus.Union(ix.nodes[set.lowest()].cpus)
+	}
+	return cpus
 }

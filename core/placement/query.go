@@ -11,27 +11,35 @@ import (
 // query is one request for some of the free CPUs of a machine.
 type query struct {
 	ix   *Index
-	free cpuset.Set // online
+	free cpuset.Set // online and not isolated
+	all  cpuset.Set // also those that are neither
 	req  Request
 }
 
 // Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
-// for StaticBurst, the shared CPUs. It ignores CPUs that are not online. The error wraps ErrInvalid
+// for StaticBurst, the shared CPUs. It ignores CPUs that are not online or isolated. The error wraps ErrInvalid
 // if the request is invalid, and is an *InsufficientError if there is not enough room now.
 func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	if err := req.normalize(); err != nil {
 		return Result{}, err
 	}
-	q := query{ix, free.Intersection(ix.online), req}
-	if q.free.Len() >= req.CPUs && !q.wholeMachineForbids() {
-		if r, ok := q.placeFast(); ok {
+	s := ix.pool.Get().(*search)
+	defer ix.pool.Put(s)
+	if req.Budget == nil {
+		s.budget = Budget{decisionSteps}
+		req.Budget = &s.budget
+	}
+	s.query = query{ix, free.Intersection(ix.balanced), free, req}
+	s.req.Budget.Spend(len(ix.cores))
+	if s.free.Len() >= req.CPUs && !s.wholeMachineForbids() && s.admits(ix.all()) && !req.Budget.Exhausted() {
+		if r, ok := s.placeFast(); ok {
 			return r, nil
 		}
-		if r, ok := q.placeGeneral(); ok {
+		if r, ok := s.placeGeneral(); ok {
 			return r, nil
 		}
 	}
-	return Result{}, q.insufficient()
+	return Result{}, s.insufficient()
 }
 
 // normalize fills in the defaults.
@@ -59,14 +67,11 @@ func (r *Request) normalize() error {
 }
 
 // placeFast uses the fast solver if it applies.
-func (q *query) placeFast() (Result, bool) {
-	u := q.ix.uniform
-	if u == nil || q.req.FullCores == FullCoresRequired && q.req.CPUs%u.threads != 0 {
+func (s *search) placeFast() (Result, bool) {
+	u := s.ix.uniform
+	if u == nil || s.req.FullCores == FullCoresRequired && s.req.CPUs%u.threads != 0 {
 		return Result{}, false
 	}
-	s := q.ix.pool.Get().(*search)
-	defer q.ix.pool.Put(s)
-	s.query = *q
 	return s.place()
 }
 
@@ -78,7 +83,7 @@ func (q *query) wholeMachineForbids() bool {
 
 // boundLimit is a Limit that is below both the request and the CPUs free there.
 type boundLimit struct {
-	nodes cpuset.Set // of node indexes
+	nodes mask
 	cpus  int
 }
 
@@ -89,21 +94,21 @@ func (q *query) boundLimits() []boundLimit {
 	}
 	var bound []boundLimit
 	for _, l := range q.req.Limits {
-		if b, cpus := q.ix.limitNodes(l); l.CPUs < min(q.req.CPUs, cpus.Intersection(q.free).Len()) {
-			bound = append(bound, boundLimit{nodes: b, cpus: l.CPUs})
+		if nodes := q.ix.limitNodes(l); l.CPUs < min(q.req.CPUs, q.freeIn(nodes)) {
+			bound = append(bound, boundLimit{nodes, l.CPUs})
 		}
 	}
 	return bound
 }
 
-// admits reports whether req.Admit permits the nodes, given as indexes.
-func (q *query) admits(nodes cpuset.Set) bool {
+// admits reports whether req.Admit permits the nodes.
+func (q *query) admits(nodes mask) bool {
 	if q.req.Admit == nil {
 		return true
 	}
-	ids := make([]topology.NUMAID, 0, nodes.Len())
-	for i := range nodes.All() {
-		ids = append(ids, q.ix.nodes[i].id)
+	ids := make([]topology.NUMAID, 0, nodes.len())
+	for ; nodes != 0; nodes &= nodes - 1 {
+		ids = append(ids, q.ix.nodes[nodes.lowest()].id)
 	}
 	slices.Sort(ids)
 	return q.req.Admit(ids)
@@ -113,107 +118,96 @@ func (q *query) admits(nodes cpuset.Set) bool {
 func (q *query) freeOf(n int) int { return q.ix.nodes[n].cpus.Intersection(q.free).Len() }
 
 // freeIn returns the number of free CPUs of some nodes.
-func (q *query) freeIn(nodes cpuset.Set) (sum int) {
-	for n := range nodes.All() {
-		sum += q.freeOf(int(n))
+func (q *query) freeIn(nodes mask) (sum int) {
+	for ; nodes != 0; nodes &= nodes - 1 {
+		sum += q.freeOf(nodes.lowest())
 	}
 	return sum
+}
+
+// mayFit checks the sums that every placement must meet.
+func (q *query) mayFit() bool {
+	return q.free.Len() >= q.req.CPUs && q.atMost() >= q.req.CPUs && (q.req.FullCores != FullCoresRequired || q.coreSums()[q.req.CPUs])
 }
 
 // insufficient returns the error for a request that does not fit. Like placeGeneral it takes the
 // query by value, so that Place does not allocate.
 func (q query) insufficient() error {
-	e := &InsufficientError{Want: q.req.CPUs, Have: q.most(), Policy: q.req.Policy, FullCores: q.req.FullCores}
-	if e.Have < e.Want {
+	e := &InsufficientError{Want: q.req.CPUs, Policy: q.req.Policy, FullCores: q.req.FullCores, GaveUp: q.req.Budget.Exhausted(),
+		Isolated: q.all.Difference(q.free).Intersects(q.ix.machine.Isolated)}
+	if q.req.Policy == StaticBurst {
+		if q.admits(q.ix.all()) {
+			e.Have = q.free.Len()
+		}
 		return e
 	}
-	e.Lower, e.Higher = e.Want-1, e.Want+1
-	for e.Lower > 0 && !q.fits(e.Lower) {
-		e.Lower--
+	if e.Have = q.atMost(); q.req.FullCores != FullCoresRequired {
+		if !e.GaveUp {
+			e.Have = min(e.Have, e.Want-1)
+		}
+		return e
 	}
-	for e.Higher < e.Have && !q.fits(e.Higher) {
-		e.Higher++
+	sums := q.coreSums()
+	for !sums[e.Have] {
+		e.Have--
+	}
+	if e.Have > e.Want && !sums[e.Want] {
+		for e.Lower, e.Higher = e.Want-1, e.Want+1; !sums[e.Lower]; e.Lower-- {
+		}
+		for !sums[e.Higher] {
+			e.Higher++
+		}
 	}
 	return e
 }
 
-// fits reports whether n CPUs could be placed.
-func (q *query) fits(n int) bool {
-	other := *q
-	other.req.CPUs = n
-	if _, ok := other.placeFast(); ok {
-		return true
-	}
-	_, ok := other.placeGeneral()
-	return ok
-}
-
-// most returns the largest number of CPUs that a request of this kind could get. With overlapping
-// limits it may return less, because it fills the nodes one after the other.
-func (q *query) most() (total int) {
-	if q.req.Policy == StaticBurst {
-		return q.mostShared()
-	}
-	left := make([]int, len(q.req.Limits))
-	nodes := make([]cpuset.Set, len(q.req.Limits))
-	for i, l := range q.req.Limits {
-		left[i] = l.CPUs
-		nodes[i], _ = q.ix.limitNodes(l)
-	}
-	for n := range q.ix.nodes {
-		room := cpuset.MaxCPUs
-		for i := range left {
-			if nodes[i].Contains(cpuset.CPU(n)) {
-				room = min(room, left[i])
-			}
+// coreSums returns which numbers of CPUs whole free cores add up to.
+func (q *query) coreSums() []bool {
+	counts := map[int]int{} // of cores, by size
+	for i := range q.ix.cores {
+		if threads := q.ix.cores[i].threads; cpuset.Of(threads...).IsSubsetOf(q.free) {
+			counts[len(threads)]++
 		}
-		got := q.mostOf(n, room)
-		total += got
-		for i := range left {
-			if nodes[i].Contains(cpuset.CPU(n)) {
-				left[i] -= got
+	}
+	sums := make([]bool, q.free.Len()+1)
+	q.req.Budget.Spend(2*len(q.ix.cores) + len(counts)*len(sums))
+	sums[0] = true
+	for size, count := range counts {
+		used := make([]int, len(sums)) // cores of this size in a sum
+		for sum := size; sum < len(sums); sum++ {
+			if !sums[sum] && sums[sum-size] && used[sum-size] < count {
+				sums[sum], used[sum] = true, used[sum-size]+1
 			}
 		}
 	}
-	return total
+	return sums
 }
 
-// mostOf returns how many CPUs, at most room, a static request could get from node n.
-func (q *query) mostOf(n, room int) int {
-	if q.req.FullCores != FullCoresRequired {
-		return min(room, q.freeOf(n))
+// atMost returns an upper bound on the CPUs that the limits permit to take: each limit joins the
+// blocks of nodes within it to one. A limit that covers only a part of some block is ignored.
+func (q *query) atMost() (sum int) {
+	blocks := make([]boundLimit, len(q.ix.nodes))
+	q.req.Budget.Spend((4 + len(q.req.Limits)) * len(blocks))
+	for n := range blocks {
+		blocks[n] = boundLimit{1 << n, q.freeOf(n)}
 	}
-	// reachable[n] is true if some whole free cores have n threads together.
-	reachable := make([]bool, min(room, cpuset.MaxCPUs)+1)
-	reachable[0] = true
-	for _, c := range q.ix.cores {
-		if q.ix.pieces[c.piece].node != n || !cpuset.Of(c.threads...).IsSubsetOf(q.free) {
+	for _, l := range q.req.Limits {
+		joined, apart := boundLimit{q.ix.limitNodes(l), 0}, blocks[:0:0]
+		for _, b := range blocks {
+			if b.nodes&^joined.nodes == 0 {
+				joined.cpus += b.cpus
+			} else {
+				apart = append(apart, b)
+			}
+		}
+		if slices.ContainsFunc(apart, func(b boundLimit) bool { return b.nodes&joined.nodes != 0 }) {
 			continue
 		}
-		for sum := len(reachable) - 1; sum >= len(c.threads); sum-- {
-			reachable[sum] = reachable[sum] || reachable[sum-len(c.threads)]
-		}
+		joined.cpus = min(joined.cpus, l.CPUs)
+		blocks = append(apart, joined)
 	}
-	sum := len(reachable) - 1
-	for !reachable[sum] {
-		sum--
+	for _, b := range blocks {
+		sum += b.cpus
 	}
 	return sum
-}
-
-// mostShared returns the largest number of shared CPUs on an admitted set of nodes, among the sets
-// that the search looks at.
-func (q *query) mostShared() (best int) {
-	if q.req.Admit == nil {
-		return q.free.Len()
-	}
-	for size := 1; size <= len(q.ix.nodes); size++ {
-		sets, _ := q.nodeSets(size, 1)
-		for set := range sets {
-			if n := q.freeIn(set.nodes); n > best && q.admits(set.nodes) {
-				best = n
-			}
-		}
-	}
-	return best
 }

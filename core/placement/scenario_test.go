@@ -15,7 +15,7 @@ import (
 // TestScenarios runs testdata/*.txt. Lines that start with # are comments. Each command is followed
 // by a line "-> ..." with its result. The commands are:
 //
-//	machine packages=1 numa=2 llcs=1 cores=4 threads=2 slow=6-7
+//	machine packages=1 numa=2 llcs=1 cores=4 threads=2 slow=6-7 isolated=4-5
 //	    the machine, counts per parent; slow CPUs are of the kind efficiency
 //	distance 0 2 21
 //	    between two NUMA nodes, in both directions
@@ -78,7 +78,7 @@ func (s *scenario) run(command string, words []string) (string, error) {
 
 func (s *scenario) setMachine(words []string) error {
 	var shape topology.Shape
-	var slow cpuset.Set
+	var slow, isolated cpuset.Set
 	kinds := [2]topology.Kind{topology.KindPerformance, topology.KindEfficiency}
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
@@ -87,6 +87,8 @@ func (s *scenario) setMachine(words []string) error {
 		case "clocked": // slower, and of the same design
 			kinds = [2]topology.Kind{topology.ClockKind("", 1), topology.ClockKind("", 2)}
 			slow, err = cpuset.Parse(value)
+		case "isolated":
+			isolated, err = cpuset.Parse(value)
 		case "slow":
 			slow, err = cpuset.Parse(value)
 		default:
@@ -108,7 +110,7 @@ func (s *scenario) setMachine(words []string) error {
 			m.CPUs[i].Kind = kinds[1]
 		}
 	}
-	m.Kinds = topology.KindsOf(m.CPUs)
+	m.Kinds, m.Isolated = topology.KindsOf(m.CPUs), isolated
 	s.machine, s.index, s.free = m, NewIndex(m), m.Online()
 	return nil
 }

@@ -1,15 +1,13 @@
 package placement
 
-import (
-	"math/bits"
-
-	"pinfold.dev/pinfold/core/cpuset"
-)
+import "pinfold.dev/pinfold/core/cpuset"
 
 // search is the working memory of the fast solver for one query. Index.pool reuses it.
 type search struct {
 	query
-	u *uniform
+	budget Budget // of a query without one
+	u      *uniform
+	sets   nodeSearch
 
 	planes  []uint64 // free CPUs: bit c of plane t is thread t of core c
 	whole   []uint64 // plane of the cores with all threads free
@@ -19,8 +17,6 @@ type search struct {
 
 	llcs       []freeSum
 	nodes      []freeSum
-	nodeCounts []packedCounts
-	quads      [maxSubsetNodes / 4][16]freeSum // sums over the subsets of four nodes
 	candidates []candidate
 
 	histogram   []int // LLCs by whole free cores
@@ -37,25 +33,27 @@ type search struct {
 
 func newSearch(ix *Index) *search {
 	u := ix.uniform
+	if u == nil {
+		return &search{}
+	}
 	return &search{
-		u:          u,
-		planes:     make([]uint64, u.threads*u.words),
-		whole:      make([]uint64, u.words),
-		half:       make([]uint64, u.words),
-		taken:      make([]uint64, u.threads*u.words),
-		emptied:    make([]uint64, u.words),
-		llcs:       make([]freeSum, len(u.llcs)),
-		nodes:      make([]freeSum, len(ix.nodes)),
-		nodeCounts: make([]packedCounts, len(ix.nodes)),
-		candidates: make([]candidate, 0, len(ix.subsets.masks)),
-		histogram:  make([]int, u.largest+1),
-		take:       make([]int, len(u.llcs)),
-		bestTake:   make([]int, len(u.llcs)),
-		order:      make([]int, 0, len(u.llcs)),
-		group:      make([]int, 0, len(u.llcs)),
-		excluded:   make([]int, 0, len(u.llcs)),
-		bestOut:    make([]int, 0, len(u.llcs)),
-		usedPkgs:   make([]bool, len(ix.cores)),
+		u:         u,
+		sets:      newNodeSearch(ix, 1),
+		planes:    make([]uint64, u.threads*u.words),
+		whole:     make([]uint64, u.words),
+		half:      make([]uint64, u.words),
+		taken:     make([]uint64, u.threads*u.words),
+		emptied:   make([]uint64, u.words),
+		llcs:      make([]freeSum, len(u.llcs)),
+		nodes:     make([]freeSum, len(ix.nodes)),
+		histogram: make([]int, u.largest+1),
+		take:      make([]int, len(u.llcs)),
+		bestTake:  make([]int, len(u.llcs)),
+		order:     make([]int, 0, len(u.llcs)),
+		group:     make([]int, 0, len(u.llcs)),
+		excluded:  make([]int, 0, len(u.llcs)),
+		bestOut:   make([]int, 0, len(u.llcs)),
+		usedPkgs:  make([]bool, len(ix.cores)),
 	}
 }
 
@@ -77,50 +75,39 @@ func (s *search) gather() {
 		}
 	}
 	for n := range s.ix.nodes {
-		s.nodes[n], s.nodeCounts[n] = s.gatherNode(s.ix.nodes[n].pieces)
+		s.nodes[n] = s.gatherNode(s.ix.nodes[n].pieces)
 	}
-	s.fillQuads()
 }
 
-// gatherNode fills s.llcs for the LLCs of a node and returns their sums. The counts are valid only
-// if u.packed.
-func (s *search) gatherNode(llcs span) (total freeSum, counts packedCounts) {
+// gatherNode fills s.llcs for the LLCs of a node and returns their sum.
+func (s *search) gatherNode(llcs span) (total freeSum) {
 	for i := llcs.from; i < llcs.to; i++ {
 		l := &s.u.llcs[i]
 		whole, half := l.count(s.whole), l.count(s.half)
 		s.llcs[i] = newFreeSum(whole*s.u.threads+half, whole, half)
 		total += s.llcs[i]
-		counts = counts.plus(onePacked(whole))
 	}
-	return total, counts
+	return total
 }
 
-// fillQuads fills s.quads, which sumOf uses.
-func (s *search) fillQuads() {
-	for q := 0; q*4 < len(s.nodes); q++ {
-		quad := s.nodes[q*4 : min(q*4+4, len(s.nodes))]
-		sums := &s.quads[q]
-		for i, n := range quad {
-			bit := 1 << i
-			for low := range bit {
-				sums[bit+low] = sums[low] + n
-			}
-		}
+// sumOf returns the sum over the nodes of a mask.
+func (s *search) sumOf(m mask) (sum freeSum) {
+	for ; m != 0; m &= m - 1 {
+		sum += s.nodes[m.lowest()]
 	}
-}
-
-// sumOf returns the sum over the nodes of a mask. It has no branches; nodes that the machine does
-// not have count as zero.
-func (s *search) sumOf(m mask) freeSum {
-	return s.quads[0][m&15] + s.quads[1][m>>4&15] + s.quads[2][m>>8&15] + s.quads[3][m>>12&15]
+	return sum
 }
 
 // place solves the query if it can. It returns false if it found no placement. The general solver
 // may still find one.
 func (s *search) place() (Result, bool) {
 	s.gather()
+	s.sets.share = 1
+	if len(s.req.Limits) > 0 {
+		s.sets.share = 4 // the general solver needs most of the budget
+	}
 	// If the best placement without limits is within the limits, it is the best with them.
-	r, ok := s.placeOn(1<<len(s.ix.nodes) - 1)
+	r, ok := s.placeOn(s.ix.all())
 	allowed, limited := s.allowedNodes()
 	if !limited || ok && s.keepsLimits(r.CPUs) {
 		return r, ok
@@ -134,7 +121,7 @@ func (s *search) place() (Result, bool) {
 // keepsLimits reports whether CPUs are within the limits of the request.
 func (s *search) keepsLimits(cpus cpuset.Set) bool {
 	for _, l := range s.req.Limits {
-		if _, of := s.ix.limitNodes(l); cpus.Intersection(of).Len() > l.CPUs {
+		if cpus.Intersection(s.ix.cpusOf(s.ix.limitNodes(l))).Len() > l.CPUs {
 			return false
 		}
 	}
@@ -144,12 +131,9 @@ func (s *search) keepsLimits(cpus cpuset.Set) bool {
 // allowedNodes returns the nodes that can give all the CPUs alone within the limits. limited is
 // true if any limit binds.
 func (s *search) allowedNodes() (allowed mask, limited bool) {
-	allowed = 1<<len(s.ix.nodes) - 1
+	allowed = s.ix.all()
 	for _, l := range s.boundLimits() {
-		limited = true
-		for i := range l.nodes.All() {
-			allowed &^= 1 << i
-		}
+		limited, allowed = true, allowed&^l.nodes
 	}
 	return allowed, limited
 }
@@ -160,9 +144,9 @@ func (s *search) placeOn(allowed mask) (Result, bool) {
 	if !ok {
 		return Result{}, false
 	}
-	r := Result{Exact: true}
+	r := Result{Exact: s.sets.exact}
 	if s.req.Policy == StaticBurst {
-		r.CPUs = s.ix.cpusOf(maskNodes(c.mask)).Intersection(s.free)
+		r.CPUs = s.ix.cpusOf(c.mask).Intersection(s.free)
 		r.Quality = s.ix.Quality(r.CPUs)
 		return r, true
 	}
@@ -173,7 +157,7 @@ func (s *search) placeOn(allowed mask) (Result, bool) {
 	}
 	var packages int
 	r.CPUs, packages = s.pick(c)
-	r.Quality = Quality{Kinds: 1, NUMANodes: bits.OnesCount32(uint32(c.mask)), Distance: c.distance,
+	r.Quality = Quality{Kinds: 1, NUMANodes: c.mask.len(), Distance: c.distance,
 		SplitCores: c.split, LLCs: c.llcs, Packages: packages}
 	return r, true
 }

@@ -17,8 +17,7 @@ type uniform struct {
 	copies  []bitCopy
 	cpus    []cpuset.CPU // thread t of core c at c*threads+t
 	llcs    []uniformLLC
-	packed  bool // no LLC has more than maxPacked cores
-	largest int  // cores of the largest LLC
+	largest int // cores of the largest LLC
 }
 
 type uniformLLC struct {
@@ -33,7 +32,7 @@ type uniformLLC struct {
 type bitCopy struct{ plane, src, dst, n int }
 
 func newUniform(ix *Index) *uniform {
-	u := &uniform{threads: len(ix.cores[0].threads), words: (len(ix.cores) + 63) / 64, packed: len(ix.pieces) <= 255}
+	u := &uniform{threads: len(ix.cores[0].threads), words: (len(ix.cores) + 63) / 64}
 	if u.threads > 2 || len(ix.machine.Kinds) > 1 || len(ix.pieces) != ix.llcs {
 		return nil
 	}
@@ -52,7 +51,6 @@ func newUniform(ix *Index) *uniform {
 		u.largest = max(u.largest, l.cores.len())
 		u.llcs = append(u.llcs, l)
 	}
-	u.packed = u.packed && u.largest <= maxPacked
 	u.planCopies(len(ix.cores))
 	return u
 }

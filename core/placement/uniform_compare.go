@@ -1,9 +1,6 @@
 package placement
 
-import (
-	"cmp"
-	"math/bits"
-)
+import "cmp"
 
 // fewTies is the largest number of candidates of several nodes that are compared by LLC. Candidates
 // of one node always are.
@@ -17,7 +14,7 @@ func (s *search) leastFragmented() *candidate {
 	for i := 1; i < len(s.candidates); i++ {
 		c := &s.candidates[i]
 		order := s.compareNodes(c, best)
-		if order == 0 && byLLC && (!single || !s.sameLLCs(c, best)) {
+		if order == 0 && byLLC {
 			order = s.compareLLCs(c, best)
 		}
 		if order > 0 {
@@ -27,22 +24,9 @@ func (s *search) leastFragmented() *candidate {
 	return best
 }
 
-// compareLLCs compares the whole cores per LLC that two candidates leave free. It returns 1 if c
-// leaves the lexicographically larger list. If bounds do not decide, it plans both and keeps the
-// better plan.
+// compareLLCs plans both candidates, compares the whole cores per LLC that they leave free, and keeps
+// the better plan. It returns 1 if c leaves the lexicographically larger list.
 func (s *search) compareLLCs(c, best *candidate) int {
-	if s.u.packed {
-		// As in compareNodes, the nodes in common are left out.
-		a, b := s.countsOf(best.mask&^c.mask), s.countsOf(c.mask&^best.mask)
-		aLeast, aMost := s.boundLLCs(c)
-		bLeast, bMost := s.boundLLCs(best)
-		switch {
-		case a.plus(aMost).compare(b.plus(bLeast)) <= 0:
-			return -1 // or equal
-		case a.plus(aLeast).compare(b.plus(bMost)) > 0:
-			return 1
-		}
-	}
 	if !best.planned {
 		s.plan(best)
 		s.keepPlan()
@@ -64,7 +48,7 @@ func (s *search) compareLLCs(c, best *candidate) int {
 // Entries in common are left out. What remains are the nodes that only b uses with the remainder of
 // a, and the nodes that only a uses with the remainder of b.
 func (s *search) compareNodes(a, b *candidate) int {
-	var x, y [maxSubsetNodes + 1]int
+	var x, y [maxNodes + 1]int
 	n := s.freeCores(b.mask&^a.mask, a.left, &x)
 	s.freeCores(a.mask&^b.mask, b.left, &y)
 	for i := range n {
@@ -77,11 +61,11 @@ func (s *search) compareNodes(a, b *candidate) int {
 
 // freeCores fills list with the whole free cores of the nodes and one more number, descending. It
 // returns the length.
-func (s *search) freeCores(nodes mask, more int, list *[maxSubsetNodes + 1]int) int {
+func (s *search) freeCores(nodes mask, more int, list *[maxNodes + 1]int) int {
 	list[0] = more
 	n := 1
 	for ; nodes != 0; nodes &= nodes - 1 {
-		w, at := s.nodes[bits.TrailingZeros32(uint32(nodes))].whole(), n
+		w, at := s.nodes[nodes.lowest()].whole(), n
 		for ; at > 0 && list[at-1] < w; at-- {
 			list[at] = list[at-1]
 		}
@@ -91,19 +75,12 @@ func (s *search) freeCores(nodes mask, more int, list *[maxSubsetNodes + 1]int) 
 	return n
 }
 
-// sameLLCs reports whether two candidates of one node have the same LLCs by whole free cores. No
-// plan then leaves larger LLCs on one than on the other.
-func (s *search) sameLLCs(a, b *candidate) bool {
-	return s.u.packed && a.rest == 0 &&
-		s.nodeCounts[bits.TrailingZeros32(uint32(a.mask))] == s.nodeCounts[bits.TrailingZeros32(uint32(b.mask))]
-}
-
 // comparePlans compares the whole cores per LLC that s.take and s.bestTake leave free. It returns 1
 // if s.take leaves the lexicographically larger list. Only the LLCs of the given nodes can differ.
 func (s *search) comparePlans(nodes mask) int {
 	clear(s.histogram)
 	for ; nodes != 0; nodes &= nodes - 1 { // llcsOf would cost 5% of a placement
-		p := s.ix.nodes[bits.TrailingZeros32(uint32(nodes))].pieces
+		p := s.ix.nodes[nodes.lowest()].pieces
 		for l := p.from; l < p.to; l++ {
 			s.histogram[s.llcs[l].whole()-s.take[l]]++
 			s.histogram[s.llcs[l].whole()-s.bestTake[l]]--

@@ -1,9 +1,6 @@
 package placement
 
-import (
-	"iter"
-	"math/bits"
-)
+import "iter"
 
 // countLLCs computes the minimum number of LLCs that can give the candidate's demand with its
 // minimum of split cores, and the whole cores that remain.
@@ -22,9 +19,6 @@ func (s *search) countLLCs(c *candidate) {
 // prefix takes the LLCs of the mask with the most whole free cores first, until they have `cores`
 // together. It returns their number, their sum, and the fewest cores of one of them.
 func (s *search) prefix(m mask, cores int) (llcs, sum, last int) {
-	if s.u.packed {
-		return s.prefixPacked(m, cores)
-	}
 	clear(s.histogram)
 	for l := range s.ix.llcsOf(m) {
 		s.histogram[s.llcs[l].whole()]++
@@ -42,7 +36,7 @@ func (s *search) prefix(m mask, cores int) (llcs, sum, last int) {
 func (ix *Index) llcsOf(m mask) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for ; m != 0; m &= m - 1 {
-			llcs := ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+			llcs := ix.nodes[m.lowest()].pieces
 			for l := llcs.from; l < llcs.to; l++ {
 				if !yield(l) {
 					return
@@ -50,31 +44,6 @@ func (ix *Index) llcsOf(m mask) iter.Seq[int] {
 			}
 		}
 	}
-}
-
-// countsOf returns the sum of the counts of the nodes of a mask.
-func (s *search) countsOf(m mask) (counts packedCounts) {
-	for ; m != 0; m &= m - 1 {
-		counts = counts.plus(s.nodeCounts[bits.TrailingZeros32(uint32(m))])
-	}
-	return counts
-}
-
-func (s *search) prefixPacked(m mask, cores int) (llcs, sum, last int) {
-	counts := s.countsOf(m)
-	for v, base := counts.high, 8; base >= 0; v, base = counts.low, base-8 {
-		for v != 0 && sum < cores {
-			field := (63 - bits.LeadingZeros64(v)) / 8
-			w := base + field + 1
-			n := int(v >> (field * 8) & 0xff)
-			if n*w > cores-sum {
-				n = (cores - sum + w - 1) / w // divide only for the last one: division is slow
-			}
-			llcs, sum, last = llcs+n, sum+n*w, w
-			v &= 1<<(field*8) - 1
-		}
-	}
-	return llcs, sum, last
 }
 
 // countWithRest counts the LLCs for whole cores and one more core for the rest. The rest comes from

@@ -1,7 +1,5 @@
 package placement
 
-import "math/bits"
-
 // plan computes s.take, the number of whole cores that each LLC gives, and s.partialLLC.
 //
 // A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 7 decides
@@ -11,7 +9,7 @@ func (s *search) plan(c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1
 	for m := c.mask; m != 0; m &= m - 1 { // llcsOf would cost 5% of a placement
-		p := s.ix.nodes[bits.TrailingZeros32(uint32(m))].pieces
+		p := s.ix.nodes[m.lowest()].pieces
 		for l := p.from; l < p.to; l++ {
 			s.take[l] = s.llcs[l].whole()
 		}
@@ -48,7 +46,7 @@ type untouched struct {
 func (s *search) sortLLCs(m mask) {
 	clear(s.histogram)
 	for left := m; left != 0; left &= left - 1 { // llcsOf would cost 5% of a placement
-		p := s.ix.nodes[bits.TrailingZeros32(uint32(left))].pieces
+		p := s.ix.nodes[left.lowest()].pieces
 		for l := p.from; l < p.to; l++ {
 			s.histogram[s.llcs[l].whole()]++
 		}
@@ -60,7 +58,7 @@ func (s *search) sortLLCs(m mask) {
 	}
 	s.order = s.order[:next]
 	for m != 0 {
-		highest := 31 - bits.LeadingZeros32(uint32(m))
+		highest := m.highest()
 		m &^= 1 << highest
 		p := s.ix.nodes[highest].pieces
 		for l := p.to - 1; l >= p.from; l-- {
@@ -85,7 +83,7 @@ func (s *search) findUntouched(c *candidate, forced int, best *untouched) bool {
 	}
 	better, found := false, false
 	for m := c.mask; m != 0 || !found; {
-		host := bits.Len32(uint32(m)) - 1 // -1 in the end, if no single node can keep the remainder
+		host := m.highest() // -1 in the end, if no single node can keep the remainder
 		m &^= 1 << max(host, 0)
 		s.group = s.group[:0]
 		for _, l := range s.order {

@@ -1,5 +1,7 @@
 package placement
 
+import "slices"
+
 // demand is how a number of CPUs is taken from the free cores of some nodes. As many whole cores as
 // fit are taken. If a whole core is left then, one more core gives the rest, which is one CPU.
 // Otherwise half-free cores do. An exchange argument shows that this is optimal.
@@ -32,23 +34,29 @@ type candidate struct {
 // bestNodes finds the best nodes for the query among the allowed ones. It returns false if no nodes
 // can serve it.
 func (s *search) bestNodes(allowed mask) (*candidate, bool) {
-	for size := s.smallestSize(allowed); size <= len(s.ix.nodes); size++ {
-		if !s.collect(allowed, size) {
-			continue
+	for i, sum := range s.nodes {
+		s.sets.capacity[i] = s.capacity(sum)
+	}
+	for size := s.sets.start(s.req.Budget, s.req.CPUs, allowed); size <= len(s.nodes); size++ {
+		for above := -1; s.sets.next(size, above); above = s.sets.distance {
+			if !s.collect() {
+				continue
+			}
+			if s.candidates[0].rest == 0 && s.nodesAlike() {
+				s.candidates = s.candidates[:1] // all candidates are equal, as on an empty machine
+			}
+			s.keepFewestLLCs()
+			return s.leastFragmented(), true
 		}
-		if s.candidates[0].rest == 0 && s.nodesAlike() {
-			s.candidates = s.candidates[:1] // all candidates are equal, as on an empty machine
-		}
-		s.keepFewestLLCs()
-		return s.leastFragmented(), true
 	}
 	return nil, false
 }
 
 // nodesAlike reports whether all nodes have the same free cores and LLCs.
 func (s *search) nodesAlike() bool {
+	llcs := func(n int) []freeSum { p := s.ix.nodes[n].pieces; return s.llcs[p.from:p.to] }
 	for i := 1; i < len(s.nodes); i++ {
-		if s.nodes[i] != s.nodes[0] || !s.u.packed || s.nodeCounts[i] != s.nodeCounts[0] {
+		if s.nodes[i] != s.nodes[0] || !slices.Equal(llcs(i), llcs(0)) {
 			return false
 		}
 	}
@@ -63,47 +71,15 @@ func (s *search) capacity(sum freeSum) int {
 	return sum.cpus()
 }
 
-// smallestSize returns the smallest number of nodes whose capacity could suffice.
-func (s *search) smallestSize(allowed mask) int {
-	// The largest capacity is found by max, which has no branches, and then removed by its index,
-	// which is in the low bits.
-	var keys [maxSubsetNodes]int
-	for i := range s.nodes {
-		if allowed>>i&1 == 1 {
-			keys[i] = s.capacity(s.nodes[i])<<8 | i
-		}
-	}
-	sum := 0
-	for size := 1; size <= len(s.nodes); size++ {
-		largest := 0
-		for _, k := range keys[:len(s.nodes)] {
-			largest = max(largest, k)
-		}
-		if sum += largest >> 8; sum >= s.req.CPUs {
-			return size
-		}
-		keys[largest&0xff] = 0
-	}
-	return len(s.nodes) + 1
-}
-
-// collect fills s.candidates with the sets of `size` nodes at the least distance that have the
-// fewest split cores. It reports whether there are any.
-func (s *search) collect(allowed mask, size int) bool {
+// collect fills s.candidates with those of the sets that were found that have the fewest split
+// cores. It reports whether there are any.
+func (s *search) collect() bool {
 	s.candidates = s.candidates[:0]
-	distance := -1
-	subsets := s.ix.subsets
-	sets := subsets.bySize[size]
-	distances := subsets.dist[sets.from:sets.to]
-	for i, m := range subsets.masks[sets.from:sets.to] {
-		if distance >= 0 && distances[i] != distance {
-			break
-		}
-		sum := s.sumOf(m)
-		if m&^allowed != 0 || s.capacity(sum) < s.req.CPUs || s.req.Admit != nil && !s.admits(maskNodes(m)) {
+	for _, m := range s.sets.found {
+		if !s.admits(m) {
 			continue
 		}
-		distance = distances[i]
+		sum := s.sumOf(m)
 		d := s.u.demandOn(sum, s.req.CPUs)
 		if len(s.candidates) > 0 && d.split > s.candidates[0].split {
 			continue
@@ -111,7 +87,7 @@ func (s *search) collect(allowed mask, size int) bool {
 		if len(s.candidates) > 0 && d.split < s.candidates[0].split {
 			s.candidates = s.candidates[:0]
 		}
-		s.candidates = append(s.candidates, candidate{mask: m, distance: distance, sum: sum, demand: d})
+		s.candidates = append(s.candidates, candidate{mask: m, distance: s.sets.distance, sum: sum, demand: d})
 	}
 	return len(s.candidates) > 0
 }

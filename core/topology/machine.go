@@ -128,6 +128,16 @@ func (m *Machine) Online() cpuset.Set {
 	return s
 }
 
+// Balanced returns the online CPUs among which the kernel balances load: all but the isolated ones,
+// or all if there are no others. The threads of a container would all stay on one of several isolated
+// CPUs, so only these CPUs are given or shared.
+func (m *Machine) Balanced() cpuset.Set {
+	if balanced := m.Online().Difference(m.Isolated); !balanced.IsEmpty() {
+		return balanced
+	}
+	return m.Online()
+}
+
 // CPU returns the description of one CPU, and false if it is not online.
 func (m *Machine) CPU(id cpuset.CPU) (CPU, bool) {
 	i, ok := slices.BinarySearchFunc(m.CPUs, id, func(c CPU, id cpuset.CPU) int { return int(c.ID - id) })

@@ -86,6 +86,9 @@ func (m *Machine) validateNUMANodes() error {
 		s.Add(c.ID)
 		want[c.NUMA] = s
 	}
+	if len(want) > MaxNUMANodes {
+		return fmt.Errorf("CPUs are in %d NUMA nodes, more than the %d that are supported", len(want), MaxNUMANodes)
+	}
 	delete(want, NoNUMA)
 	online, last := m.Online(), NoNUMA
 	for _, n := range m.NUMANodes {
@@ -111,6 +114,11 @@ func (m *Machine) validateNUMANodes() error {
 	}
 	return nil
 }
+
+// MaxNUMANodes is the largest number of NUMA nodes with CPUs; CPUs without a node count as one more.
+// It bounds the work of a placement. No machine of [cpuset.MaxCPUs] CPUs has more, except with
+// numa=fake= on the kernel command line.
+const MaxNUMANodes = 64
 
 // maxDistance keeps sums of distances small; the maximum of the SLIT is 255.
 const maxDistance = 1 << 16

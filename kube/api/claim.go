@@ -99,14 +99,18 @@ func (a Allocation) asGiven(pod *corev1.Pod) *entitlement {
 	return e
 }
 
-// Claim returns the claim of a pod about which nothing but the allocation is known. Containers may
-// have the same CPUs, if some are init containers.
-func (a Allocation) Claim(pod types.UID) ledger.Claim {
-	claim := ledger.Claim{ID: ledger.PodID(pod), Rank: a.Rank()}
-	var all cpuset.Set
+// CPUs returns the CPUs of all containers.
+func (a Allocation) CPUs() (all cpuset.Set) {
 	for _, c := range a.Containers {
 		all = all.Union(c.CPUs)
 	}
+	return all
+}
+
+// Claim returns the claim of a pod about which nothing but the allocation is known. Containers may
+// have the same CPUs, if some are init containers.
+func (a Allocation) Claim(pod types.UID) ledger.Claim {
+	claim, all := ledger.Claim{ID: ledger.PodID(pod), Rank: a.Rank()}, a.CPUs()
 	if a.Policy == placement.Static {
 		claim.Containers = []ledger.ContainerClaim{{Policy: a.Policy, Limit: all.Len(), CPUs: all}}
 	}
@@ -139,11 +143,10 @@ func Covers(ask *ledger.Ask) error {
 // isRequested returns an error unless the containers request the CPUs of the claims, too.
 func (a Allocation) isRequested(pod *corev1.Pod) error {
 	need := map[string]int{}
-	var all cpuset.Set // init containers run on CPUs of others
 	for _, c := range a.Containers {
-		need[c.Name], all = c.CPUs.Len(), all.Union(c.CPUs)
+		need[c.Name] = c.CPUs.Len()
 	}
-	return ClaimsRequested(pod, a.Claims, all.Len(), need)
+	return ClaimsRequested(pod, a.Claims, a.CPUs().Len(), need) // init containers run on CPUs of others
 }
 
 // ClaimsRequested returns an error unless the containers of a pod request as many CPUs as they get

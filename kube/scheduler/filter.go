@@ -114,13 +114,17 @@ func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
 	switch {
 	case errors.As(err, &exclusive):
 		kind := noExclusive
-		if exclusive.FullCores == placement.FullCoresRequired {
+		switch {
+		case exclusive.GaveUp:
+			kind = gaveUp
+		case exclusive.Have > exclusive.Want:
+			kind = oddCores
+		case exclusive.FullCores == placement.FullCoresRequired:
 			kind = noWholeCores
 		}
-		if exclusive.Have > exclusive.Want {
-			kind = oddCores
-		}
 		return report(kind, int64(exclusive.Want), int64(exclusive.Have))
+	case errors.As(err, &confinement) && confinement.GaveUp:
+		return report(gaveUp, int64(confinement.Want), 0)
 	case errors.As(err, &confinement):
 		return report(noConfinement, int64(confinement.Want), int64(confinement.Have))
 	case errors.As(err, &shared) && !c.question.asks && lacksRequests(node, shared.Need):

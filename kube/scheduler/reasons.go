@@ -41,6 +41,7 @@ const (
 	noConfinement                      // no NUMA nodes have enough shared CPUs
 	noShared                           // the shared CPUs are requested by other pods
 	oddCores                           // no set of free whole cores has exactly the wanted size
+	gaveUp                             // the search for the CPUs exceeded its budget
 )
 
 // texts returns the reason without the number of nodes, for one node and for several.
@@ -70,6 +71,8 @@ func (s shortage) texts() (one, several string) {
 		return have("fewer than %d exclusive CPUs left in whole cores", s.want)
 	case oddCores:
 		return have("no free whole cores that make exactly %d CPUs", s.want)
+	case gaveUp:
+		return have("static-burst pods that overlap in too many ways to find %d CPUs", s.want)
 	case noConfinement:
 		return have("fewer than %d shared CPUs left for it on few NUMA nodes", s.want)
 	default:

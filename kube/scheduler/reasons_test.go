@@ -33,6 +33,8 @@ func TestReport(t *testing.T) {
 			"2 have fewer than 300 CPUs (most: 256 on n2)."},
 		{"kubelet", []finding{{shortage: shortage{kind: badKubelet, text: "static"}}},
 			`1 has a kubelet with CPU manager policy "static", which must be "none".`},
+		{"given up", []finding{{shortage: shortage{kind: gaveUp, want: 49}}},
+			"1 has static-burst pods that overlap in too many ways to find 49 CPUs."},
 		{"shared", []finding{{shortage: shortage{kind: noShared, want: 500}, have: 200}},
 			"1 has less than 0.5 shared CPUs left (most: 0.2 on n1)."},
 	} {
@@ -58,7 +60,7 @@ func TestReportCodes(t *testing.T) {
 	for kind, want := range map[shortageKind]fwk.Code{
 		noTopology: fwk.UnschedulableAndUnresolvable, badTopology: fwk.UnschedulableAndUnresolvable,
 		badKubelet: fwk.UnschedulableAndUnresolvable, tooSmall: fwk.UnschedulableAndUnresolvable,
-		noExclusive: fwk.Unschedulable, noWholeCores: fwk.Unschedulable, oddCores: fwk.Unschedulable, noConfinement: fwk.Unschedulable, noShared: fwk.Unschedulable,
+		noExclusive: fwk.Unschedulable, noWholeCores: fwk.Unschedulable, oddCores: fwk.Unschedulable, gaveUp: fwk.Unschedulable, noConfinement: fwk.Unschedulable, noShared: fwk.Unschedulable,
 	} {
 		if got := newReport().status("n", finding{shortage: shortage{kind: kind}}).Code(); got != want {
 			t.Errorf("kind %d: %v, want %v", kind, got, want)

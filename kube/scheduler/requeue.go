@@ -17,11 +17,11 @@ import (
 
 // EventsToRegister returns the events after which a pod that this plugin has refused may fit.
 // Package waiting handles changes of topologies and agents.
-func (*Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: oncePerEvent(afterPodLeft)},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: oncePerEvent(p.together(afterPodLeft))},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Update},
-			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: oncePerEvent(afterAssignedPodChanged)},
+			PreQueueingHintFn: onlyWhenFreeing, QueueingHintFn: oncePerEvent(p.together(afterAssignedPodChanged))},
 		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}, QueueingHintFn: afterOwnChange},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeCondition}, QueueingHintFn: afterNodeChanged},
 	}, nil
@@ -42,6 +42,19 @@ func oncePerEvent(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
 			before, after = oldObj, newObj
 		}
 		return answer, known
+	}
+}
+
+// together leaves the pods that a hint would queue to package waiting, which returns them after a
+// number of such events and not after each: pods come and go all the time, and many may wait.
+func (p *Plugin) together(hint fwk.QueueingHintFn) fwk.QueueingHintFn {
+	return func(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+		answer, err := hint(logger, pod, oldObj, newObj)
+		if err != nil || answer == fwk.QueueSkip {
+			return answer, err
+		}
+		p.shared.waiting.Release()
+		return fwk.QueueSkip, nil
 	}
 }
 

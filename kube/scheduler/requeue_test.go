@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
 // Events that can make a refused pod fit queue it again, and others do not.
@@ -75,6 +77,20 @@ func TestQueueingHints(t *testing.T) {
 		"own change": afterOwnChange, "node": afterNodeChanged} {
 		if got, err := hint(klog.Background(), waiting, "what", "is this"); err == nil || got != fwk.Queue {
 			t.Errorf("%s: an object of a wrong type gives %v, %v; want an error and Queue", name, got, err)
+		}
+	}
+}
+
+// Pods that leave return the refused pods to the queue together, not each on its own.
+func TestPodsThatLeaveReleaseTogether(t *testing.T) {
+	p := &Plugin{shared: &shared{waiting: waiting.New(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }, time.Hour)}}
+	for _, left := range []struct {
+		pod      *corev1.Pod
+		releases bool
+	}{{askingPod("plain", 0), false}, {askingPod("a", 2), true}, {askingPod("b", 2), true}} {
+		got, err := p.together(afterPodLeft)(klog.Background(), askingPod("waiting", 2), left.pod, nil)
+		if err != nil || got != fwk.QueueSkip || p.shared.waiting.Releases() != left.releases {
+			t.Errorf("pod %s left: %v, %v, a release is due: %v", left.pod.Name, got, err, p.shared.waiting.Releases())
 		}
 	}
 }

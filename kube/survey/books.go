@@ -104,8 +104,8 @@ func (a *assembly) bookProblems(n *status.Node, books *ledger.Books, pods map[le
 		add(status.Problem{Kind: status.CPUOffline, Message: o.Describe(podName), Action: "bring the CPUs online again, or " + action, Command: command}, pods[o.Pod])
 	}
 	for _, o := range books.Overflow() {
-		add(status.Problem{Kind: status.CPUOverflow, Message: o.Describe(podName), Action: "move pods away from the node, those first that " +
-			"the Pinfold scheduler did not place: spec.nodeName, static pods, other schedulers, resizes"}, pods[o.Pod])
+		add(status.Problem{Kind: status.CPUOverflow, Message: o.String(), Action: "move pods away from the node, those first that " +
+			"the Pinfold scheduler did not place: spec.nodeName, static pods, other schedulers, resizes"}, nil)
 	}
 	return lost
 }

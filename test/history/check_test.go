@@ -254,24 +254,24 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestConfinements: the limits of containers that run at the same time add up, and ordinary init
+// TestConfinements: the requests of containers that run at the same time add up, and ordinary init
 // containers run before the others.
 func TestConfinements(t *testing.T) {
 	m := topology.Shape{CoresPerLLC: 8}.MustBuild()
-	burst := func(role ledger.Role, limit int) ledger.ContainerClaim {
-		return ledger.ContainerClaim{Role: role, Policy: placement.StaticBurst, Limit: limit, NUMANodes: []topology.NUMAID{0}}
+	burst := func(role ledger.Role, request ledger.MilliCPU) ledger.ContainerClaim {
+		return ledger.ContainerClaim{Role: role, Policy: placement.StaticBurst, Request: request, NUMANodes: []topology.NUMAID{0}}
 	}
 	for _, test := range []struct {
 		containers []ledger.ContainerClaim
-		want       int
+		want       ledger.MilliCPU
 	}{
 		{[]ledger.ContainerClaim{burst(ledger.RoleMain, 2), burst(ledger.RoleMain, 3)}, 5},
 		{[]ledger.ContainerClaim{burst(ledger.RoleInit, 4), burst(ledger.RoleMain, 2), burst(ledger.RoleMain, 3)}, 5},
 		{[]ledger.ContainerClaim{burst(ledger.RoleInit, 7), burst(ledger.RoleInit, 6), burst(ledger.RoleMain, 2)}, 7},
 	} {
 		found := confinements(m, &pod{claim: ledger.Claim{Containers: test.containers}})
-		if len(found) != 1 || found[0].limit != test.want {
-			t.Errorf("%+v: %+v, want a limit of %d", test.containers, found, test.want)
+		if len(found) != 1 || found[0].request != test.want {
+			t.Errorf("%+v: %+v, want a request of %d", test.containers, found, test.want)
 		}
 	}
 }

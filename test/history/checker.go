@@ -31,7 +31,6 @@ const (
 	MinShared Rule = "min-shared" // Options.MinSharedCPUs CPUs remain shared
 	Requests  Rule = "requests"   // the requests for shared CPUs do not exceed the shared CPUs
 	Confined  Rule = "confined"   // the same within the NUMA nodes of static-burst pods
-	Limit     Rule = "limit"      // these have at least as many shared CPUs as the pod's limit
 
 	Moved Rule = "moved" // a pod keeps what the agent has given it
 )

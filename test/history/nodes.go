@@ -96,7 +96,6 @@ type confined struct {
 	pod     *pod
 	cpus    cpuset.Set
 	request ledger.MilliCPU
-	limit   int // sum of the containers that run at the same time
 }
 
 // confinements returns the use of NUMA nodes by a pod. Ordinary init containers run before the
@@ -118,16 +117,14 @@ func confinements(m *topology.Machine, p *pod) (all []confined) {
 		}
 		if container.Role == ledger.RoleInit {
 			init := first[cpus]
-			first[cpus] = confined{request: max(init.request, container.Request), limit: max(init.limit, container.Limit)}
+			first[cpus] = confined{request: max(init.request, container.Request)}
 		} else {
 			all[i].request += container.Request
-			all[i].limit += container.Limit
 		}
 	}
 	for i := range all {
 		init := first[all[i].cpus]
 		all[i].request = max(all[i].request, init.request)
-		all[i].limit = max(all[i].limit, init.limit)
 	}
 	return all
 }
@@ -135,8 +132,8 @@ func confinements(m *topology.Machine, p *pod) (all []confined) {
 // checkConfined checks every union of NUMA nodes.
 func (c *checker) checkConfined(name string, m *topology.Machine, shared cpuset.Set, all []confined) {
 	for _, one := range all {
-		if have := one.cpus.Intersection(shared).Len(); have < one.limit {
-			c.violation(Limit, "pod %s may use %d CPUs of %s on %s, of which %d are shared", one.pod, one.limit, one.cpus, name, have)
+		if !one.cpus.Intersects(shared) {
+			c.violation(Confined, "pod %s is confined to CPUs %s of %s, of which none is shared", one.pod, one.cpus, name)
 		}
 	}
 	if len(all) == 0 {

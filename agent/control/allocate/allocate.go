@@ -335,6 +335,9 @@ func (c *Controller) give(n node, at int) error {
 	if err == nil {
 		err = api.Covers(&intent.Ask)
 	}
+	if err == nil && intent.Ask.Policy != placement.StaticBurst {
+		err = c.aboveCeiling(n.pods, s.Object, intent.Ask.CPUs())
+	}
 	if err != nil {
 		return notGivenError{error: err}
 	}

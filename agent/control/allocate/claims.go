@@ -49,6 +49,9 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	if err := api.ClaimsRequested(s.Object, request.Claims, all, need); err != nil {
 		return err
 	}
+	if err := c.aboveCeiling(p, s.Object, all); err != nil {
+		return err
+	}
 	n := node{r, c.name, p, index, config, c.books(r, p, index, config)}
 	allocation, err := n.place(s, request)
 	if err != nil {
@@ -152,9 +155,11 @@ func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UI
 }
 
 // Devices returns the devices of a machine, with as many CPUs as all claims together can have of
-// each: those that are not reserved, and that pods that ask by annotation do not have.
-func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
-	taken := config.ReservedCPUs
+// each: those that are not reserved or isolated, and that pods that ask by annotation neither have
+// nor request of their NUMA nodes.
+func (c *Controller) Devices(p *pods.Pods, m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
+	unusable := config.ReservedCPUs.Union(m.Online().Difference(m.Balanced()))
+	taken := unusable
 	for _, a := range c.given.Pods {
 		for _, container := range a.Containers {
 			if len(a.Claims) == 0 {
@@ -162,12 +167,26 @@ func (c *Controller) Devices(m *topology.Machine, config ledger.Config, by dra.G
 			}
 		}
 	}
-	online := m.Online().Len()
-	room := min(online-config.MinShared, int((ledger.MilliCPU(online)*1000-config.Reserved)/1000)) - taken.Difference(config.ReservedCPUs).Len()
+	online := m.Balanced().Len()
+	room := min(online-config.MinShared, int((ledger.MilliCPU(online)*1000-config.Reserved)/1000)) - taken.Difference(unusable).Len() - confined(p, m, m.Online())
 	devices := dra.Devices(m, by)
 	for i := range devices {
 		d := &devices[i]
-		d.Size = max(0, min(room, d.CPUs.Difference(taken).Len()))
+		d.Size = max(0, min(room, d.CPUs.Difference(taken).Len()-confined(p, m, d.CPUs)))
 	}
 	return devices
+}
+
+// confined returns how many CPUs are requested by containers that are confined to NUMA nodes within
+// some CPUs.
+func confined(p *pods.Pods, m *topology.Machine, within cpuset.Set) int {
+	var sum ledger.MilliCPU
+	for i := range p.All {
+		for _, container := range p.All[i].Plan.Claim.Containers {
+			if container.Policy == placement.StaticBurst && m.CPUsOfNUMA(container.NUMANodes...).IsSubsetOf(within) {
+				sum += container.Request
+			}
+		}
+	}
+	return int((sum + 999) / 1000)
 }

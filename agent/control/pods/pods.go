@@ -81,11 +81,14 @@ func (p *Pods) Reread(at int) {
 	s.Plan.ID, s.denied = id, denied
 }
 
+// Ceiling returns what the pods of a namespace may get.
+func (p *Pods) Ceiling(namespace string) api.Ceiling { return p.config.Ceilings.For(namespace) }
+
 // read returns a pod with its annotations limited to the ceilings. Its policy is completed by the
 // agent's.
 func (p *Pods) read(object *corev1.Pod) Pod {
 	s := newPod(object, p.machine, p.config.Keys, p.config.Given)
-	ceiling := p.config.Ceilings.For(object.Namespace)
+	ceiling := p.Ceiling(object.Namespace)
 	requested := s.Annotations
 	_, burstExceeds := ceiling.CapBurst(requested.Burst) // without the agent's policy
 	s.Annotations.Burst, _ = ceiling.CapBurst(requested.Burst.Or(p.config.Burst))

@@ -236,7 +236,7 @@ func (a *Auditor) audit(name string) {
 	}
 	var broken []string
 	for _, o := range books.Overflow() {
-		broken = append(broken, o.Describe(podName))
+		broken = append(broken, o.String())
 	}
 	switch overflow := strings.Join(broken, "; "); {
 	case !a.changed("overflow/"+name, overflow):

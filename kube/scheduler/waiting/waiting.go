@@ -1,6 +1,7 @@
 // Package waiting keeps the pods that the plugin has refused, and returns them to the scheduling
-// queue when a node's topology changes or its agent reports again. The framework has no event for
-// agents, and for topologies it would list and watch all objects a second time.
+// queue when a node's topology changes, its agent reports again, or pods have left. The framework has
+// no event for agents, for topologies it would list and watch all objects a second time, and pods that
+// leave would make it decide about each refused pod each time.
 package waiting
 
 import (
@@ -14,8 +15,8 @@ import (
 )
 
 // A release waits for Delay, to collect the changes of many nodes. The delay doubles while
-// releases follow each other, for example at the start of a large cluster or while an agent
-// flaps, so that the scheduler does not try the same pods all the time. The maximum is that of the
+// releases follow each other, for example at the start of a large cluster or while pods come and
+// go, so that the scheduler does not try the same pods all the time. The maximum is that of the
 // scheduling queue's own backoff.
 const (
 	Delay    = 100 * time.Millisecond
