@@ -46,7 +46,6 @@ func TestFigures(t *testing.T) {
 			return summaries[name+" "+unit].Center / summaries[of+" "+unit].Center
 		},
 		"digits": significant,
-		"placed": func(machine, free string) (string, error) { return placed(bench, machine, free) },
 		"trim":   func(suffix, text string) string { return strings.TrimSuffix(text, suffix) },
 		"cell":   cell,
 		"peers": func(column int, keys ...string) (string, error) {
@@ -69,29 +68,6 @@ func TestFigures(t *testing.T) {
 			}
 		}
 	}
-}
-
-// placed returns the cells of a row of placements: microseconds in the median and at worst, for
-// each number of CPUs.
-func placed(bench func(name, unit string) (float64, error), machine, free string) (string, error) {
-	var cells []string
-	for _, cpus := range []int{4, 16, 64} {
-		name := fmt.Sprintf("Place/%s/free=%s/cpus=%d", machine, free, cpus)
-		median, err := bench(name, "median-ns")
-		if err != nil {
-			return "", err
-		}
-		worst, err := bench(name, "worst-ns")
-		if err != nil {
-			return "", err
-		}
-		text := significant(3, median/1000)
-		if free != "all" {
-			text += " / " + significant(3, worst/1000)
-		}
-		cells = append(cells, text)
-	}
-	return strings.Join(cells, " | "), nil
 }
 
 // processors is what ends the names of benchmarks that run on more than one CPU.
