@@ -10,7 +10,7 @@
 // Times are the start of the recording plus monotonic time, so that clock steps have no effect.
 //
 // Columns are found by name, in any order, and unknown columns are ignored. Required are time,
-// group, interval_ns and usage_ns. The values may have other types than those that are written, and
+// group, interval_ns and usage_ns; a figure without a column or a value is unknown. The values may have other types than those that are written, and
 // CSV may be compressed or have another separator; package tabular has the forms that are read.
 // Times that are coarser than the samples are moved within their unit, so that samples do not
 // overlap. A Parquet file holds rows in row groups of 131,072, each ordered by cgroup and then by
