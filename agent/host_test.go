@@ -251,7 +251,7 @@ func TestOnThisMachine(t *testing.T) {
 		t.Errorf("after the cleanup the pod has %+v (%v)", s, err)
 	}
 
-	// An administrator withholds a CPU from all pods. It is given to none, and nobody's quota is removed.
+	// An administrator withholds a CPU from all pods. No pod gets it, and every pod keeps its quota.
 	all := tree.root + "/kubepods"
 	for _, group := range []string{inner, groupBound, groupBeside, tree.podGroup(bound), tree.podGroup(beside), all + "/burstable", all + "/besteffort", all} {
 		tree.write(tree.fs.File(group, cgroup.CPUSetCPUs), rest.String())

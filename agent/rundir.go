@@ -123,7 +123,7 @@ type force struct {
 	ever bool
 }
 
-// untouchedFile exists while no setting of an agent is in force. It says whether there ever were any.
+// untouchedFile exists while no setting of an agent is in force. It says whether one ever was.
 func untouchedFile(runDir string) string { return filepath.Join(runDir, "untouched") }
 
 const everInForce, neverInForce = "ever", "never"

@@ -57,7 +57,7 @@ func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores, budget 
 	case of.Len() == n:
 		return of, nil
 	case budget.Exhausted():
-		return cpuset.Of(slices.Collect(of.All())[:n]...), nil
+		return of.FirstN(n), nil
 	}
 	request := placement.Request{CPUs: n, Policy: placement.Static, FullCores: fullCores, Budget: budget}
 	placed, err := s.index.Place(of, request)

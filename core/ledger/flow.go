@@ -143,8 +143,8 @@ func (f *flow) shortfall() (sum MilliCPU) {
 
 // cuts returns disjoint unions of nodes that are short. The requests confined within each union
 // exceed its capacity, and the excess of all unions together equals the shortfall. No smaller set
-// of nodes has this property. The result does not depend on the order of the requests. There is none
-// if the budget is exhausted.
+// of nodes has this property. The result does not depend on the order of the requests. If the budget
+// is exhausted, cuts returns no union.
 func (f *flow) cuts() (unions [][]int) {
 	if f.budget.Exhausted() {
 		return nil

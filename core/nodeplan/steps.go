@@ -122,10 +122,9 @@ func inOrder(moves []Assignment, at map[Ref]Assignment, shared cpuset.Set) (step
 	return steps, grow
 }
 
-// giveWay chooses one of several containers that wait for each other's CPUs, and where it goes: to
-// some of its new CPUs, if nobody else has these, or else to a single one of its own, or else to a
-// shared one (rest). If no CPU is shared, two pods that exchange single CPUs both have one for a
-// moment.
+// giveWay chooses one of several containers that wait for each other's CPUs, and the CPUs to which it
+// moves: its new ones that no other pod has; else one that it has already; else a shared one, of
+// rest. If no CPU is shared, two pods that exchange single CPUs both have one for a moment.
 func giveWay(moves, leaving []Assignment, free func(Assignment) cpuset.Set, rest cpuset.Set) (which int, to cpuset.Set) {
 	for i, m := range moves {
 		if some := free(m); !some.IsEmpty() {

@@ -79,8 +79,8 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 	return cpus
 }
 
-// next finds the sets of a size at the least distance above the given one. It returns false if
-// there are none.
+// next finds the sets of a size at the least distance above the given one. It reports whether it
+// found any.
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
 	s.reserve = s.budget.left - s.budget.left/s.share

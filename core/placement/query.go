@@ -26,7 +26,7 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	s := ix.pool.Get().(*search)
 	defer ix.pool.Put(s)
 	if req.Budget == nil {
-		s.budget = Budget{decisionSteps}
+		s.budget = *NewBudget()
 		req.Budget = &s.budget
 	}
 	s.query = query{ix, free.Intersection(ix.balanced), free, req}

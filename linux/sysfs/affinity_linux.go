@@ -23,18 +23,9 @@ func Affinity() (cpuset.Set, error) {
 
 // AffinityOf returns the CPUs that the threads of a process may run on, which are in its cpuset.
 func AffinityOf(pid int) (all cpuset.Set, err error) {
-	each, err := AffinityOfThreads(pid)
-	for _, cpus := range each {
-		all = all.Union(cpus)
-	}
-	return all, err
-}
-
-// AffinityOfThreads is AffinityOf for each thread.
-func AffinityOfThreads(pid int) (each []cpuset.Set, err error) {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil && !cgroup.IsGone(err) {
-		return nil, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
+		return all, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
 	}
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
@@ -46,14 +37,14 @@ func AffinityOfThreads(pid int) (each []cpuset.Set, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
+			return cpuset.Set{}, fmt.Errorf("ask for the CPUs of process %d: %w", pid, err)
 		}
-		each = append(each, one)
+		all = all.Union(one)
 	}
-	if len(each) == 0 {
-		return nil, fmt.Errorf("there is no process %d", pid)
+	if all.IsEmpty() {
+		return all, fmt.Errorf("there is no process %d", pid)
 	}
-	return each, nil
+	return all, nil
 }
 
 // affinity returns the CPUs of a thread; 0 is this one.

@@ -275,7 +275,7 @@ func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) e
 	switch {
 	case s.MayResize():
 		return held
-	case (matches != nil || !n.withheld(s, cpusOf(a)).IsEmpty()) && c.isResized(s, a):
+	case (matches != nil || !n.withheld(s, a.CPUs()).IsEmpty()) && c.isResized(s, a):
 		return errResized
 	}
 	return cmp.Or(held, matches)

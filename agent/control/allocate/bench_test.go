@@ -135,7 +135,7 @@ func newRating(b *testing.B, index *placement.Index) *rating {
 func (r *rating) add(figures map[string]float64, pods map[types.UID]api.Allocation, samples float64) {
 	weight := 100 / float64(len(pods)) / samples
 	for _, a := range pods {
-		cpus := cpusOf(a)
+		cpus := a.CPUs()
 		q, best := r.index.Quality(cpus), r.ideal[cpus.Len()]
 		for figure, more := range map[string]int{"split": q.SplitCores - best.SplitCores, "LLCs": q.LLCs - best.LLCs, "NUMA": q.NUMANodes - best.NUMANodes} {
 			if more > 0 {

@@ -56,18 +56,18 @@ func (c *Controller) recover(n node) {
 		case had && n.shows(s, saved):
 		case c.adopt(n, at):
 			if now := c.given.Pods[s.Object.UID]; had {
-				c.damage("pod %s runs on CPUs %s, not on %s", s.Name(), cpusOf(now), cpusOf(saved))
+				c.damage("pod %s runs on CPUs %s, not on %s", s.Name(), now.CPUs(), saved.CPUs())
 			}
 		default:
 			rest = append(rest, at)
 			continue
 		}
-		shown = shown.Union(cpusOf(c.given.Pods[s.Object.UID]))
+		shown = shown.Union(c.given.Pods[s.Object.UID].CPUs())
 	}
 	for _, at := range rest {
 		s := &n.pods.All[at]
 		a := c.given.Pods[s.Object.UID]
-		if taken := cpusOf(a).Intersection(shown); !taken.IsEmpty() {
+		if taken := a.CPUs().Intersection(shown); !taken.IsEmpty() {
 			c.lose(s, a, fmt.Errorf("other pods run on CPUs %s", taken))
 			delete(c.given.Pods, s.Object.UID)
 			n.pods.Reread(at)
@@ -80,7 +80,7 @@ func (c *Controller) recover(n node) {
 func (c *Controller) lose(s *pods.Pod, a api.Allocation, why error) {
 	if len(a.Claims) > 0 {
 		c.lapsed[s.Object.UID] = lapse{fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", why), a.Claims}
-	} else if cpus := cpusOf(a); !cpus.IsEmpty() {
+	} else if cpus := a.CPUs(); !cpus.IsEmpty() {
 		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s: %v", cpus, why)
 	}
 }

@@ -86,7 +86,7 @@ func (c *Controller) moveOne(n node) {
 func (c *Controller) moveOf(n node, at int) *Move {
 	s := &n.pods.All[at]
 	from, given := c.given.Pods[s.Object.UID]
-	before := cpusOf(from)
+	before := from.CPUs()
 	settled := given && len(from.Claims) == 0 && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
 		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()
 	intent, err := api.Parse(s.Object)
@@ -111,14 +111,6 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	}
 	m.describe(reason)
 	return m
-}
-
-// cpusOf returns the exclusive CPUs of an allocation.
-func cpusOf(a api.Allocation) (all cpuset.Set) {
-	for _, container := range a.Containers {
-		all = all.Union(container.CPUs)
-	}
-	return all
 }
 
 // reason returns the first criterion that changes, or nil if it gets worse, or does not count.

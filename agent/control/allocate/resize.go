@@ -20,13 +20,14 @@ func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 		a.Node == c.name && !s.MayResize() && api.Covers(&intent.Ask) == nil
 }
 
-// resize gives a pod that has CPUs the number that it asks for now, without those that it may not use. A container that grows keeps what
-// it has, and one that shrinks keeps a part. With an error the pod keeps what it has.
+// resize gives a pod that has CPUs the number that it asks for now, without those that it may not
+// use. A container that grows keeps what it has, and one that shrinks keeps a part. With an error the
+// pod keeps what it has.
 func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	s := &n.pods.All[at]
 	had := map[string]cpuset.Set{}
 	before := c.given.Pods[s.Object.UID]
-	withheld := n.withheld(s, cpusOf(before))
+	withheld := n.withheld(s, before.CPUs())
 	for _, part := range before.Containers {
 		had[part.Name] = part.CPUs.Difference(withheld)
 	}

@@ -126,8 +126,8 @@ func (g *Groups) Held(group string) cpuset.Set {
 	return g.Online
 }
 
-// Within returns the CPUs of a set that a cgroup may use: those that its tier has, unless that are
-// none.
+// Within returns the CPUs of a set that a cgroup may use: those of its tier, or all if its tier has
+// none of them.
 func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
 	tiers := nodeplan.Tiers()
 	for i, tier := range slices.Backward(g.Tiers) { // parents first
