@@ -80,17 +80,17 @@ func toRecord(h Header, r *Row) record {
 		Name:             r.Name,
 		Interval:         int64(r.Interval),
 		Usage:            int64(r.Usage),
-		Periods:          known(r.Periods, r, trace.Periods),
-		ThrottledPeriods: known(r.Throttled, r, trace.Periods),
-		ThrottledTime:    known(int64(r.ThrottledTime), r, trace.ThrottledTime),
-		BurstPeriods:     known(r.Bursts, r, trace.Bursts),
-		BurstTime:        known(int64(r.BurstTime), r, trace.Bursts),
+		Periods:          trace.Known(r.Unknown, trace.Periods, r.Periods),
+		ThrottledPeriods: trace.Known(r.Unknown, trace.Periods, r.Throttled),
+		ThrottledTime:    trace.Known(r.Unknown, trace.ThrottledTime, int64(r.ThrottledTime)),
+		BurstPeriods:     trace.Known(r.Unknown, trace.Bursts, r.Bursts),
+		BurstTime:        trace.Known(r.Unknown, trace.Bursts, int64(r.BurstTime)),
 		Quota:            int64(r.Limits.Quota),
 		Period:           int64(r.Limits.Period),
-		Burst:            known(int64(r.Limits.Burst), r, trace.Limits|trace.Burst),
+		Burst:            trace.Known(r.Unknown, trace.Limits|trace.Burst, int64(r.Limits.Burst)),
 		Late:             r.Late,
 		Nominal:          int64(h.Interval),
-		Waited:           known(int64(r.Waited), r, trace.Waits),
+		Waited:           trace.Known(r.Unknown, trace.Waits, int64(r.Waited)),
 	}
 	if r.Limits.Quota == bandwidth.Unlimited {
 		rec.Quota = 0
@@ -99,14 +99,6 @@ func toRecord(h Header, r *Row) record {
 		rec.Period = 0
 	}
 	return rec
-}
-
-// known returns nil if the figure of a row is unknown.
-func known[T any](value T, r *Row, figure trace.Figures) *T {
-	if r.Unknown.Has(figure) {
-		return nil
-	}
-	return &value
 }
 
 // row converts a record to a row and checks it. start is in nanoseconds since 1970.

@@ -65,6 +65,14 @@ const UsageOnly = Limits | Periods | ThrottledTime | Bursts | Waits
 // Has reports whether the set has one of the figures.
 func (f Figures) Has(figures Figures) bool { return f&figures != 0 }
 
+// Known returns a figure's value, or nil if the figure is one of the unknown ones.
+func Known[T any](unknown, figure Figures, value T) *T {
+	if unknown.Has(figure) {
+		return nil
+	}
+	return &value
+}
+
 // MarshalJSON returns the names of the figures.
 func (f Figures) MarshalJSON() ([]byte, error) {
 	var names []string

@@ -74,7 +74,7 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 		Group: s.Group, Name: s.Name, Samples: sum.Samples, Late: sum.Late, Gaps: sum.Gaps,
 		Time: sum.Time.Seconds(), Usage: sum.Usage.Seconds(),
 		PerPeriod: sum.PerPeriod, LimitChanges: sum.LimitChanges, Unknown: sum.Unknown,
-		ThrottledShare: known(&sum, trace.Periods, sum.ThrottledShare), Scales: trace.Timescales(s, interval),
+		ThrottledShare: trace.Known(sum.Unknown, trace.Periods, sum.ThrottledShare), Scales: trace.Timescales(s, interval),
 		Notes: notes(s, &sum, interval),
 	}
 	if _, limited := sum.Limits.CPUs(); limited || sum.Periods > 0 {
@@ -90,16 +90,10 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 func NewLimit(sum *trace.Summary) *Limit {
 	l := sum.Limits
 	return &Limit{
-		Quota: known(sum, trace.Limits, l.Quota.Seconds()), Period: known(sum, trace.Limits, l.Period.Seconds()), Burst: known(sum, trace.Limits|trace.Burst, l.Burst.Seconds()),
-		TimerPeriods: known(sum, trace.Periods, sum.Periods), WallPeriods: sum.WallPeriods, ThrottledPeriods: known(sum, trace.Periods, sum.Throttled),
-		ThrottledTime: known(sum, trace.ThrottledTime, sum.ThrottledTime.Seconds()), Bursts: known(sum, trace.Bursts, Bursts{sum.Bursts, sum.BurstTime.Seconds()}),
+		Quota: trace.Known(sum.Unknown, trace.Limits, l.Quota.Seconds()), Period: trace.Known(sum.Unknown, trace.Limits, l.Period.Seconds()),
+		Burst:        trace.Known(sum.Unknown, trace.Limits|trace.Burst, l.Burst.Seconds()),
+		TimerPeriods: trace.Known(sum.Unknown, trace.Periods, sum.Periods), WallPeriods: sum.WallPeriods, ThrottledPeriods: trace.Known(sum.Unknown, trace.Periods, sum.Throttled),
+		ThrottledTime: trace.Known(sum.Unknown, trace.ThrottledTime, sum.ThrottledTime.Seconds()),
+		Bursts:        trace.Known(sum.Unknown, trace.Bursts, Bursts{sum.Bursts, sum.BurstTime.Seconds()}),
 	}
-}
-
-// known returns nil if a figure is unknown.
-func known[T any](sum *trace.Summary, figure trace.Figures, value T) *T {
-	if sum.Unknown.Has(figure) {
-		return nil
-	}
-	return &value
 }
