@@ -97,8 +97,10 @@ SUITE = bin/suite -ldflags='$(KUBE_FLAGS)'
 test: bin/suite bin/gotestsum bin/helm4 ## run the tests that need no privileges and no quiet machine
 	@$(SUITE) $(CLASSES)
 
-# ONLY=REGEXP runs the units whose names match; FRESH=1 runs again what has passed.
+# ONLY=REGEXP runs the units whose names match; FRESH=1 runs again what has passed. A program that
+# names its commit is another one after each commit, and all tests that use it would run again.
 .PHONY: test-all
+test-all: export GOFLAGS += -buildvcs=false
 test-all: build bin/suite bin/gotestsum bin/helm3 bin/helm4 ## run every test that this machine and user can run, and record it in test/record.md; resumable
 	@$(SUITE) $(if $(ONLY),-only='$(value ONLY)') $(if $(FRESH),-fresh) whole
 
