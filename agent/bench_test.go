@@ -113,7 +113,7 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 // moved.
 func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
-	e, others := fullNode(b, h, 125, control.Config{Allocates: true})
+	e, others := fullNode(b, h, 125, control.Config{})
 	e.RunDir = b.TempDir()
 	e.control.SetReserved(0)
 	for i := range others { // leave room for the pod

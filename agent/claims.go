@@ -71,11 +71,11 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 			return
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
-			err = e.saveGiven()
+			err = e.saveAllocations()
 		}
 		if err == nil {
 			e.decide()
-			given = e.control.Given().Pods[pod]
+			given = e.control.Allocations()[pod]
 		}
 	})
 	return given, err
@@ -96,7 +96,7 @@ func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device
 func (e *engine) unclaim(uids []types.UID) (err error) {
 	e.update(func() {
 		if e.control.Unclaim(uids...) {
-			err = e.saveGiven()
+			err = e.saveAllocations()
 			e.decide()
 		}
 	})

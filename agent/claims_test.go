@@ -57,7 +57,7 @@ func newClaimWorld(t *testing.T) *claimWorld {
 		return w.statusFails.Load(), nil, errors.New("the API server is gone")
 	})
 	must.Do(t, w.client.Tracker().Add(claim))
-	w.root, w.config.Allocates = newTree(t).root, true
+	w.root = newTree(t).root
 	w.more = func(o *Options) { o.Devices, o.KubeletDir, o.CDIDir = dra.ByNUMA, dir, filepath.Join(dir, "cdi") }
 	return w
 }
@@ -150,7 +150,7 @@ func blocked(path func(*claimWorld) string) func(*claimWorld) func() {
 	}
 }
 
-var failsToSave = claimFault{"save", blocked(func(w *claimWorld) string { return givenFile(w.runDir) + ".new" })}
+var failsToSave = claimFault{"save", blocked(func(w *claimWorld) string { return allocationsFile(w.runDir) + ".new" })}
 
 // TestClaimsInterrupted checks that a claim whose preparation or end fails at any step, or whose
 // agent ends there, gets its CPUs once, and leaves nothing.
@@ -199,7 +199,7 @@ func TestClaimsInterrupted(t *testing.T) {
 				must.Do(t, w.unprepare()) // which is not an error
 				left, err := filepath.Glob(filepath.Join(w.dir, "cdi", "*"))
 				mounted, errMounted := filepath.Glob(filepath.Join(w.runDir, "claims", "*"))
-				saved := must.Get(os.ReadFile(givenFile(w.runDir)))(t)
+				saved := must.Get(os.ReadFile(allocationsFile(w.runDir)))(t)
 				if err != nil || errMounted != nil || len(left)+len(mounted) > 0 || string(saved) != "{}" {
 					t.Errorf("left are %q, %q and %s", left, mounted, saved)
 				}
@@ -215,13 +215,13 @@ func TestClaimsAfterLoss(t *testing.T) {
 	stop := w.start()
 	before := must.Get(w.prepare())(t)
 	stop()
-	must.Do(t, os.WriteFile(givenFile(w.runDir), []byte("{}"), 0o644))
+	must.Do(t, os.WriteFile(allocationsFile(w.runDir), []byte("{}"), 0o644))
 	stop = w.start()
 	if got := must.Get(w.prepare())(t); got != before {
 		t.Errorf("from an old state the claim has CPUs %q, and had %q", got, before)
 	}
 	stop()
-	must.Do(t, os.Remove(givenFile(w.runDir)))
+	must.Do(t, os.Remove(allocationsFile(w.runDir)))
 	stale := filepath.Join(w.dir, "cdi", dra.Driver+"-claim-claim-2.json")
 	must.Do(t, os.WriteFile(stale, []byte("{}"), 0o644))
 	stop = w.start()

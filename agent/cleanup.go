@@ -40,7 +40,7 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 // checkClaims returns an error if a pod has CPUs for resource claims: without the driver, the kubelet
 // cannot end it.
 func checkClaims(ctx context.Context, o Options) error {
-	given, _ := savedGiven(&o) // what cannot be read is not worth keeping the settings
+	given, _ := savedAllocations(&o) // what cannot be read is not worth keeping the settings
 	if len(given) == 0 {
 		return nil
 	}
@@ -74,7 +74,7 @@ func podsOf(ctx context.Context, o Options) ([]*corev1.Pod, error) {
 // are those of other programs.
 func restoreGroups(ctx context.Context, o Options) (result control.Result, err error) {
 	if f, saved := savedForce(o.RunDir); saved {
-		return result, errors.Join(saveForce(o.RunDir, f), remove(givenFile(o.RunDir)))
+		return result, errors.Join(saveForce(o.RunDir, f), remove(allocationsFile(o.RunDir)))
 	}
 	k, err := openKernel(o.Root)
 	if err != nil {
@@ -123,7 +123,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	}
 	err = errors.Join(partial, result.Err(), k.units.flush(ctx, flushLimit))
 	if err == nil {
-		err = errors.Join(saveForce(o.RunDir, force{ever: true}), remove(givenFile(o.RunDir)))
+		err = errors.Join(saveForce(o.RunDir, force{ever: true}), remove(allocationsFile(o.RunDir)))
 	}
 	return result, errors.Join(errStatic, err, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))

@@ -118,7 +118,7 @@ func (e *engine) decide() {
 		}
 	}
 	if e.control.Allocate(e.Now()) {
-		_ = e.saveGiven()
+		_ = e.saveAllocations()
 	}
 	decision := e.control.Decide(e.Now())
 	if e.reports.hold(decision.Hold); decision.Hold != "" {
@@ -139,9 +139,9 @@ func (e *engine) decide() {
 	e.reports.publish(e.status.Report)
 }
 
-// saveGiven saves what is given to pods, and publishes it. mu must be locked.
-func (e *engine) saveGiven() error {
-	err := saveGiven(e.RunDir, e.control.Given().Pods)
+// saveAllocations saves what is given to pods, and publishes it. mu must be locked.
+func (e *engine) saveAllocations() error {
+	err := saveAllocations(e.RunDir, e.control.Allocations())
 	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
 	e.control.Allocated(err)
 	if err == nil {

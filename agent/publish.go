@@ -178,9 +178,9 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	var machine *topology.Machine
 	settled := false
 	p.engine.with(func(c *control.Control) {
-		machine, settled = c.Machine(), c.Settled() || len(c.Given().Pods) == 0
-		if given := c.Given(); !p.Observe && (given.Allocates || len(given.Pods) > 0) {
-			state.Given = &api.Given{Allocates: given.Allocates, Pods: maps.Clone(given.Pods)}
+		machine, settled = c.Machine(), c.Settled() || len(c.Allocations()) == 0
+		if !p.Observe {
+			state.Allocations = maps.Clone(c.Allocations())
 		}
 		if k := c.Kubelet(); k != nil {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs

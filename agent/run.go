@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
-	a.control.SetGiven(savedGiven(&o))
+	a.control.SetAllocations(savedAllocations(&o))
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}

@@ -80,38 +80,38 @@ func saveJSON(path string, perm fs.FileMode, value any) error {
 	return atomicfile.Write(path, text, atomicfile.Options{Perm: perm, Suffix: ".new"})
 }
 
-// givenFile contains the CPUs that the agent has given to pods.
-func givenFile(runDir string) string { return filepath.Join(runDir, "allocations.json") }
+// allocationsFile contains what the agent has allocated to pods.
+func allocationsFile(runDir string) string { return filepath.Join(runDir, "allocations.json") }
 
-func saveGiven(runDir string, given map[types.UID]api.Allocation) error {
-	return saveJSON(givenFile(runDir), 0o644, given)
+func saveAllocations(runDir string, all api.Allocations) error {
+	return saveJSON(allocationsFile(runDir), 0o644, all)
 }
 
-// savedGiven returns what an agent has given since the machine was started, also by what the
+// savedAllocations returns what an agent has given since the machine was started, also by what the
 // container runtime was told of resource claims: what is later counts. With an error it returns what
 // can be read.
-func savedGiven(o *Options) (map[types.UID]api.Allocation, error) {
-	given, err := claims.Saved(o.CDIDir)
-	text, errFile := os.ReadFile(givenFile(o.RunDir))
+func savedAllocations(o *Options) (api.Allocations, error) {
+	all, err := claims.Saved(o.CDIDir)
+	text, errFile := os.ReadFile(allocationsFile(o.RunDir))
 	if errors.Is(errFile, os.ErrNotExist) {
-		return given, err
+		return all, err
 	}
 	saved := map[types.UID]json.RawMessage{}
 	if errFile == nil {
 		errFile = json.Unmarshal(text, &saved)
 	}
 	if errFile != nil {
-		err = errors.Join(err, fmt.Errorf("%s: %w", givenFile(o.RunDir), errFile))
+		err = errors.Join(err, fmt.Errorf("%s: %w", allocationsFile(o.RunDir), errFile))
 	}
 	for uid, text := range saved {
 		a, errPod := api.DecodeAllocation(string(text))
 		if errPod != nil {
-			err = errors.Join(err, fmt.Errorf("%s: pod %s: %w", givenFile(o.RunDir), uid, errPod))
-		} else if !given[uid].Time.After(a.Time) {
-			given[uid] = a
+			err = errors.Join(err, fmt.Errorf("%s: pod %s: %w", allocationsFile(o.RunDir), uid, errPod))
+		} else if !all[uid].Time.After(a.Time) {
+			all[uid] = a
 		}
 	}
-	return given, err
+	return all, err
 }
 
 // force is what is known of the settings that agents have written since the machine was started.

@@ -125,7 +125,7 @@ func TestSavedGiven(t *testing.T) {
 	if len(given) != 1 || !reflect.DeepEqual(given["a"], one) || err == nil || !strings.Contains(err.Error(), "pod b") {
 		t.Errorf("%+v, %v", given, err)
 	}
-	must.Do(t, os.Truncate(givenFile(dir), 30))
+	must.Do(t, os.Truncate(allocationsFile(dir), 30))
 	if given, err := savedGiven(&Options{RunDir: dir}); len(given) > 0 || err == nil {
 		t.Errorf("cut off: %+v, %v", given, err)
 	}

@@ -31,6 +31,8 @@ const (
 
 	// Annotations of the files for the runtime have what their pods were given.
 	podAnnotation = "pinfold.dev/pod"
+	// allocationAnnotation has what was allocated to it.
+	allocationAnnotation = "pinfold.dev/cpu-allocation"
 
 	kind       = dra.Driver + "/claim"
 	filePrefix = dra.Driver + "-claim-"
@@ -62,7 +64,7 @@ func (d *Driver) writeFiles(pod types.UID, request *dra.Request, allocation api.
 		uid := p.Claim.UID
 		if specs[uid] == nil {
 			specs[uid] = &cdi.Spec{Version: "0.6.0", Kind: kind, Annotations: map[string]string{
-				podAnnotation: string(pod), api.AllocationAnnotation: allocation.Encode()}}
+				podAnnotation: string(pod), allocationAnnotation: allocation.Encode()}}
 		}
 		if done[deviceName(p)] {
 			continue
@@ -133,7 +135,7 @@ func Saved(dir string) (map[types.UID]api.Allocation, error) {
 		if errFile == nil {
 			errFile = json.Unmarshal(text, &spec)
 		}
-		allocation, errText := api.DecodeAllocation(spec.Annotations[api.AllocationAnnotation])
+		allocation, errText := api.DecodeAllocation(spec.Annotations[allocationAnnotation])
 		if errFile = cmp.Or(errFile, errText); errFile != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", file, errFile))
 			continue

@@ -41,15 +41,11 @@ type Config struct {
 	Burst burst.Policy
 	// Ceilings limit what pods can get by their annotations.
 	Ceilings api.Ceilings
-	// Keys verify the signatures of allocations. Without keys every allocation is accepted.
-	Keys *api.Keys
 	// QuotaOwner determines what happens when another program changes quota, period or burst.
 	QuotaOwner QuotaOwner
 	// Partition is the kind of cpuset partition that containers with exclusive CPUs become: "" or
 	// cgroup.PartitionMember for none.
 	Partition cgroup.Partition
-	// Allocates makes the agent give CPUs to the pods that ask, instead of Pinfold's scheduler.
-	Allocates bool
 	// Repack is how much better its CPUs must get for a running pod to be moved, "" for never.
 	Repack allocate.Repack
 	// Refuses keeps pods that it cannot give CPUs to from starting. Otherwise they run in the
@@ -134,9 +130,9 @@ func New(config Config) *Control {
 	if config.Observe {
 		repack = allocate.RepackNone
 	}
-	allocator := allocate.New(config.NodeName, config.Allocates, repack)
+	allocator := allocate.New(config.NodeName, repack)
 	return &Control{
-		Pods:     pods.New(pods.Config{Keys: config.Keys, Given: allocator.Given(), Ceilings: ceilings, Burst: config.Burst}),
+		Pods:     pods.New(pods.Config{Allocations: allocator.Allocations(), Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
 		allocate: allocator,
 		cpus:     cpus.New(partition),
@@ -224,8 +220,8 @@ func (c *Control) HoldCPUs() {
 	}
 }
 
-// SetGiven sets what an earlier agent has given, as far as what it saved could be read.
-func (c *Control) SetGiven(saved map[types.UID]api.Allocation, unreadable error) {
+// SetAllocations sets what an earlier agent has allocated, as far as what it saved could be read.
+func (c *Control) SetAllocations(saved api.Allocations, unreadable error) {
 	c.allocate.Restore(saved, unreadable)
 }
 
@@ -238,8 +234,8 @@ func (c *Control) Settled() bool {
 	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
 }
 
-// Given returns what the agent has given to pods. It changes with each decision.
-func (c *Control) Given() *api.Given { return c.allocate.Given() }
+// Allocations returns what the agent has allocated to pods. It changes with each decision.
+func (c *Control) Allocations() api.Allocations { return c.allocate.Allocations() }
 
 // SetInForce says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }

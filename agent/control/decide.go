@@ -46,7 +46,7 @@ func (c *Control) hold() string {
 		return "the kubelet's configuration is not known"
 	case !c.Listed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
-	case c.config.Allocates && c.node.reserved == nil: // else what is to be recovered would be overwritten
+	case c.node.reserved == nil: // else what is to be recovered would be overwritten
 		return "the Node object has not been read since the agent started"
 	case !c.round.Observed():
 		return "the control groups have not been read"
@@ -54,14 +54,9 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// Allocate gives CPUs to pods that ask, if the agent allocates. If it reports that something has
-// changed, save what Control.Given returns, and pass the result to Control.Allocated before the
-// next decision.
+// Allocate gives CPUs to pods that ask. If it reports that something has changed, save what
+// Control.Allocations returns, and pass the result to Control.Allocated before the next decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
-	idle := !c.config.Allocates && len(c.allocate.Given().Pods) == 0
-	if idle {
-		return false
-	}
 	if err := c.cannotAllocate(now); err != nil {
 		if !errors.Is(err, ErrNotYet) {
 			c.allocate.Refuse(c.Pods, err)
@@ -76,9 +71,6 @@ func (c *Control) cannotAllocate(now time.Time) error {
 	if hold := c.hold(); hold != "" {
 		return fmt.Errorf("%w: %s", ErrNotYet, hold)
 	}
-	if c.node.reserved == nil {
-		return fmt.Errorf("%w: the Node object has not been read", ErrNotYet)
-	}
 	c.round.Now = now
 	c.begin()
 	if off := c.node.kubelet.bindingOff(); off != "" {
@@ -87,7 +79,7 @@ func (c *Control) cannotAllocate(now time.Time) error {
 	return nil
 }
 
-// Claim gives a pod the CPUs that its resource claims ask for. Then save what Control.Given
+// Claim gives a pod the CPUs that its resource claims ask for. Then save what Control.Allocations
 // returns, and pass the result to Control.Allocated before the next decision.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
 	if err := c.cannotAllocate(now); err != nil {

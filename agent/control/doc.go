@@ -16,7 +16,7 @@
 //
 // If the agent gives CPUs to pods, it saves these before the decision that enforces them:
 //
-//	if c.Allocate(now) { c.Allocated(save(c.Given().Pods)) }
+//	if c.Allocate(now) { c.Allocated(save(c.Allocations())) }
 //
 // Before a decision it reports the usage of the cgroups on which changed annotations wait:
 //

@@ -64,7 +64,7 @@ func newFakeNode() *fakeNode {
 // restart starts an agent, which finds what the last one has left.
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
-	n.control.SetGiven(n.given, n.damaged)
+	n.control.SetAllocations(n.given, n.damaged)
 	n.damaged = nil
 	if !n.unread {
 		n.control.SetReserved(0)
@@ -100,8 +100,9 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "kubelet":
 		return "", n.setKubelet(options)
 	case "pod":
-		p, err := controltest.Pod(args, n.now)
+		p, allocations, err := controltest.Pod(args, n.now)
 		n.pods[args[0]] = p
+		n.control.SetAllocations(allocations, nil)
 		return "", err
 	case "resize", "request", "edit", "deferred", "infeasible", "resized":
 		return "", n.resize(command, args)
@@ -172,8 +173,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.given = maps.Clone(n.old)
 	case "given":
 		text := ""
-		for _, uid := range slices.Sorted(maps.Keys(n.control.Given().Pods)) {
-			for _, c := range n.control.Given().Pods[uid].Containers {
+		for _, uid := range slices.Sorted(maps.Keys(n.control.Allocations())) {
+			for _, c := range n.control.Allocations()[uid].Containers {
 				text += fmt.Sprintf("%s/%s has CPUs %q in NUMA nodes %v\n", strings.TrimPrefix(string(uid), "uid-"), c.Name, c.CPUs, c.NUMANodes)
 			}
 		}

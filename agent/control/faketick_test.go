@@ -150,7 +150,7 @@ func (n *fakeNode) decide() string {
 		}
 		n.control.SetGroupUsage(path, usage)
 	}
-	before := maps.Clone(n.control.Given().Pods)
+	before := maps.Clone(n.control.Allocations())
 	if n.control.Allocate(n.now) {
 		n.checkMove(before)
 		n.save()
@@ -164,7 +164,7 @@ func (n *fakeNode) save() {
 		n.control.Allocated(errors.New("no space left on device"))
 		return
 	}
-	n.given = maps.Clone(n.control.Given().Pods)
+	n.given = maps.Clone(n.control.Allocations())
 	n.control.Allocated(nil)
 }
 
@@ -186,7 +186,7 @@ func (n *fakeNode) setAgent(options map[string]string) (err error) {
 	n.config.Partition = cgroup.Partition(options["partition"])
 	n.config.Observe = options["mode"] == "observe"
 	n.config.MinShared, _ = strconv.Atoi(cmp.Or(options["min-shared"], "0"))
-	n.config.Allocates, n.config.Refuses = options["allocator"] == "node", options["on-failure"] == "refuse"
+	n.config.Refuses = options["on-failure"] == "refuse"
 	n.config.Repack = allocate.Repack(options["repack"])
 	if n.config.Priority, err = colocation.ParsePriority(cmp.Or(options["batch-priority"], "none")); err != nil {
 		return err

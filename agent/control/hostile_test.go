@@ -41,7 +41,6 @@ func newHostile(t rapid.TB, seed uint64, pod string, annotations map[string]stri
 	h := &hostile{t: t, r: rand.New(rand.NewPCG(1, seed)), node: newFakeNode(), threads: time.Duration(1 + seed%4)}
 	_, h.limit, _ = strings.Cut(pod, "=")
 	h.limit, _, _ = strings.Cut(h.limit, "@")
-	h.node.config.Allocates = strings.Contains(pod, "@?")
 	h.node.config.Priority, _ = colocation.ParsePriority([]string{"idle", "bvt"}[seed%2])
 	h.node.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
 	h.node.kernel.wrote = func(path string, s cgroup.Settings) {
@@ -233,7 +232,7 @@ func (h *hostile) act(kinds []string) {
 		h.restartContainer()
 	case "agent":
 		h.run("restart")
-		if h.node.config.Allocates || h.node.pods["web"].Annotations[api.AllocationAnnotation] != "" {
+		if h.node.pods["web"].Annotations[api.CPUSetSchedulerAnnotation] != "" {
 			h.given += 3 * h.most / 10 // it gives a pod its CPUs at once, and may have to restore the quota
 		}
 	}

@@ -187,7 +187,7 @@ func TestCeilingsOfPods(t *testing.T) {
 func TestCeilingsOfExclusiveCPUs(t *testing.T) {
 	n := newFakeNode()
 	n.config.Ceilings = must.Get(api.ParseCeilings([]byte("default: {exclusiveCPUs: {perPod: 2, perNamespace: 3}}")))(t)
-	n.play(t, "agent allocator=node", "restart", "machine cores=8 threads=1", "pod large app=3@=3", "pod claimant app=2@=2", "pod second app=2@=2", "pod asks app=2@?", "create asks/app")
+	n.play(t, "agent", "restart", "machine cores=8 threads=1", "pod large app=3@=3", "pod claimant app=2@=2", "pod second app=2@=2", "pod asks app=2@?", "create asks/app")
 	for _, step := range []struct{ command, want string }{
 		{"claim large app=3@numa-0", "the pod asks for 3 exclusive CPUs: the administrator allows 2 per pod in its namespace"},
 		{"claim claimant app=2@numa-0", "the pod asks for 2 exclusive CPUs and its namespace has 2: the administrator allows the namespace 3"},
@@ -205,7 +205,7 @@ func TestCeilingsOfExclusiveCPUs(t *testing.T) {
 // object.
 func TestLargeAllocation(t *testing.T) {
 	n := newFakeNode()
-	n.play(t, "agent allocator=node", "restart", "machine cores=64 threads=1")
+	n.play(t, "agent", "restart", "machine cores=64 threads=1")
 	for _, count := range []int{10, 60} {
 		line := fmt.Sprint("pod p", count)
 		for i := range count {
@@ -213,7 +213,7 @@ func TestLargeAllocation(t *testing.T) {
 		}
 		pod := fmt.Sprint("p", count)
 		n.play(t, line+" policy=static-burst", "group "+pod, "round")
-		_, given := n.control.Given().Pods[types.UID("uid-"+pod)]
+		_, given := n.control.Allocations()[types.UID("uid-"+pod)]
 		problem := n.control.Get(ledger.PodID("uid-" + pod)).Problem
 		if large := count > 10; given == large || large && !strings.Contains(fmt.Sprint(problem), "its allocation has") {
 			t.Errorf("%d containers: given %v, problem %v", count, given, problem)
@@ -224,7 +224,7 @@ func TestLargeAllocation(t *testing.T) {
 // TestManyLongAllocations checks that what an agent publishes can be read, whatever the names of
 // containers are, and that pods with short ones still get CPUs then.
 func TestManyLongAllocations(t *testing.T) {
-	c := New(Config{NodeName: "n1", Allocates: true})
+	c := New(Config{NodeName: "n1"})
 	machine := topology.Intel104().MustBuild()
 	c.SetMachine(machine)
 	c.SetKubelet(Kubelet{CPUManagerPolicy: "none"})
@@ -241,19 +241,20 @@ func TestManyLongAllocations(t *testing.T) {
 		if i == pods-1 {
 			container = "short"
 		}
-		pod := must.Get(controltest.Pod([]string{fmt.Sprint("p", i), container + "=1@?1m", "policy=static-burst"}, time.Unix(int64(i), 0)))(t)
+		pod, _, err := controltest.Pod([]string{fmt.Sprint("p", i), container + "=1@?1m", "policy=static-burst"}, time.Unix(int64(i), 0))
+		must.Do(t, err)
 		all, v.Pods = append(all, pod), append(v.Pods, kubepods.Pod{Path: "/kubepods/burstable/" + pod.Name, UID: string(pod.UID), Tier: "Burstable"})
 		v.Settings["/kubepods/burstable/"+pod.Name] = cgroup.Settings{CPUs: machine.Online()}
 	}
 	c.SetPods(all)
 	c.Observe(v)
 	c.Allocate(time.Unix(pods, 0))
-	given := c.Given()
-	object := must.Get(nodetopology.FromMachine("n1", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Given: given}))(t)
+	given := c.Allocations()
+	object := must.Get(nodetopology.FromMachine("n1", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: given}))(t)
 	if _, _, err := nodetopology.ToMachine(object); err != nil {
 		t.Error(err)
 	}
-	if _, last := given.Pods[all[pods-1].UID]; !last || len(given.Pods) < 250 {
-		t.Errorf("%d pods have CPUs, the last one: %v", len(given.Pods), last)
+	if _, last := given[all[pods-1].UID]; !last || len(given) < 250 {
+		t.Errorf("%d pods have CPUs, the last one: %v", len(given), last)
 	}
 }

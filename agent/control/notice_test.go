@@ -34,8 +34,7 @@ func TestConditionIsCutBetweenCharacters(t *testing.T) {
 }
 
 // TestConditionIgnoresTenants: whatever a tenant writes on pods changes neither the node's
-// condition nor what counts as a problem of the node. The pods get an event instead. The agent has
-// no keys, so that forged allocations count.
+// condition nor what counts as a problem of the node. The pods get an event instead.
 func TestConditionIgnoresTenants(t *testing.T) {
 	values := []string{"", "true", "false", "x", "0", "-1", "1s", "none", "static-burst", "required", "BE", "LS", "LSE", "SYSTEM", "\x1b[2J",
 		`{"policy":"auto","burstPercent":100000}`, `{`, strings.Repeat("x", 5000)}
@@ -44,34 +43,25 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		pod    func(*corev1.Pod)
 	}
 	attacks := map[string]attack{
-		"asks without the scheduler": {BadAllocation, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
+		"asks for CPUs and has no limit": {NotGiven, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
 		"requests more than is shared": {string(nodeplan.Overflow), func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("40")}
 		}},
 		"requests more than is counted": {"", func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("9000P")}
 		}},
-		"names CPUs of a victim": {string(nodeplan.Conflict), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"0","numaNodes":[0]`) }},
-		"names all CPUs":         {string(nodeplan.Conflict), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"0-7","numaNodes":[0]`); limit(p, "8") }},
-		"names all CPUs that are left": {string(nodeplan.NoSharedCPUs), func(p *corev1.Pod) {
-			forge(p, `"static"`, `"name":"main","cpus":"1-3,5-6","numaNodes":[0]`)
-			limit(p, "5")
-		}},
-		"names an offline CPU":            {string(nodeplan.Offline), func(p *corev1.Pod) { forge(p, `"static"`, `"name":"main","cpus":"1,7","numaNodes":[0]`); limit(p, "2") }},
-		"names an unknown container":      {BadAllocation, func(p *corev1.Pod) { forge(p, `"static"`, `"name":"other","cpus":"1","numaNodes":[0]`) }},
-		"is confined with a large limit":  {"", func(p *corev1.Pod) { forge(p, `"static-burst"`, `"name":"main","numaNodes":[0]`); limit(p, "8") }},
 		"is a batch pod with a limit":     {string(nodeplan.NotBestEffort), func(p *corev1.Pod) { p.Labels = map[string]string{api.QoSLabel: "BE"}; limit(p, "1") }},
 		"is BestEffort beside batch pods": {string(nodeplan.BatchUnbounded), func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBestEffort }},
 		"claims to be a mirror pod": {NotAStaticPod, func(p *corev1.Pod) {
 			p.Annotations[mirror], p.Annotations[hash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
 		}},
-		"has the name of a static pod": {BadAllocation, func(p *corev1.Pod) {
+		"has the name of a static pod": {NotGiven, func(p *corev1.Pod) {
 			p.Name, p.Namespace, p.Annotations[api.CPUSetSchedulerAnnotation] = "etcd", "kube-system", "true"
 		}},
 		"misspells an annotation": {UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
 	}
 	for _, key := range []string{api.CPUSetSchedulerAnnotation, "cpuset-scheduler", api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.CPUBurstAnnotation,
-		api.CPUPeriodAnnotation, api.AllocationAnnotation, api.SchedulerAnnotation, "koordinator.sh/cpuBurst", mirror, hash} {
+		api.CPUPeriodAnnotation, "koordinator.sh/cpuBurst", mirror, hash} {
 		for _, value := range values {
 			attacks[fmt.Sprintf("annotation %s=%.20q", key, value)] = attack{pod: func(p *corev1.Pod) { p.Annotations[key] = value }}
 		}
@@ -128,12 +118,6 @@ func attackedNode(t *testing.T) *fakeNode {
 		t.Fatalf("before the attack the condition is %v", c)
 	}
 	return n
-}
-
-func forge(p *corev1.Pod, policy, container string) {
-	p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", strings.Trim(policy, `"`)
-	p.Annotations[api.AllocationAnnotation] = fmt.Sprintf(`{"version":1,"node":"n1","policy":%s,"containers":[{%s}]}`, policy, container)
-	limit(p, "1")
 }
 
 func limit(p *corev1.Pod, cpus string) {

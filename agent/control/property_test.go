@@ -38,8 +38,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		partition := rapid.SampledFrom(map[string][]string{"v1": {"", "member"}, "v2": {"", "root", "isolated"}}[cgroups])
 		priority := rapid.SampledFrom([]string{"none", "auto", "idle", "bvt"})
 		flags := func() string {
-			return fmt.Sprintf("agent allocator=%s repack=%s mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
-				rapid.SampledFrom([]string{"scheduler", "node"}).Draw(t, "allocator"), rapid.SampledFrom([]string{"none", "cores", "llcs", "numa-nodes"}).Draw(t, "repack"), rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
+			return fmt.Sprintf("agent repack=%s mode=%s burst=%s percent=%d partition=%s batch-priority=%s",
+				rapid.SampledFrom([]string{"none", "cores", "llcs", "numa-nodes"}).Draw(t, "repack"), rapid.SampledFrom([]string{"enforce", "enforce", "observe"}).Draw(t, "mode"), rapid.SampledFrom([]string{"none", "burst", "quota", "auto"}).Draw(t, "burst"),
 				rapid.IntRange(1, 120).Draw(t, "percent"), partition.Draw(t, "partition"), priority.Draw(t, "priority"))
 		}
 		do("%s", flags())
@@ -141,8 +141,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
 			}
-			if state := n.control.Get(ledger.PodID(p.UID)); n.config.Allocates && p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
-				if _, given := n.control.Given().Pods[p.UID]; given != (state.Problem == nil) {
+			if state := n.control.Get(ledger.PodID(p.UID)); p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
+				if _, given := n.control.Allocations()[p.UID]; given != (state.Problem == nil) {
 					t.Fatalf("pod %s was given CPUs: %v, its problem: %v, after\n%s", name, given, state.Problem, strings.Join(history, "\n"))
 				}
 			}

@@ -30,14 +30,14 @@ func (n *fakeNode) checkMove(before map[types.UID]api.Allocation) {
 		broken("the last move was %v ago", since)
 	}
 	n.moved, n.moves = n.now, n.moves+1
-	if n.config.Observe || !n.config.Allocates || n.config.Repack == "" || n.config.Repack == allocate.RepackNone {
+	if n.config.Observe || n.config.Repack == "" || n.config.Repack == allocate.RepackNone {
 		broken("nothing may move")
 	}
 	if m.Pod.Annotations[api.MoveAnnotation] == "false" {
 		broken("it opted out")
 	}
 	machine := n.control.node.index.Machine()
-	for uid, now := range n.control.Given().Pods {
+	for uid, now := range n.control.Allocations() {
 		was, had := before[uid]
 		var old, next cpuset.Set
 		for i, c := range now.Containers {
@@ -93,7 +93,7 @@ func TestMoves(t *testing.T) {
 		cgroups := rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "cgroup")
 		start := func() { // an agent does not know what an earlier one could not move
 			clear(n.kernel.faults)
-			do("agent allocator=node repack=%s min-shared=%d", rapid.SampledFrom([]string{"cores", "llcs", "numa-nodes", "numa-nodes", "none"}).Draw(t, "repack"),
+			do("agent repack=%s min-shared=%d", rapid.SampledFrom([]string{"cores", "llcs", "numa-nodes", "numa-nodes", "none"}).Draw(t, "repack"),
 				rapid.IntRange(0, 1).Draw(t, "shared"))
 			do("%s", rapid.SampledFrom([]string{"keep", "keep", "revert", "forget"}).Draw(t, "saved"))
 			do("restart")

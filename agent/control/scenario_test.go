@@ -78,7 +78,7 @@ import (
 //	    the agent is about to end
 //	restart
 //	    an agent starts after the last one has ended or was killed. It has the flags of
-//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65% mode=observe allocator=node on-failure=refuse min-shared=1 repack=cores
+//	agent burst=auto percent=100 quota-owner=other partition=root batch-priority=idle batch=65% mode=observe on-failure=refuse min-shared=1 repack=cores
 //	    quota-percent is 300 and quota-burst-seconds 60; the least budget of batch pods is 0.5 CPUs
 //	round
 //	    prints the writes in their order, and what users are told

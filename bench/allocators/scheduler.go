@@ -81,7 +81,7 @@ func withPinfold() ([]kubescheduler.Option, error) {
 	}
 	return []kubescheduler.Option{
 		kubescheduler.WithProfiles(c.(*config.KubeSchedulerConfiguration).Profiles...),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.Name: scheduler.NewFactory(nil)}),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.Name: scheduler.New}),
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
@@ -34,19 +35,24 @@ func verify(objects *survey.Objects, pods int, annotated bool) error {
 	if len(objects.Pods) != pods {
 		found = append(found, fmt.Errorf("there are %d pods, not %d", len(objects.Pods), pods))
 	}
+	allocations := api.Allocations{}
+	for i := range objects.Topologies {
+		maps.Copy(allocations, objects.Topologies[i].State.Allocations)
+	}
 	for _, pod := range objects.Pods {
-		allocation, err := api.AllocationOf(pod)
-		text, allocated := pod.Annotations[api.AllocationAnnotation]
+		allocation, allocated := allocations[pod.UID]
 		switch {
 		case pod.Spec.NodeName == "":
 			found = append(found, fmt.Errorf("pod %s is not bound", pod.Name))
 		case allocated && !annotated:
-			found = append(found, fmt.Errorf("pod %s was bound without the plugin and has an allocation: %s", pod.Name, text))
-		case err == nil && annotated && string(allocation.Policy) != pod.Annotations[api.CPUPolicyAnnotation]:
+			found = append(found, fmt.Errorf("pod %s does not ask and has an allocation: %s", pod.Name, allocation.Encode()))
+		case annotated && !allocated:
+			found = append(found, fmt.Errorf("pod %s has no CPUs of its own", pod.Name))
+		case annotated && string(allocation.Policy) != pod.Annotations[api.CPUPolicyAnnotation]:
 			found = append(found, fmt.Errorf("pod %s has CPUs by policy %s", pod.Name, allocation.Policy))
 		}
 	}
-	for _, p := range objects.Report(nil).Problems {
+	for _, p := range objects.Report().Problems {
 		switch p.Kind {
 		case status.InvalidAllocation, status.CPUConflict, status.CPUOverflow:
 			found = append(found, fmt.Errorf("node %s: %s", p.Node, p.Message))

@@ -18,7 +18,6 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
-	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/sampler"
@@ -27,24 +26,20 @@ import (
 
 // runOptions is what the flags of run request.
 type runOptions struct {
-	node           nodeOptions
-	mode           string
-	allocator      string
-	onFailure      string
-	claims         dra.Grouping
-	agent          agent.Options
-	keys, ceilings string // files
-	secure         bool
-	certificate    agent.Secure
-	batchPercent   int
-	tracePercent   float64
+	node         nodeOptions
+	mode         string
+	onFailure    string
+	claims       dra.Grouping
+	agent        agent.Options
+	ceilings     string // a file
+	secure       bool
+	certificate  agent.Secure
+	batchPercent int
+	tracePercent float64
 }
 
 // noClaims is the value of --claims for no DRA driver.
 const noClaims dra.Grouping = "none"
-
-// allocatorScheduler is the allocator of nodes whose agent does not allocate.
-const allocatorScheduler = "scheduler"
 
 func newRun() *cobra.Command {
 	o := &runOptions{}
@@ -58,12 +53,10 @@ meets its requirements.`,
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
 	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: write nothing, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
-	frame.OneOf(flags, &o.allocator, "allocator", "who gives CPUs to the pods that ask: Pinfold's scheduler, or this agent, whose pods may have any scheduler",
-		allocatorScheduler, nodetopology.AllocatorNode)
-	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that --allocator=node cannot give CPUs to: in the shared CPUs, or not at all", "shared", "refuse")
-	frame.OneOf(flags, &o.agent.Repack, "repack", "with --allocator=node, how much better its CPUs must get for a running pod to move: fewer split cores; or as many, and fewer last-level caches; or also CPUs of other NUMA nodes than its memory's",
+	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that ask for CPUs and cannot be given them: in the shared CPUs, or not at all", "shared", "refuse")
+	frame.OneOf(flags, &o.agent.Repack, "repack", "how much better its CPUs must get for a running pod to move: fewer split cores; or as many, and fewer last-level caches; or also CPUs of other NUMA nodes than its memory's",
 		allocate.RepackNone, allocate.RepackCores, allocate.RepackLLCs, allocate.RepackNUMA)
-	frame.OneOf(flags, &o.claims, "claims", "serve resource claims for CPUs (DRA driver "+dra.Driver+"), with one device for each NUMA node, package, or the machine; needs --allocator=node",
+	frame.OneOf(flags, &o.claims, "claims", "serve resource claims for CPUs (DRA driver "+dra.Driver+"), with one device for each NUMA node, package, or the machine",
 		noClaims, dra.ByNUMA, dra.ByPackage, dra.ByMachine)
 	flags.StringVar(&o.agent.KubeletDir, "kubelet-dir", agent.DefaultKubeletDir, "the kubelet's `DIR`, for --claims: it must have the same name here and for the kubelet")
 	flags.StringVar(&o.agent.CDIDir, "cdi-dir", "", "`DIR` where the container runtime looks for CDI devices, for --claims (default: run/cdi below --host-root)")
@@ -82,7 +75,6 @@ meets its requirements.`,
 	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")
 	flags.StringVar(&o.certificate.KeyFile, "tls-private-key-file", "", "`FILE` with the key of --tls-cert-file")
 	flags.StringVar(&o.agent.Socket, "nri-socket", "", "the container runtime's NRI socket, a `PATH`; empty disables NRI (default: run/nri/nri.sock below --host-root)")
-	flags.StringVar(&o.keys, "allocation-keys", "", "`FILE` of public keys (PEM): only allocations signed by one of them are accepted; read once, at the start (default: all are)")
 	flags.IntVar(&o.agent.MinShared, "min-shared-cpus", api.DefaultMinSharedCPUs, "`N` CPUs always stay shared, as in the scheduler's minSharedCPUs")
 	flags.DurationVar(&o.agent.Period, "period", agent.DefaultPeriod, "check everything every `TIME` when nothing seems to change")
 	flags.DurationVar(&o.agent.SampleEvery, "sample", agent.DefaultSampleEvery, "read the load of the CPUs every `TIME`, while core sets follow it")
@@ -172,25 +164,17 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := o.check(cmd.Flags()); err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("on-failure") && o.allocator != nodetopology.AllocatorNode {
-		return frame.Usagef("--on-failure is about what this agent gives: it needs --allocator=node")
+	if o.agent.Repack != allocate.RepackNone && o.agent.Partition == cgroup.PartitionIsolated {
+		return frame.Usagef("--repack does not go with --partition=isolated, where the kernel does not spread a pod's threads over its new CPUs: choose one of them")
 	}
-	if o.agent.Repack != allocate.RepackNone {
-		switch {
-		case o.allocator != nodetopology.AllocatorNode:
-			return frame.Usagef("--repack moves pods to which this agent gives CPUs: it needs --allocator=node")
-		case o.agent.Partition == cgroup.PartitionIsolated:
-			return frame.Usagef("--repack does not go with --partition=isolated, where the kernel does not spread a pod's threads over its new CPUs: choose one of them")
-		}
-	}
-	if o.claims != noClaims && (o.allocator != nodetopology.AllocatorNode || o.mode == agent.Observe) {
-		return frame.Usagef("--claims makes this agent give CPUs: it needs --allocator=node and --mode=enforce")
+	if o.claims != noClaims && o.mode == agent.Observe {
+		return frame.Usagef("--claims makes this agent give CPUs: it needs --mode=enforce")
 	}
 	a := &o.agent
 	if o.claims != noClaims {
 		a.Devices = o.claims
 	}
-	a.Observe, a.Allocates = o.mode == agent.Observe, o.allocator == nodetopology.AllocatorNode
+	a.Observe = o.mode == agent.Observe
 	a.Refuses = o.onFailure == "refuse"
 	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
 	if a.Partition == noPartition {
@@ -208,12 +192,6 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	if !cmd.Flags().Changed("nri-socket") {
 		a.Socket = agent.DefaultSocket(a.Root)
-	}
-	if o.keys == "" && !a.Allocates {
-		a.Log.Warn("allocations are accepted without a signature, so everybody who may write annotations of pods can take CPUs; give --allocation-keys")
-	}
-	if a.Keys, err = frame.AllocationKeys(o.keys); err != nil {
-		return err
 	}
 	if a.Ceilings, err = readCeilings(o.ceilings); err != nil {
 		return err

@@ -47,7 +47,8 @@ const (
 	AgentObserves     Kind = "AgentObserves"        // the agent only observes, as it was told to
 	NeverPlaced       Kind = "PodNeverPlaced"       // no scheduler can place the pod as it is written
 	CPUConflict       Kind = "CPUConflict"          // a pod has lost its CPUs to another pod
-	InvalidAllocation Kind = "CPUAllocationInvalid" // a pod's allocation does not count
+	InvalidAllocation Kind = "CPUAllocationInvalid" // the node does not have a pod's CPUs
+	NotAllocated      Kind = "CPUsNotGiven"         // a pod asks for CPUs, and has none of its own
 	CPUOverflow       Kind = "CPUOverflow"          // more is promised than exists
 	CPUOffline        Kind = "CPUOffline"           // CPUs of a pod are offline
 	BatchStarved      Kind = "BatchStarved"         // batch pods get hardly any CPU time
@@ -56,7 +57,7 @@ const (
 // Severity returns the severity of problems of this kind.
 func (k Kind) Severity() Severity {
 	switch k {
-	case AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved:
+	case AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, NotAllocated, CPUOverflow, CPUOffline, BatchStarved:
 		return Warning
 	}
 	return Error
@@ -66,6 +67,6 @@ func (k Kind) Severity() Severity {
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
 		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsInvalid,
-		TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
+		TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, NotAllocated, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)
 }

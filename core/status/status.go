@@ -126,8 +126,6 @@ type Node struct {
 // Agent is the agent of a node.
 type Agent struct {
 	State AgentState `json:"state"`
-	// Allocates is set if the agent gives pods their CPUs, and not the scheduler.
-	Allocates bool `json:"allocates,omitempty"`
 	// Version is "" if the agent does not record any.
 	Version string `json:"version,omitempty"`
 	Lease   string `json:"lease,omitempty"` // NAMESPACE/NAME

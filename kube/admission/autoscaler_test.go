@@ -129,7 +129,7 @@ func nodeOf(name string) *corev1.Node {
 // more needs a new node, that no new node helps one with 12, and that neither node can be removed;
 // with those that the pods were created with it sees none of this.
 func TestClusterAutoscaler(t *testing.T) {
-	server := newServer(t, corev1.DefaultSchedulerName)
+	server := newServer(t)
 	for _, test := range []struct {
 		name                    string
 		create                  func(pod *corev1.Pod) *corev1.Pod
@@ -173,7 +173,7 @@ func TestClusterAutoscaler(t *testing.T) {
 // TestKarpenterPods keeps the pods that test/karpenter shows to Karpenter, as they are created and
 // as they are stored.
 func TestKarpenterPods(t *testing.T) {
-	server := newServer(t, corev1.DefaultSchedulerName)
+	server := newServer(t)
 	created, stored := map[string]*corev1.Pod{}, map[string]*corev1.Pod{}
 	for name, cpus := range map[string]string{"onN1": "4", "onN2": "6", "waits": "5", "tooLarge": "12"} {
 		created[name] = requesting(strings.ToLower(name), "1", cpus)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -13,9 +12,8 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Install creates those policies and bindings that do not exist, for the default names of the
-// scheduler, its lease and the agent's service account. The API server enforces them within about a
-// second.
+// Install creates those policies and bindings that do not exist, for the default name of the agent's
+// service account. The API server enforces them within about a second.
 func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, Policy(), Binding()); err != nil {
 		return err
@@ -23,19 +21,16 @@ func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, AgentPolicy(nodetopology.LeaseNamespace, AgentAccount), AgentBinding()); err != nil {
 		return err
 	}
-	if err := installRequests(ctx, client); err != nil {
-		return err
-	}
-	return InstallFence(ctx, client, LeaseNamespace, LeaseName)
+	return installRequests(ctx, client)
 }
 
 // installRequests creates [Requests], or [RequestsWarning] where the API server does not have its
 // kind.
 func installRequests(ctx context.Context, client kubernetes.Interface) error {
 	registration := client.AdmissionregistrationV1()
-	_, err := registration.MutatingAdmissionPolicies().Create(ctx, Requests(corev1.DefaultSchedulerName), metav1.CreateOptions{})
+	_, err := registration.MutatingAdmissionPolicies().Create(ctx, Requests(), metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
-		return install(ctx, client, RequestsWarning(corev1.DefaultSchedulerName), RequestsWarningBinding())
+		return install(ctx, client, RequestsWarning(), RequestsWarningBinding())
 	}
 	if err == nil || apierrors.IsAlreadyExists(err) {
 		_, err = registration.MutatingAdmissionPolicyBindings().Create(ctx, RequestsBinding(), metav1.CreateOptions{})
@@ -44,11 +39,6 @@ func installRequests(ctx context.Context, client kubernetes.Interface) error {
 		return fmt.Errorf("create admission policy %s or its binding: %w", RequestsName, err)
 	}
 	return nil
-}
-
-// InstallFence creates the policy for a scheduler's lease and its binding, unless they exist.
-func InstallFence(ctx context.Context, client kubernetes.Interface, namespace, lease string) error {
-	return install(ctx, client, Fence(namespace, lease), FenceBinding(namespace, lease))
 }
 
 func install(ctx context.Context, client kubernetes.Interface, policy *admissionv1.ValidatingAdmissionPolicy,

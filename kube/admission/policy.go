@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/kube/api"
@@ -20,38 +19,24 @@ const (
 	UnprotectedLabel = "pinfold.dev/unprotected"
 )
 
-// Messages for users whose request is rejected.
-const (
-	messageAllocation = "annotation " + api.AllocationAnnotation + " is written by the scheduler alone, when it binds the pod: " +
-		"leave it out of new pods and as it is on others; delete a pod to have it placed again"
-	messageAsking = "a pod that has a node cannot begin to ask for CPUs (annotations " + api.CPUSetSchedulerAnnotation + " and " +
-		api.CPUPolicyAnnotation + "): create a new pod that asks, for instance by its Deployment's template"
-	messageResize = "the cpu requests and limits of a pod to which CPUs are allocated (annotation " + api.AllocationAnnotation +
-		") cannot be resized in place: delete the pod and create it with the new ones"
-)
+// messageAsking is for users whose request is rejected.
+const messageAsking = "a pod that has a node cannot begin to ask for CPUs (annotations " + api.CPUSetSchedulerAnnotation + " and " +
+	api.CPUPolicyAnnotation + "): create a new pod that asks, for instance by its Deployment's template"
 
-// Policy protects allocations as described in the package comment. It fails closed: a request is
-// rejected if the evaluation of the policy fails.
+// Policy rejects an update by which a bound pod starts to ask for CPUs, as described in the package
+// comment. It fails closed: a request is rejected if the evaluation of the policy fails.
 func Policy() *admissionv1.ValidatingAdmissionPolicy {
 	return newPolicy(Name,
 		admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: matching(admissionv1.AllScopes, []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			MatchConstraints: matching(admissionv1.AllScopes, []admissionv1.OperationType{admissionv1.Update},
 				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "pods/status", "pods/resize"}}),
 			Variables: []admissionv1.Variable{
-				{Name: "before", Expression: "oldObject == null ? {} : oldObject.metadata.?annotations.orValue({})"},
-				{Name: "bound", Expression: `oldObject != null && oldObject.spec.?nodeName.orValue("") != ""`},
+				{Name: "before", Expression: "oldObject.metadata.?annotations.orValue({})"},
 				{Name: "after", Expression: "object.metadata.?annotations.orValue({})"},
-				{Name: "asked", Expression: asks("variables.before")},
-				{Name: "asks", Expression: asks("variables.after")},
-				{Name: "holds", Expression: fmt.Sprintf("variables.bound && %q in variables.before && variables.asked", api.AllocationAnnotation)},
 			},
 			Validations: []admissionv1.Validation{
-				{Expression: fmt.Sprintf("variables.before[?%[1]q] == variables.after[?%[1]q]", api.AllocationAnnotation),
-					Message: messageAllocation, Reason: new(metav1.StatusReasonForbidden)},
-				{Expression: "!variables.bound || variables.asked || !variables.asks",
+				{Expression: `oldObject.spec.?nodeName.orValue("") == "" || ` + asks("variables.before") + " || !(" + asks("variables.after") + ")",
 					Message: messageAsking, Reason: new(metav1.StatusReasonForbidden)},
-				{Expression: "!variables.holds || " + cpus("oldObject.spec") + " == " + cpus("object.spec"),
-					Message: messageResize, Reason: new(metav1.StatusReasonForbidden)},
 			},
 		})
 }
@@ -61,8 +46,7 @@ func Binding() *admissionv1.ValidatingAdmissionPolicyBinding {
 	return newBinding(Name, withoutLabel(UnprotectedLabel))
 }
 
-// asks returns a CEL expression: whether a bound pod with these annotations gets the CPUs of its
-// allocation, as in [api.AllocationOf].
+// asks returns a CEL expression: whether a pod with these annotations asks for CPUs, as [api.Asks].
 func asks(annotations string) string {
 	return only(annotations, "true", api.CPUSetSchedulerKeys()) + " && !(" +
 		only(annotations, string(api.PolicyNone), api.CPUPolicyKeys()) + ")"
@@ -86,53 +70,6 @@ func quoted(list []string) string {
 		texts = append(texts, strconv.Quote(text))
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-// cpus returns a CEL expression: all amounts of CPU in the spec of a pod.
-func cpus(spec string) string {
-	return fmt.Sprintf("(%[1]s.?initContainers.orValue([]) + %[1]s.containers).map(c, %[2]s) + [%[3]s]", spec, amounts("c"), amounts(spec))
-}
-
-// amounts returns a CEL expression: the CPU request and limit of a container, or of a pod as a
-// whole.
-func amounts(of string) string {
-	return "[" + cpuOf(of, "requests", "") + ", " + cpuOf(of, "limits", "") + "]"
-}
-
-// The lease of kube-scheduler's leader election in its default configuration.
-const (
-	LeaseNamespace = metav1.NamespaceSystem
-	LeaseName      = "kube-scheduler"
-)
-
-// FenceName returns the name of the policy for a scheduler's lease, and of its binding.
-func FenceName(lease string) string { return "pinfold-bindings-" + lease }
-
-// Fence rejects Bindings from a scheduler that is no longer the leader. An annotation of the
-// Binding names the scheduler's lease and its holder, and the policy compares it with the lease.
-// Bindings without the annotation, or with another lease, are not affected.
-func Fence(namespace, lease string) *admissionv1.ValidatingAdmissionPolicy {
-	prefix := namespace + "/" + lease + " "
-	return newPolicy(FenceName(lease),
-		admissionv1.ValidatingAdmissionPolicySpec{
-			ParamKind: &admissionv1.ParamKind{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
-			MatchConstraints: matching(admissionv1.NamespacedScope, []admissionv1.OperationType{admissionv1.Create},
-				admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods/binding", "bindings"}}),
-			MatchConditions: []admissionv1.MatchCondition{{Name: "names-the-lease", Expression: fmt.Sprintf(
-				`object.metadata.?annotations[?%q].orValue("").startsWith(%q)`, api.SchedulerAnnotation, prefix)}},
-			Validations: []admissionv1.Validation{{
-				Expression: fmt.Sprintf(`object.metadata.annotations[%q] == %q + params.spec.?holderIdentity.orValue("")`, api.SchedulerAnnotation, prefix),
-				Message:    "another scheduler holds the lease " + namespace + "/" + lease, Reason: new(metav1.StatusReasonForbidden),
-			}},
-		})
-}
-
-// FenceBinding enforces [Fence] in all namespaces. While the lease does not exist, there is no
-// leader, and nothing is rejected.
-func FenceBinding(namespace, lease string) *admissionv1.ValidatingAdmissionPolicyBinding {
-	binding := newBinding(FenceName(lease), inNamespaces(metav1.LabelSelector{}))
-	binding.Spec.ParamRef = &admissionv1.ParamRef{Namespace: namespace, Name: lease, ParameterNotFoundAction: new(admissionv1.AllowAction)}
-	return binding
 }
 
 // AgentName is the name of the policy that confines agents to their nodes, and of its binding.

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
@@ -26,33 +25,25 @@ const chartSuffix = `{{include "pinfold.suffix" .}}`
 // TestTemplates compares the chart's templates with the policies. In the templates, values of the
 // chart take the place of the names of the lease and the account.
 func TestTemplates(t *testing.T) {
-	compareTemplate(t, "scheduler-admission.yaml", "and .Values.admissionPolicies.enabled .Values.scheduler.enabled",
-		"{{- $namespace := include \"pinfold.leaseNamespace\" . }}\n"+
-			"{{- $lease := include \"pinfold.leaseName\" . }}\n"+
-			"# Protects the CPUs of pods: only the scheduler writes allocations, bound pods cannot start to ask for CPUs,\n"+
-			"# and pods with allocated CPUs cannot change their number.\n"+
+	compareTemplate(t, "scheduler-admission.yaml", "and .Values.admissionPolicies.enabled (or .Values.scheduler.enabled .Values.agent.enabled)",
+		"# A pod that has a node cannot start to ask for CPUs.\n"+
 			"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
-			"# The second policy rejects Bindings from a scheduler that has lost its lease. Helm keeps it: an API server on\n"+
-			"# which no binding has leases as parameters does not see changes of leases any more, until it is restarted,\n"+
-			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n"+
-			manifest(t, append(named(Name, Policy(), Binding()), chartFence("{{$namespace}}", "{{$lease}}")...)...))
+			manifest(t, named(Name, Policy(), Binding())...))
 	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
 		"# Confines every agent to its own node: its token may not write about another one.\n"+
 			manifest(t, named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())...))
-	const scheduler = "{{$scheduler}}"
-	raise, raiseBinding := Requests(scheduler), RequestsBinding()
+	raise, raiseBinding := Requests(), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
-	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled (include \"pinfold.agentsAllocate\" .))",
-		"{{- $scheduler := ternary (include \"pinfold.schedulerName\" .) \"\" (empty (include \"pinfold.agentsAllocate\" .)) }}\n"+
-			"# Autoscalers, quotas and agents that allocate count requests: raises those of containers that get exclusive\n"+
-			"# CPUs to their limits, or, before Kubernetes 1.36, warns. Where agents allocate, pods may have any scheduler.\n"+
+	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled .Values.agent.enabled)",
+		"# Autoscalers, quotas and other schedulers count requests: raises those of containers that get exclusive CPUs to\n"+
+			"# their limits, or, before Kubernetes 1.36, warns.\n"+
 			"# A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+
 			"{{- if .Capabilities.APIVersions.Has \"admissionregistration.k8s.io/v1/MutatingAdmissionPolicy\" }}\n"+
 			manifest(t, raise, raiseBinding)+
-			"{{- else }}\n"+manifest(t, named(RequestsName, RequestsWarning(scheduler), RequestsWarningBinding())...)+"{{- end }}\n")
+			"{{- else }}\n"+manifest(t, named(RequestsName, RequestsWarning(), RequestsWarningBinding())...)+"{{- end }}\n")
 	// Braces of the policies themselves would be taken for the template's.
-	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding(),
-		Requests("name"), RequestsBinding(), RequestsWarning("name"), RequestsWarningBinding()); strings.Contains(text, "{{") {
+	if text := manifest(t, Policy(), Binding(), AgentPolicy("ns", "name"), AgentBinding(),
+		Requests(), RequestsBinding(), RequestsWarning(), RequestsWarningBinding()); strings.Contains(text, "{{") {
 		t.Errorf("a policy contains {{, which Helm would evaluate: write { { or change the template\n%s", text)
 	}
 }
@@ -62,16 +53,6 @@ func named(name string, policy *admissionv1.ValidatingAdmissionPolicy, binding *
 	name += chartSuffix
 	policy.Name, binding.Name, binding.Spec.PolicyName = name, name, name
 	return []any{policy, binding}
-}
-
-// chartFence returns the fence under a name that does not depend on the lease, so that Helm changes
-// it instead of creating another one. The annotation makes Helm keep it at the end of the release.
-func chartFence(namespace, lease string) []any {
-	policy, binding := Fence(namespace, lease), FenceBinding(namespace, lease)
-	for _, object := range []metav1.Object{policy, binding} {
-		object.SetAnnotations(map[string]string{"helm.sh/resource-policy": "keep"})
-	}
-	return named(FenceName("scheduler"), policy, binding)
 }
 
 func compareTemplate(t *testing.T, name, condition, text string) {
@@ -122,13 +103,10 @@ func newJudge(t *testing.T) *judge {
 	return j
 }
 
-// refuses returns the messages with which an update is rejected, or, if before is nil, a creation.
+// refuses returns the messages with which an update is rejected.
 func (j *judge) refuses(t *rapid.T, before, after *corev1.Pod) map[string]bool {
 	variables := map[string]any{}
-	input := map[string]any{"oldObject": nil, "object": asFields(t, after), "variables": variables}
-	if before != nil {
-		input["oldObject"] = asFields(t, before)
-	}
+	input := map[string]any{"oldObject": asFields(t, before), "object": asFields(t, after), "variables": variables}
 	eval := func(program cel.Program) any {
 		out, _, err := program.Eval(input)
 		if err != nil {
@@ -152,7 +130,7 @@ func asFields(t *rapid.T, pod *corev1.Pod) map[string]any {
 	return must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(pod))(t)
 }
 
-// drawPod returns a pod with any annotations, valid or not, with or without an allocation.
+// drawPod returns a pod with any annotations, valid or not.
 func drawPod(t *rapid.T, node string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "app"}}}}
 	draw := func(key string, values ...string) {
@@ -166,69 +144,7 @@ func drawPod(t *rapid.T, node string) *corev1.Pod {
 	for _, key := range api.CPUPolicyKeys() {
 		draw(key, "static", "none", "none", "dynamic")
 	}
-	draw(api.AllocationAnnotation, allocation, allocation, "{}")
 	return pod
-}
-
-const allocation = `{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"3","numaNodes":[0]}]}`
-
-// resources returns everything that a resize may change: the resources of all containers and of the
-// pod as a whole.
-func resources(pod *corev1.Pod) []*corev1.ResourceRequirements {
-	all := []*corev1.ResourceRequirements{&pod.Spec.Containers[0].Resources}
-	for i := range pod.Spec.InitContainers {
-		all = append(all, &pod.Spec.InitContainers[i].Resources)
-	}
-	if pod.Spec.Resources != nil {
-		all = append(all, pod.Spec.Resources)
-	}
-	return all
-}
-
-// drawSizes gives two versions of a pod the same containers, with equal or different resources. It
-// reports whether an amount of CPU differs.
-func drawSizes(t *rapid.T, before, after *corev1.Pod) (resized bool) {
-	prepared, whole := rapid.Bool().Draw(t, "init container"), rapid.Bool().Draw(t, "pod as a whole")
-	for _, pod := range []*corev1.Pod{before, after} {
-		if prepared {
-			pod.Spec.InitContainers = []corev1.Container{{Name: "init"}}
-		}
-		if whole {
-			pod.Spec.Resources = &corev1.ResourceRequirements{}
-		}
-	}
-	amount := func(label string) corev1.ResourceList {
-		list := corev1.ResourceList{"memory": resource.MustParse(rapid.SampledFrom([]string{"1Gi", "2Gi"}).Draw(t, label))}
-		if n := rapid.SampledFrom([]string{"", "1", "1", "1", "1", "1000m", "1000m", "2"}).Draw(t, label); n != "" {
-			list["cpu"] = resource.MustParse(n)
-		}
-		return list
-	}
-	differ := func(x, y corev1.ResourceList) bool {
-		old, had := x["cpu"]
-		now, has := y["cpu"]
-		return had != has || old.Cmp(now) != 0
-	}
-	same, old, now := rapid.Bool().Draw(t, "same"), resources(before), resources(after)
-	for i := range old {
-		*old[i] = corev1.ResourceRequirements{Requests: amount("request"), Limits: amount("limit")}
-		if *now[i] = *old[i]; !same {
-			*now[i] = corev1.ResourceRequirements{Requests: amount("request"), Limits: amount("limit")}
-		}
-		resized = resized || differ(old[i].Requests, now[i].Requests) || differ(old[i].Limits, now[i].Limits)
-	}
-	return resized
-}
-
-// entitled reports whether a bound pod with these annotations would get the CPUs of an allocation
-// that matches its limits, according to package api.
-func entitled(pod *corev1.Pod) bool {
-	pod = pod.DeepCopy()
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Containers: []corev1.Container{{Name: "app",
-		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}}
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation, allocation)
-	a, err := api.AllocationOf(pod)
-	return a != nil && err == nil
 }
 
 // The policy and package api agree on which pods ask.
@@ -238,35 +154,17 @@ func TestPolicyAgreesWithBooks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		node := rapid.SampledFrom([]string{"", "n", "n"}).Draw(rt, "node")
 		before, after := drawPod(rt, node), drawPod(rt, node)
-		resized := drawSizes(rt, before, after)
-		old, had := before.Annotations[api.AllocationAnnotation]
-		now, has := after.Annotations[api.AllocationAnnotation]
 		want := map[string]bool{}
-		if had != has || old != now {
-			want[messageAllocation] = true
-		}
-		if node != "" && !entitled(before) && entitled(after) {
+		asked, _ := api.Asks(before)
+		if asks, err := api.Asks(after); node != "" && !asked && asks && err == nil {
 			want[messageAsking] = true
-		}
-		if node != "" && had && entitled(before) && resized {
-			want[messageResize] = true
 		}
 		all++
 		for message := range want {
 			seen[message]++
 		}
 		if diff := cmp.Diff(want, j.refuses(rt, before, after)); diff != "" {
-			rt.Fatalf("before %v %v\nafter %v %v\nrefusals (-want +got):\n%s",
-				before.Annotations, resources(before), after.Annotations, resources(after), diff)
-		}
-	})
-	rapid.Check(t, func(rt *rapid.T) {
-		made, want := drawPod(rt, rapid.SampledFrom([]string{"", "n"}).Draw(rt, "node")), map[string]bool{}
-		if _, has := made.Annotations[api.AllocationAnnotation]; has {
-			want[messageAllocation] = true
-		}
-		if diff := cmp.Diff(want, j.refuses(rt, nil, made)); diff != "" {
-			rt.Fatalf("new pod %v\nrefusals (-want +got):\n%s", made.Annotations, diff)
+			rt.Fatalf("before %v\nafter %v\nrefusals (-want +got):\n%s", before.Annotations, after.Annotations, diff)
 		}
 	})
 	if all < 100 {

@@ -18,14 +18,11 @@ const (
 	RequestsName = "pinfold-cpu-requests"
 	// KeepRequestsLabel exempts a namespace that has the label with value "true" from both.
 	KeepRequestsLabel = "pinfold.dev/keep-requests"
-	// AnyScheduler is the scheduler of pods that get exclusive CPUs from an agent.
-	AnyScheduler = ""
 )
 
-// Requests raises requests.cpu of the containers of new pods that get exclusive CPUs from a
-// scheduler, or from any agent, to their limits: see the package comment. If its evaluation fails,
-// the pod is created as it is: an agent then gives it no CPUs.
-func Requests(scheduler string) *admissionv1.MutatingAdmissionPolicy {
+// Requests raises requests.cpu of the containers of new pods that get exclusive CPUs to their limits: see
+// the package comment. If its evaluation fails, the pod is created as it is, and borrows CPUs.
+func Requests() *admissionv1.MutatingAdmissionPolicy {
 	raise := func(list, path string) string {
 		return fmt.Sprintf(`%s.transformList(i, c, %s, JSONPatch{op: "add", path: "/spec/%s/" + string(i) + "/resources/requests/cpu", value: c.resources.limits["cpu"]})`,
 			list, isLow("c"), path)
@@ -35,7 +32,7 @@ func Requests(scheduler string) *admissionv1.MutatingAdmissionPolicy {
 		ObjectMeta: metav1.ObjectMeta{Name: RequestsName},
 		Spec: admissionv1.MutatingAdmissionPolicySpec{
 			MatchConstraints: newPods(),
-			MatchConditions:  exclusive(scheduler),
+			MatchConditions:  exclusive(),
 			Variables:        requestVariables(),
 			Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{
 				Expression: "variables.low.size() == 0 || !variables.fits ? [] : " + raise("variables.init", "initContainers") + " + " + raise("object.spec.containers", "containers") + " + " +
@@ -59,10 +56,10 @@ func RequestsBinding() *admissionv1.MutatingAdmissionPolicyBinding {
 
 // RequestsWarning warns of the requests that [Requests] would raise, for API servers without
 // MutatingAdmissionPolicies (before Kubernetes 1.36).
-func RequestsWarning(scheduler string) *admissionv1.ValidatingAdmissionPolicy {
+func RequestsWarning() *admissionv1.ValidatingAdmissionPolicy {
 	policy := newPolicy(RequestsName, admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: newPods(),
-		MatchConditions:  exclusive(scheduler),
+		MatchConditions:  exclusive(),
 		Variables:        requestVariables(),
 		Validations: []admissionv1.Validation{{
 			Expression: "variables.low.size() == 0 || !variables.fits",
@@ -87,13 +84,11 @@ func newPods() *admissionv1.MatchResources {
 		admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}})
 }
 
-// exclusive matches pods that get exclusive CPUs. A pod that is created with a node bypasses the
-// scheduler, but not the node's agent. Mirror pods show a static pod as it is.
-func exclusive(scheduler string) []admissionv1.MatchCondition {
+// exclusive matches pods that get exclusive CPUs. Mirror pods show a static pod as it is.
+func exclusive() []admissionv1.MatchCondition {
 	const annotations, labels = "object.metadata.?annotations.orValue({})", "object.metadata.?labels.orValue({})"
 	return []admissionv1.MatchCondition{
-		{Name: "served", Expression: fmt.Sprintf(`(%[1]q == "" || object.spec.?schedulerName.orValue("") == %[1]q && object.spec.?nodeName.orValue("") == "") && !(%[2]q in %[3]s)`,
-			scheduler, corev1.MirrorPodAnnotationKey, annotations)},
+		{Name: "served", Expression: fmt.Sprintf("!(%q in %s)", corev1.MirrorPodAnnotationKey, annotations)},
 		{Name: "asks", Expression: only(annotations, "true", api.CPUSetSchedulerKeys())},
 		{Name: "static", Expression: all(annotations, string(placement.Static), api.CPUPolicyKeys())},
 		{Name: "not-batch", Expression: "!(" + only(labels, string(nodeplan.BE), api.QoSKeys()) + ")"},

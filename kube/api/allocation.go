@@ -19,11 +19,11 @@ import (
 // allocationVersion is the version of the format of [Allocation].
 const allocationVersion = 1
 
-// Allocation is the value of cpu-allocation: the decision about one pod, which the scheduler writes
-// as JSON without white space:
+// Allocation is what the agent of a node has allocated to one pod. In files and objects it is JSON
+// without white space:
 //
 //	{"version":1,"node":"n1","policy":"static","containers":[{"name":"app","cpus":"0-3","numaNodes":[0]}],
-//	 "time":"2026-11-22T06:45:39.123456789Z","signature":"..."}
+//	 "time":"2026-11-22T06:45:39.123456789Z"}
 //
 // Unknown fields are ignored, so that later versions can add some. An incompatible format has
 // another version number.
@@ -36,12 +36,9 @@ type Allocation struct {
 	// Containers are the placed containers, in any order.
 	Containers []ContainerAllocation `json:"containers"`
 	// Claims are the pod's resource claims for these CPUs. A pod that asks by annotation has none.
-	// Only the node's agent gives CPUs to claims.
 	Claims []ClaimRef `json:"claims,omitempty"`
-	// Time is when the scheduler decided.
+	// Time is when the agent decided.
 	Time time.Time `json:"time,omitzero"`
-	// Signature is the scheduler's signature, see [Allocation.Sign]. It must be the last field.
-	Signature string `json:"signature,omitempty"`
 }
 
 // ClaimRef names a ResourceClaim in the namespace of a pod.
@@ -61,8 +58,7 @@ type ContainerAllocation struct {
 	NUMANodes []topology.NUMAID `json:"numaNodes"`
 }
 
-// NewAllocation returns the allocation for a decision on a node. The caller sets its time and signs
-// it.
+// NewAllocation returns the allocation for a decision on a node. The caller sets its time.
 func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) Allocation {
 	a := Allocation{Version: allocationVersion, Node: node, Policy: placement.Static}
 	for _, c := range decision.Containers {
@@ -75,7 +71,7 @@ func NewAllocation(node string, m *topology.Machine, decision ledger.Decision) A
 	return a
 }
 
-// Encode returns the text of the annotation. Equal allocations give equal texts.
+// Encode returns the text. Equal allocations give equal texts.
 func (a Allocation) Encode() string {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -84,12 +80,11 @@ func (a Allocation) Encode() string {
 	return string(text)
 }
 
-// Rank returns the rank of a claim with a signed allocation: the latest decision comes first. See
-// [Keys.Claim].
+// Rank returns the rank of a claim with the allocation: the latest decision comes first. See
+// [Allocations.Claim].
 func (a Allocation) Rank() int64 { return -a.Time.UnixNano() }
 
-// DecodeAllocation parses the text of the annotation. It checks what can be checked without the
-// pod, the machine and the keys.
+// DecodeAllocation parses the text. It checks what can be checked without the pod and the machine.
 func DecodeAllocation(text string) (Allocation, error) {
 	var a Allocation
 	if err := decodeJSON(text, &a, kjson.DisallowDuplicateFields); err != nil {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,73 +13,49 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// AllocationError is the reason why a bound pod that asks for CPUs does not get those of its
-// allocation. Such a pod runs in the shared CPUs.
+// AllocationError is the reason why a pod does not get the CPUs that its node's agent has allocated to
+// it. Such a pod runs in the shared CPUs.
 type AllocationError struct {
 	Err error
 }
 
 func (e *AllocationError) Error() string {
-	return fmt.Sprintf("annotation %s: %s: the pod runs in the shared CPUs; delete it to have it placed again", AllocationAnnotation, e.Cause())
+	return fmt.Sprintf("its CPUs: %s: the pod runs in the shared CPUs", Shorten(e.Err.Error(), longestCause))
 }
-
-// Cause returns what is wrong with the allocation.
-func (e *AllocationError) Cause() string { return Shorten(e.Err.Error(), longestCause) }
 
 // Unwrap returns the cause.
 func (e *AllocationError) Unwrap() error { return e.Err }
 
-// AllocationOf returns the valid allocation of a pod, without a check of its signature. It returns
-// nil without an error if the pod has no node yet, has ended, or does not ask for CPUs. It returns
-// nil with an error if the allocation or a setting is not valid; about the allocation it is an
-// *AllocationError.
-func AllocationOf(pod *corev1.Pod) (*Allocation, error) {
-	e, err := (*Keys)(nil).entitlementOf(pod)
-	if err != nil || e == nil {
-		return nil, err
-	}
-	return &e.allocation, nil
-}
+// Allocations are what the agent of a node has allocated to its pods, by their UIDs. Nil stands for an
+// agent that allocates nothing, such as one that only observes.
+type Allocations map[types.UID]Allocation
 
-// Given is what the agent of a node has allocated itself. Nil stands for a node whose pods get
-// their CPUs from the scheduler.
-type Given struct {
-	// Allocates is set if pods that ask get their CPUs from the agent. Allocations of a scheduler
-	// do not count there.
-	Allocates bool
-	// Pods are the allocations by the UID of the pod. Only the agent writes them, so they need no
-	// signature. Pods that were given CPUs keep them when the node's pods get theirs from the
-	// scheduler again.
-	Pods map[types.UID]Allocation
-}
-
-// ClaimAndAllocation is Keys.ClaimAndAllocation for a pod of the node. A pod that asks and was not
-// given anything yet has no allocation, and no error.
-func (g *Given) ClaimAndAllocation(k *Keys, pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
-	if g == nil {
-		return k.ClaimAndAllocation(pod, m)
-	}
-	given, ok := g.Pods[pod.UID]
-	if !ok && !g.Allocates {
-		return k.ClaimAndAllocation(pod, m)
-	}
+// Claim returns a pod's entry in the books of its node: its allocation and its requests of the shared
+// CPUs. A pod that has ended has neither. A pod that asks, and has no allocation yet, has none without
+// an error. The allocation is not checked against the machine if m is nil, which stands for an unknown
+// machine. With an error, which is an *[AllocationError], the claim counts all requests of the pod as
+// requests of the shared CPUs.
+//
+// Of claims that collide, the latest decision keeps its CPUs: an agent allocates only CPUs that it sees
+// as free, so the earlier pod must have given them up.
+func (a Allocations) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
 	var e *entitlement
-	if ok && given.Concerns(pod) && pod.Spec.NodeName != "" && !HasEnded(pod) {
-		e = given.asGiven(pod)
+	if allocated, ok := a[pod.UID]; ok && allocated.Concerns(pod) && pod.Spec.NodeName != "" && !HasEnded(pod) {
+		e = allocated.entitles(pod)
 	}
-	return claimOf(pod, m, e, nil, true)
+	return claimOf(pod, m, e)
 }
 
-// Concerns reports whether a pod still asks for what it was given. Claims ask for as long as the
-// agent has not given their CPUs back.
+// Concerns reports whether a pod still asks for what was allocated to it. Claims ask for as long as
+// the agent has not given their CPUs back.
 func (a Allocation) Concerns(pod *corev1.Pod) bool {
 	asks, _ := Asks(pod)
 	return asks || len(a.Claims) > 0
 }
 
-// asGiven returns what the pod holds, whether or not its limits are still the same: they may be
+// entitles returns what the pod holds, whether or not its limits are still the same: they may be
 // changing, and only the agent decides when it gives something else.
-func (a Allocation) asGiven(pod *corev1.Pod) *entitlement {
+func (a Allocation) entitles(pod *corev1.Pod) *entitlement {
 	e := &entitlement{allocation: a}
 	counts := newCounts(pod)
 	for _, m := range members(pod) {
@@ -117,27 +92,22 @@ func (a Allocation) Claim(pod types.UID) ledger.Claim {
 	return claim
 }
 
-// Matches returns an error unless the allocation is what a pod asks for, and its requests cover it.
+// Matches returns an error unless the allocation is what a pod asks for. Requests must cover what was
+// allocated to claims.
 func (a Allocation) Matches(pod *corev1.Pod) error {
 	if len(a.Claims) > 0 {
 		return a.isRequested(pod)
 	}
-	own := placed(pod)
-	if _, err := a.claims(pod, own); err != nil {
-		return err
-	}
-	return Covers(&ledger.Ask{Policy: a.Policy, Containers: own})
+	_, err := a.claims(pod, placed(pod))
+	return err
 }
 
-// Covers returns an error unless each container requests all exclusive CPUs that it asks for. If it
-// does, they are there: schedulers bind no more requests to a node than it has.
-func Covers(ask *ledger.Ask) error {
-	for _, c := range ask.Containers {
-		if need := ledger.MilliCPU(c.CPUs) * 1000; ask.Policy != placement.StaticBurst && c.Request < need {
-			return fmt.Errorf("requests.cpu must equal limits.cpu: container %s requests %v of its %d", c.Name, c.Request, c.CPUs)
-		}
-	}
-	return nil
+// Covers reports whether each container requests all exclusive CPUs that it asks for. If it does, they
+// are there under every scheduler: none binds more requests to a node than it has.
+func Covers(ask *ledger.Ask) bool {
+	return ask.Policy == placement.StaticBurst || !slices.ContainsFunc(ask.Containers, func(c ledger.ContainerAsk) bool {
+		return c.Request < ledger.MilliCPU(c.CPUs)*1000
+	})
 }
 
 // isRequested returns an error unless the containers request the CPUs of the claims, too.
@@ -184,7 +154,7 @@ func hasName(claims []ClaimRef, name string) bool {
 
 // ClaimOf returns the claim of a pod that was given the allocation.
 func (a Allocation) ClaimOf(pod *corev1.Pod) ledger.Claim {
-	claim, _, _ := claimOf(pod, nil, a.asGiven(pod), nil, true)
+	claim, _, _ := claimOf(pod, nil, a.entitles(pod))
 	return claim
 }
 
@@ -204,33 +174,6 @@ type entitlement struct {
 	allocation Allocation
 	own        []ledger.ContainerAsk // the containers to place
 	claims     []ledger.ContainerClaim
-}
-
-// entitlementOf returns nil and errors as AllocationOf does.
-func (k *Keys) entitlementOf(pod *corev1.Pod) (*entitlement, error) {
-	if pod.Spec.NodeName == "" || HasEnded(pod) {
-		return nil, nil //nolint:nilnil // no entitlement is frequent, and not an error
-	}
-	if asks, err := Asks(pod); !asks || err != nil {
-		return nil, err
-	}
-	text := pod.Annotations[AllocationAnnotation]
-	if text == "" { // binding can set a forged one to "", but not remove it
-		return nil, &AllocationError{errors.New("missing: another scheduler bound the pod, or it did not ask at that time")}
-	}
-	a, err := DecodeAllocation(text)
-	if err != nil {
-		return nil, &AllocationError{err}
-	}
-	if err := k.verify(pod.UID, text); err != nil {
-		return nil, &AllocationError{err}
-	}
-	own := placed(pod)
-	claims, err := a.claims(pod, own)
-	if err != nil {
-		return nil, &AllocationError{err}
-	}
-	return &entitlement{a, own, claims}, nil
 }
 
 // Holds returns an error unless what the kubelet has allocated to the pod's containers covers the
@@ -268,58 +211,26 @@ func HasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// Claim is Keys.Claim without signature checks.
-func Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
-	return (*Keys)(nil).Claim(pod, m)
-}
-
-// Claim returns a pod's entry in the books of its node: its allocation and its requests of the
-// shared CPUs. A pod that has ended has neither. The allocation is not checked against the machine
-// if m is nil, which stands for an unknown machine. Errors are as from [AllocationOf]; the claim
-// then counts all requests of the pod as requests of the shared CPUs.
-//
-// Of claims that collide, the pod that was bound first keeps its CPUs. With keys, the pod with the
-// latest decision keeps them: a scheduler assigns only CPUs that it sees as free, so the earlier
-// pod must have released them. The earlier pod does not get them back by asking again or by
-// restoring its allocation. Without keys, the time of the decision cannot be trusted.
-func (k *Keys) Claim(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
-	claim, _, err := k.ClaimAndAllocation(pod, m)
-	return claim, err
-}
-
-// ClaimAndAllocation returns the result of Keys.Claim and the valid allocation, even if it does not
-// match the machine.
-func (k *Keys) ClaimAndAllocation(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, *Allocation, error) {
-	e, err := k.entitlementOf(pod)
-	return claimOf(pod, m, e, err, k != nil)
-}
-
-// claimOf returns the claim of a pod with an entitlement, which is nil if it has none because of
-// the error. The time of the decision ranks it if that can be trusted.
-func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement, err error, trusted bool) (ledger.Claim, *Allocation, error) {
+// claimOf returns the claim of a pod with an entitlement, or nil.
+func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim, *Allocation, error) {
 	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
 	if HasEnded(pod) {
 		return claim, nil, nil
 	}
-	var allocation *Allocation
-	if e != nil {
-		allocation = &e.allocation
+	if e == nil {
+		claim.SharedRequest = EffectiveRequest(pod)
+		return claim, nil, nil
 	}
-	if e != nil && m != nil {
-		if err = e.allocation.Validate(m); err != nil {
-			err = &AllocationError{err}
+	if m != nil {
+		if err := e.allocation.Validate(m); err != nil {
+			claim.SharedRequest = EffectiveRequest(pod)
+			return claim, &e.allocation, &AllocationError{err}
 		}
 	}
-	if e == nil || err != nil {
-		claim.SharedRequest = EffectiveRequest(pod)
-		return claim, allocation, err
-	}
-	if trusted {
-		claim.Rank = e.allocation.Rank()
-	}
+	claim.Rank = e.allocation.Rank()
 	claim.Containers = e.claims
 	claim.SharedRequest = e.allocation.sharedRequest(pod, e.own)
-	return claim, allocation, nil
+	return claim, &e.allocation, nil
 }
 
 // rank returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
@@ -333,11 +244,10 @@ func rank(pod *corev1.Pod) int64 {
 	return pod.CreationTimestamp.UnixNano()
 }
 
-// SameEntitlement reports whether two versions of a bound pod are equal in everything that
-// determines its exclusive CPUs: its allocation, whether it asks for CPUs, and the limits that the
-// allocation must match. It ignores requests, and costs much less than computing two claims.
-func SameEntitlement(before, after *corev1.Pod) bool {
-	for _, key := range slices.Concat([]string{AllocationAnnotation}, CPUSetSchedulerKeys(), CPUPolicyKeys()) {
+// AskAlike reports whether two versions of a bound pod are equal in everything that determines which
+// exclusive CPUs it asks for: whether it asks, and its limits. It ignores requests.
+func AskAlike(before, after *corev1.Pod) bool {
+	for _, key := range slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys()) {
 		old, had := before.Annotations[key]
 		if now, has := after.Annotations[key]; had != has || old != now {
 			return false

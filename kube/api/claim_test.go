@@ -35,18 +35,37 @@ func claimMachine(t testing.TB) *topology.Machine {
 func TestClaim(t *testing.T) {
 	m := claimMachine(t)
 	runTranscript(t, "testdata/claim.txt", func(pod *corev1.Pod) string {
-		known, err := Claim(pod, m)
-		unknown, unknownErr := Claim(pod, nil)
+		known, err := claimOfText(pod, m)
+		unknown, unknownErr := claimOfText(pod, nil)
 		out := describeClaim(t, known, err)
 		if without := describeClaim(t, unknown, unknownErr); without != out {
 			out += "while the machine is not known:\n" + without
 		}
-		a, err := AllocationOf(pod)
-		if (a != nil) != (len(unknown.Containers) > 0) || (err != nil) != (unknownErr != nil) {
-			t.Errorf("AllocationOf = %v, %v; want it as in %v, %v", a, err, unknown, unknownErr)
+		if a, err := DecodeAllocation(pod.Annotations[allocatedKey]); err == nil {
+			if err := a.Matches(pod); err != nil {
+				out += fmt.Sprintf("it does not match: %v\n", err)
+			}
 		}
 		return out
 	})
+}
+
+// allocatedKey is the key under which pods of tests have the text of their allocation.
+const allocatedKey = "allocation"
+
+// claimOfText returns the claim of a pod with the allocation in its text.
+func claimOfText(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
+	var all Allocations
+	if text, ok := pod.Annotations[allocatedKey]; ok {
+		a, err := DecodeAllocation(text)
+		if err != nil {
+			claim, _, _ := all.Claim(pod, m)
+			return claim, &AllocationError{err}
+		}
+		all = Allocations{pod.UID: a}
+	}
+	claim, _, err := all.Claim(pod, m)
+	return claim, err
 }
 
 func describeClaim(t *testing.T, c ledger.Claim, err error) string {
@@ -71,10 +90,10 @@ func describeClaim(t *testing.T, c ledger.Claim, err error) string {
 	return b.String()
 }
 
-// TestSameEntitlement: only these edits change what entitles a bound pod to its CPUs.
-func TestSameEntitlement(t *testing.T) {
+// TestAskAlike: only these edits change which CPUs a bound pod asks for.
+func TestAskAlike(t *testing.T) {
 	bound := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{CPUSetSchedulerAnnotation: "true", AllocationAnnotation: "{}"}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{CPUSetSchedulerAnnotation: "true"}},
 		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "app",
 			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("4")}}}}},
 	}
@@ -90,7 +109,6 @@ func TestSameEntitlement(t *testing.T) {
 			p.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("4000m")
 		}, true},
 		{"the limit", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse("6") }, false},
-		{"the allocation", func(p *corev1.Pod) { p.Annotations[AllocationAnnotation] = "" }, false},
 		{"it no longer asks", func(p *corev1.Pod) { delete(p.Annotations, CPUSetSchedulerAnnotation) }, false},
 		{"a second key", func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "false" }, false},
 		{"an empty second key", func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "" }, false},
@@ -98,10 +116,10 @@ func TestSameEntitlement(t *testing.T) {
 	} {
 		edited := bound.DeepCopy()
 		test.edit(edited)
-		if got := SameEntitlement(bound, edited); got != test.want {
+		if got := AskAlike(bound, edited); got != test.want {
 			t.Errorf("%s: %t, want %t", test.name, got, test.want)
 		}
-		if got := SameEntitlement(edited, bound); got != test.want {
+		if got := AskAlike(edited, bound); got != test.want {
 			t.Errorf("%s, put back: %t, want %t", test.name, got, test.want)
 		}
 	}

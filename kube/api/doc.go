@@ -1,10 +1,9 @@
 // Package api defines the annotations and labels by which users request CPUs for pods, and the
-// allocation annotation that the scheduler writes back. It parses and validates them and produces
-// the messages for users.
+// allocations with which the agents of nodes answer. It parses and validates them and produces the
+// messages for users.
 //
-//	intent, err := api.Parse(pod)            // what the pod asks for
-//	allocation, err := api.AllocationOf(pod) // what the scheduler decided
-//	claim, err := api.Claim(pod, machine)    // the pod's entry in the node's ledger.Books
+//	intent, err := api.Parse(pod)                             // what the pod asks for
+//	claim, allocation, err := allocations.Claim(pod, machine) // the pod's entry in the node's ledger.Books
 //
 // # Annotations and labels
 //
@@ -18,7 +17,6 @@
 //	pinfold.dev/cpu-burst         koordinator.sh/cpuBurst,          JSON, see [BurstCeiling]
 //	                              alibabacloud.com/cpuBurst
 //	pinfold.dev/cpu-period                                          1ms to 1s
-//	pinfold.dev/cpu-allocation                                      JSON, see [Allocation]; written by the scheduler
 //
 // A setting that is given under several keys must have the same meaning under each.
 //
@@ -53,10 +51,8 @@
 // container nor the pod has a CPU limit. Burst and period also have no effect on static containers,
 // which have no quota. That is normal and produces no warning.
 //
-// # After binding
+// # After allocation
 //
-// On a bound pod only the allocation counts, while the pod still asks for CPUs. Later edits of the
-// other annotations neither move nor remove its CPUs. Removing cpuset-scheduler, or setting the
-// policy none, releases the CPUs. An allocation on a pod without a node is ignored. A pod with an
-// invalid allocation gets only the shared CPUs, and an error that states the reason.
+// Once a pod has CPUs, they stay its own while it asks for them. Removing cpuset-scheduler, or setting
+// the policy none, releases them.
 package api

@@ -66,8 +66,8 @@ func FuzzAllocationOnPod(f *testing.F) {
 	m := claimMachine(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		pod := readPod(t, "fuzz", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 1/2, b 500m]\nnode: n1")
-		pod.Annotations[AllocationAnnotation] = text
-		claim, err := Claim(pod, m)
+		pod.Annotations[allocatedKey] = text
+		claim, err := claimOfText(pod, m)
 		var refused *AllocationError
 		if err != nil && !errors.As(err, &refused) {
 			t.Fatalf("error of type %T: %v", err, err)

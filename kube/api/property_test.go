@@ -97,8 +97,8 @@ func decide(t *rapid.T) (*corev1.Pod, *placement.Index, ledger.Decision, bool) {
 	return pod, index, decision, err == nil
 }
 
-// A decision that was encoded in the annotation and parsed again gives the same claim.
-func TestDecisionsSurviveTheAnnotation(t *testing.T) {
+// A decision that was encoded and parsed again gives the same claim.
+func TestDecisionsSurviveTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod, index, decision, ok := decide(t)
 		if !ok {
@@ -106,13 +106,13 @@ func TestDecisionsSurviveTheAnnotation(t *testing.T) {
 		}
 		m := index.Machine()
 		text := NewAllocation("n1", m, decision).Encode()
-		pod.Annotations[AllocationAnnotation] = text
+		pod.Annotations[allocatedKey] = text
 		pod.Spec.NodeName = "n1"
-		claim, err := Claim(pod, m)
+		claim, err := claimOfText(pod, m)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		want := decision.Claim("uid-1", rank(pod))
+		want := decision.Claim("uid-1", Allocation{}.Rank())
 		if diff := cmp.Diff(want, claim, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b cpuset.Set) bool { return a == b })); diff != "" {
 			t.Fatalf("%s (-want +got):\n%s", text, diff)
 		}
@@ -127,7 +127,7 @@ func TestDecisionsSurviveTheAnnotation(t *testing.T) {
 	})
 }
 
-// After any edit of the annotation, either it is rejected and all requests count as shared, or the
+// After any edit of the text, either it is rejected and all requests count as shared, or the
 // CPUs are possible and not more than the pod is entitled to.
 func TestEditedAllocations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,9 +143,9 @@ func TestEditedAllocations(t *testing.T) {
 			with := rapid.SampledFrom([]string{"", "0", "1", "3", "9", "-", ",", "\"", "x", "]", "}", ",1"}).Draw(t, "with")
 			text = slices.Concat(text[:at], []byte(with), text[to:])
 		}
-		pod.Annotations[AllocationAnnotation] = string(text)
+		pod.Annotations[allocatedKey] = string(text)
 		pod.Spec.NodeName = "n1"
-		claim, err := Claim(pod, m)
+		claim, err := claimOfText(pod, m)
 		var refused *AllocationError
 		switch {
 		case errors.As(err, &refused):
@@ -155,6 +155,9 @@ func TestEditedAllocations(t *testing.T) {
 			return
 		case err != nil:
 			t.Fatalf("%s: error of type %T: %v", text, err, err)
+		}
+		if a, _ := DecodeAllocation(string(text)); a.Matches(pod) != nil {
+			return // the agent does not keep it
 		}
 		for _, c := range claim.Containers {
 			if c.Policy == placement.Static && (c.CPUs.Len() != c.Limit || !c.CPUs.IsSubsetOf(m.Online())) {

@@ -20,15 +20,11 @@ const (
 	CPUPeriodAnnotation       = "pinfold.dev/cpu-period"
 	MoveAnnotation            = "pinfold.dev/move"
 	QoSLabel                  = "pinfold.dev/qos"
-	AllocationAnnotation      = "pinfold.dev/cpu-allocation"
 	// BatchCPU is the extended resource that batch pods request, in thousandths of a CPU.
 	BatchCPU corev1.ResourceName = "pinfold.dev/batch-cpu"
 	// BatchStarved is the type of the node condition that is True while the batch pods of a node have
 	// had next to no CPU time for a minute. The agent writes it, where batch pods are bounded.
 	BatchStarved corev1.NodeConditionType = "PinfoldBatchStarved"
-	// SchedulerAnnotation names the lease of the scheduler and its holder, on a Binding and on the
-	// pod bound by it.
-	SchedulerAnnotation = "pinfold.dev/scheduler"
 	// WithoutAgentAnnotation is read by containerd: see docs/agent.md.
 	WithoutAgentAnnotation = "pinfold.dev/without-agent"
 	// PoolLabel names the pool of an agent's pod, and of its node unless the pool has other labels.

@@ -1,13 +1,13 @@
 package api
 
 import (
-	"crypto/ed25519"
 	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -39,7 +39,7 @@ func largePod(n int) *corev1.Pod {
 		status.Name = main.Name
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 	}
-	pod.Annotations[AllocationAnnotation] = a.Encode()
+	pod.Annotations[allocatedKey] = a.Encode()
 	return pod
 }
 
@@ -47,21 +47,20 @@ func largePod(n int) *corev1.Pod {
 func TestLargePods(t *testing.T) {
 	need.This(t, "the speed of this machine")
 	for name, work := range map[string]func(*corev1.Pod){
-		"request":     func(pod *corev1.Pod) { EffectiveRequest(pod) },
-		"parse":       func(pod *corev1.Pod) { _, _ = Parse(pod) },
-		"same":        func(pod *corev1.Pod) { SameEntitlement(pod, pod) },
-		"batch":       func(pod *corev1.Pod) { BatchRequest(pod) },
-		"misspelled":  func(pod *corev1.Pod) { Unknown(pod) },
-		"entitlement": func(pod *corev1.Pod) { _, _ = AllocationOf(pod) },
+		"request":    func(pod *corev1.Pod) { EffectiveRequest(pod) },
+		"parse":      func(pod *corev1.Pod) { _, _ = Parse(pod) },
+		"same":       func(pod *corev1.Pod) { AskAlike(pod, pod) },
+		"batch":      func(pod *corev1.Pod) { BatchRequest(pod) },
+		"misspelled": func(pod *corev1.Pod) { Unknown(pod) },
 		"claim": func(pod *corev1.Pod) {
-			if _, err := Claim(pod, nil); err != nil {
+			if _, err := claimOfText(pod, nil); err != nil {
 				t.Error(err)
 			}
 		},
 		"other containers": func(pod *corev1.Pod) {
 			other := *pod
 			other.Spec.InitContainers = pod.Spec.InitContainers[1:]
-			_, _ = Claim(&other, nil)
+			_, _ = claimOfText(&other, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestLargeClaims(t *testing.T) {
 	need.This(t, "the speed of this machine")
 	index := placement.NewIndex(topology.Intel104().MustBuild())
 	busy.Linear(t, 250, func(n int) func() {
-		claim := must.Get(Claim(largePod(n), nil))(t)
+		claim := must.Get(claimOfText(largePod(n), nil))(t)
 		return func() {
 			if books := ledger.New(index, ledger.Config{}, claim); len(books.Portions()) == 0 {
 				t.Error("the claim is not granted")
@@ -108,10 +107,6 @@ func TestMostPlaced(t *testing.T) {
 // Messages do not grow with what a user writes.
 func TestMessagesAreShort(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
-	public, _, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, edit := range map[string]func(*corev1.Pod){
 		"value":  func(p *corev1.Pod) { p.Annotations[CPUSetSchedulerAnnotation] = long },
 		"policy": func(p *corev1.Pod) { p.Annotations[CPUPolicyAnnotation] = long },
@@ -124,11 +119,8 @@ func TestMessagesAreShort(t *testing.T) {
 		},
 		"period":     func(p *corev1.Pod) { p.Annotations[CPUPeriodAnnotation] = strings.Repeat("1h", 100<<10) },
 		"contradict": func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "false" },
-		"allocation": func(p *corev1.Pod) {
-			p.Annotations[AllocationAnnotation] = strings.Replace(p.Annotations[AllocationAnnotation], "main", long, 1)
-		},
 		"nodes": func(p *corev1.Pod) {
-			p.Annotations[AllocationAnnotation] = strings.Replace(p.Annotations[AllocationAnnotation], "[0]", "["+strings.Repeat("0,", 50<<10)+"0]", 1)
+			p.Annotations[allocatedKey] = strings.Replace(p.Annotations[allocatedKey], "[0]", "["+strings.Repeat("0,", 50<<10)+"0]", 1)
 		},
 		"no container": func(p *corev1.Pod) {
 			p.Spec.Containers = nil
@@ -143,7 +135,7 @@ func TestMessagesAreShort(t *testing.T) {
 		pod := boundPod()
 		edit(pod)
 		_, parsed := Parse(pod)
-		_, claimed := NewKeys(public).Claim(pod, nil)
+		_, claimed := claimOfText(pod, nil)
 		for _, err := range []error{parsed, claimed} {
 			if text := fmt.Sprint(err); len(text) > 1500 {
 				t.Errorf("%s: a message of %d bytes: %.100s", name, len(text), text)
@@ -152,5 +144,14 @@ func TestMessagesAreShort(t *testing.T) {
 		if parsed == nil && claimed == nil {
 			t.Errorf("%s: no message", name)
 		}
+	}
+}
+
+func boundPod() *corev1.Pod {
+	two := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default", UID: "1", Annotations: map[string]string{CPUSetSchedulerAnnotation: "true",
+			allocatedKey: `{"version":1,"node":"n","policy":"static","containers":[{"name":"main","cpus":"2-3","numaNodes":[0]}]}`}},
+		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{Requests: two, Limits: two}}}},
 	}
 }

@@ -31,7 +31,7 @@ func Unknown(pod *corev1.Pod) []string {
 
 func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 	meant := append(annotationKeys(), QoSLabel)
-	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), QoSKeys(), "a label"
+	known, elsewhere, kind := append(annotationKeys(), WithoutAgentAnnotation), QoSKeys(), "a label"
 	if labels {
 		known, elsewhere, kind = []string{QoSLabel, PoolLabel}, append(annotationKeys(), burstKeys()...), "an annotation"
 		elsewhere = slices.DeleteFunc(elsewhere, func(key string) bool { return key == "cpu-policy" }) // may be other software's
@@ -69,11 +69,6 @@ func resembles(key string, known []string) bool {
 // annotationKeys returns the annotations that users write.
 func annotationKeys() []string {
 	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation, MoveAnnotation})
-}
-
-// writtenKeys returns the annotations that Pinfold or its manifests set on pods.
-func writtenKeys() []string {
-	return []string{AllocationAnnotation, SchedulerAnnotation, WithoutAgentAnnotation}
 }
 
 // nearestKey returns the known key with the fewest edits, among those in Pinfold's domain (own) or

@@ -37,7 +37,7 @@ func TestRandomMachinesRoundTrip(t *testing.T) {
 		if diff := cmp.Diff(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)); diff != "" {
 			rt.Fatalf("machine (-want +got):\n%s", diff)
 		}
-		if gotState != state {
+		if !reflect.DeepEqual(gotState, state) {
 			rt.Fatalf("state: got %+v, want %+v", gotState, state)
 		}
 		if !Equal(obj, encode(t, m, state)) {
@@ -61,7 +61,7 @@ func TestCorruptionIsFound(t *testing.T) {
 			return
 		case err != nil:
 			rt.Fatalf("the error does not name the object: %v", err)
-		case !cmp.Equal(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)) || gotState != state:
+		case !cmp.Equal(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)) || !reflect.DeepEqual(gotState, state):
 			rt.Fatalf("decoded another machine or state:\n%s", cmp.Diff(m, got, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)))
 		}
 	})

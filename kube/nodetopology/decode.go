@@ -40,21 +40,21 @@ func (n *NodeTopology) state() (State, error) {
 		return State{}, fmt.Errorf("reservedCPUs: %w", err)
 	}
 	s := n.Status
-	given, err := s.given()
+	allocations, err := s.allocations()
 	return State{Writer: clip(s.Writer), ReservedCPUs: reserved, KubeletPolicy: clip(s.KubeletPolicy), AgentHealth: clip(s.AgentHealth),
-		AgentLease: clip(s.AgentLease), Given: given}, err
+		AgentLease: clip(s.AgentLease), Allocations: allocations}, err
 }
 
 // maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with
 // one container has some 150, and an agent gives none with more than 3 KiB.
 const maxAllocations = 1 << 20
 
-// given returns nil if the agent has given nothing and does not allocate.
-func (s *Status) given() (*api.Given, error) {
-	if s.Allocator == "" && len(s.Allocations) == 0 {
-		return nil, nil //nolint:nilnil // frequent, and not an error
+// allocations returns nil if the agent allocates nothing.
+func (s *Status) allocations() (api.Allocations, error) {
+	if s.Allocator != AllocatorNode {
+		return nil, nil
 	}
-	given, size := &api.Given{Allocates: s.Allocator == AllocatorNode, Pods: map[types.UID]api.Allocation{}}, 0
+	all, size := api.Allocations{}, 0
 	for i, pod := range s.Allocations {
 		if size += len(pod.Allocation) + len(pod.UID); size > maxAllocations {
 			return nil, fmt.Errorf("allocations: they have more than %d bytes", maxAllocations)
@@ -63,9 +63,9 @@ func (s *Status) given() (*api.Given, error) {
 		if err != nil {
 			return nil, fmt.Errorf("allocations[%d]: %w", i, err)
 		}
-		given.Pods[pod.UID] = a
+		all[pod.UID] = a
 	}
-	return given, nil
+	return all, nil
 }
 
 func (n *NodeTopology) machine() (*topology.Machine, error) {

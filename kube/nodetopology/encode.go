@@ -33,15 +33,17 @@ type State struct {
 	// AgentLease is the Lease, as NAMESPACE/NAME, that the agent renews while it works; "" if it
 	// renews none.
 	AgentLease string
-	// Given is what the agent has allocated itself, or nil.
-	Given *api.Given
+	// Allocations are what the agent has allocated to pods, nil if it allocates nothing.
+	Allocations api.Allocations
 }
 
-// Allocates reports whether pods get their CPUs from the node's agent.
-func (s *State) Allocates() bool { return s.Given != nil && s.Given.Allocates }
+// SameButAllocations reports whether two states differ at most in their allocations.
+func (s *State) SameButAllocations(other *State) bool {
+	return s.Writer == other.Writer && s.ReservedCPUs == other.ReservedCPUs && s.KubeletPolicy == other.KubeletPolicy &&
+		s.AgentHealth == other.AgentHealth && s.AgentLease == other.AgentLease
+}
 
-// AllocatorNode is the allocator of a node whose agent gives pods their CPUs. Elsewhere the
-// scheduler does.
+// AllocatorNode is the allocator of a node whose agent allocates CPUs to pods.
 const AllocatorNode = "node"
 
 // LeaseNamespace is the default namespace of the agents' leases.
@@ -75,13 +77,11 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*NodeTopolo
 		Status: Status{Writer: sanitise(state.Writer), ReservedCPUs: state.ReservedCPUs.String(), KubeletPolicy: sanitise(state.KubeletPolicy),
 			AgentHealth: sanitise(state.AgentHealth), AgentLease: sanitise(state.AgentLease)},
 	}
-	if given := state.Given; given != nil {
-		if given.Allocates {
-			object.Status.Allocator = AllocatorNode
-		}
-		for _, uid := range slices.Sorted(maps.Keys(given.Pods)) {
-			object.Status.Allocations = append(object.Status.Allocations, PodAllocation{uid, given.Pods[uid].Encode()})
-		}
+	if state.Allocations != nil {
+		object.Status.Allocator = AllocatorNode
+	}
+	for _, uid := range slices.Sorted(maps.Keys(state.Allocations)) {
+		object.Status.Allocations = append(object.Status.Allocations, PodAllocation{uid, state.Allocations[uid].Encode()})
 	}
 	object.Digest = object.digest()
 	return object, nil

@@ -3,6 +3,7 @@ package nodetopology
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 				if diff := cmp.Diff(all[name], m, cmpopts.EquateEmpty(), cmp.Comparer(cpusEqual)); diff != "" {
 					t.Errorf("machine (-want +got):\n%s", diff)
 				}
-				if got != state {
+				if !reflect.DeepEqual(got, state) {
 					t.Errorf("state: got %+v, want %+v", got, state)
 				}
 				if !Equal(obj, encode(t, m, got)) {
@@ -68,12 +69,12 @@ func TestRoundTrip(t *testing.T) {
 
 func cpusEqual(a, b cpuset.Set) bool { return a == b }
 
-// What an agent has given comes back from the text.
-func TestGiven(t *testing.T) {
+// What an agent has allocated comes back from the text.
+func TestAllocations(t *testing.T) {
 	state := someState
-	state.Given = &api.Given{Allocates: true, Pods: map[types.UID]api.Allocation{}}
+	state.Allocations = api.Allocations{}
 	for _, uid := range []types.UID{"b", "a"} {
-		state.Given.Pods[uid] = api.Allocation{Version: 1, Node: "n", Policy: placement.Static, Time: time.Unix(1_800_000_000, 7).UTC(),
+		state.Allocations[uid] = api.Allocation{Version: 1, Node: "n", Policy: placement.Static, Time: time.Unix(1_800_000_000, 7).UTC(),
 			Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.Of(1, 2), NUMANodes: []topology.NUMAID{0}}}}
 	}
 	obj := encode(t, topology.Shape{CoresPerLLC: 4}.MustBuild(), state)

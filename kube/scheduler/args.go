@@ -11,7 +11,6 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/kube/scheduler/signing"
 )
 
 // DefaultConfiguration is the KubeSchedulerConfiguration of a cluster whose default scheduler has
@@ -46,9 +45,6 @@ profiles:
       - name: TaintToleration
       - name: NodeAffinity
       - name: Pinfold
-    bind:
-      disabled:
-      - name: DefaultBinder
   pluginConfig:
   - name: Pinfold
     args:
@@ -91,12 +87,6 @@ type Args struct {
 	// MinSharedCPUs is the number of CPUs of every node that stay shared, for example for
 	// DaemonSets.
 	MinSharedCPUs *int `json:"minSharedCPUs,omitempty"`
-	// SigningKey is the file of the Ed25519 key (PEM, PKCS #8) that signs allocations. If it is
-	// empty, allocations are not signed, and all allocations are accepted.
-	SigningKey string `json:"signingKey,omitempty"`
-	// VerifyKeys is a file of further public keys (PEM) whose allocations are accepted: those of
-	// earlier and later schedulers.
-	VerifyKeys string `json:"verifyKeys,omitempty"`
 	// AgentGracePeriod is the time without a renewed lease after which an agent counts as silent.
 	// Pods that ask are not scheduled on nodes with silent agents. 0s disables the check.
 	AgentGracePeriod *metav1.Duration `json:"agentGracePeriod,omitempty"`
@@ -165,8 +155,4 @@ func (a *Args) complete() error {
 		errs = append(errs, fmt.Errorf("ceilings: %w", err))
 	}
 	return errors.Join(errs...)
-}
-
-func (a *Args) keyFiles() signing.Files {
-	return signing.Files{SigningKey: a.SigningKey, VerifyKeys: a.VerifyKeys}
 }

@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // aboveCeiling returns an error message if the pod's exclusive CPUs exceed a ceiling of the
@@ -43,7 +44,7 @@ func (p *Plugin) aboveCeilingNow(c *cycle, pod *corev1.Pod) string {
 	return p.aboveCeiling(&c.question, pod, nodes)
 }
 
-// exclusiveIn counts the exclusive CPUs, allocated or reserved, of a namespace's pods, except for
+// exclusiveIn counts the exclusive CPUs that a namespace's pods have or will be allocated, except for
 // one pod.
 func (p *Plugin) exclusiveIn(namespace string, nodes []fwk.NodeInfo, except types.UID) (cpus int) {
 	for _, node := range nodes {
@@ -56,25 +57,22 @@ func (p *Plugin) exclusiveIn(namespace string, nodes []fwk.NodeInfo, except type
 	return cpus
 }
 
-// exclusiveOf counts the exclusive CPUs of a pod. An agent that allocates gives a pod what it asks
-// for some time after it was bound.
+// exclusiveOf counts the exclusive CPUs of a pod that is on a node, or assumed to be. Its agent allocates
+// some time after it was bound.
 func (p *Plugin) exclusiveOf(pod *corev1.Pod, node *corev1.Node) int {
-	t := p.shared.reports.Of(node)
 	claim, known := p.nodes.claimOf(node, pod)
-	if res, reserved := p.shared.reservations.of(pod); reserved {
-		claim = res.claim
-	} else if t.Allocates() {
-		q, err := newQuestion(pod)
-		if err != nil || q.ask.Policy == placement.StaticBurst || q.uncovered != nil {
-			return 0
+	if a, allocated := p.shared.reports.Of(node).Allocations()[pod.UID]; allocated {
+		return a.CPUs().Len()
+	} else if known && len(claim.Containers) > 0 {
+		var own cpuset.Set
+		for _, c := range claim.Containers {
+			own = own.Union(c.CPUs)
 		}
-		return q.cpus
-	} else if !known {
-		claim, _, _ = t.Given().ClaimAndAllocation(p.shared.signer.Keys, pod, nil) // an invalid allocation claims no CPUs
+		return own.Len()
 	}
-	var own cpuset.Set
-	for _, c := range claim.Containers {
-		own = own.Union(c.CPUs)
+	q, err := newQuestion(pod)
+	if err != nil || !q.asks || q.ask.Policy == placement.StaticBurst || api.HasEnded(pod) {
+		return 0
 	}
-	return own.Len()
+	return q.cpus
 }

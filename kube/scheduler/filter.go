@@ -18,8 +18,7 @@ import (
 // Filter checks whether the pod fits the node's books. A node without a usable topology takes no
 // pod that asks for CPUs. For other pods, only the exclusive CPUs of bound pods count there,
 // besides kube-scheduler's own checks. So a cluster in which only some nodes have agents keeps
-// working. A node whose agent allocates has no books here: kube-scheduler's sums of requests
-// guarantee the CPUs of pods that request what they ask for.
+// working.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := cycleOf(state)
 	if err != nil {
@@ -47,9 +46,6 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 	if unfit != nil && c.question.asks {
 		return c.report.status(node.Node().Name, *unfit)
 	}
-	if t.Allocates() {
-		return nil
-	}
 	s := p.stateOf(state, c, pod, node, t)
 	if unfit != nil {
 		return p.refuse(c, s.fits(&c.question), node)
@@ -57,12 +53,15 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 	a := s.answer(&c.question)
 	if a.err == nil && s.lasting {
 		c.ranks.put(s.generation, p.rankOf(a))
+		if p.shared.reports.Of(node.Node()) != t { // its agent has published meanwhile
+			c.ranks.drop(s.generation)
+		}
 	}
 	return p.refuse(c, a.err, node)
 }
 
 // unfit returns why a pod cannot run on a node with this topology whatever else runs there, or nil.
-// The node has books only if it returns nil, and its agent does not allocate.
+// The node has books only if it returns nil.
 func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 	switch {
 	case t == nil:
@@ -78,12 +77,12 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 		return &finding{shortage: shortage{kind: observingAgent}}
 	case t.State.AgentHealth != nodetopology.AgentHealthy:
 		return &finding{shortage: shortage{kind: failingAgent}, detail: brief(t.State.AgentHealth)}
+	case t.State.Allocations == nil:
+		return &finding{shortage: shortage{kind: oldAgent}, detail: t.State.Writer}
 	case t.State.KubeletPolicy != nodetopology.KubeletPolicyNone && t.State.KubeletPolicy != "": // "" is unknown
 		return &finding{shortage: shortage{kind: badKubelet, text: brief(t.State.KubeletPolicy)}}
 	case t.CPUs() < q.cpus:
 		return &finding{shortage: shortage{kind: tooSmall, want: int64(q.cpus)}, have: int64(t.CPUs())}
-	case t.Allocates() && q.uncovered != nil:
-		return &finding{shortage: shortage{kind: uncovered}, detail: q.uncovered.Error()}
 	}
 	return nil
 }

@@ -16,21 +16,15 @@ const syncTimeout = 30 * time.Second
 
 // PreFilter parses the pod's annotations and rejects pods that no node can serve. It never returns
 // Skip, because Filter must also keep pods that ask for no CPUs off the exclusive CPUs of others.
-func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	p.shared.waiting.Decide(pod)
-	if err := p.leadership.CatchUp(ctx, p.handle); err != nil {
-		return nil, fwk.AsStatus(err)
-	}
-	p.shared.auditor.Activate()
+	p.shared.leads.Store(true)
 	q, err := newQuestion(pod)
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
-	if message := exceedsAnnotations(pod, p.added(pod, "")); message != "" {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
-	}
 	if q.asks {
-		for _, message := range []string{p.misconfigured(), p.unread(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
+		for _, message := range []string{p.unread(), exceedsObject(pod), p.aboveCeiling(&q, pod, nodes), p.largerThanAll(q, nodes)} {
 			if message != "" {
 				p.shared.waiting.Add(pod)
 				return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message)
@@ -70,6 +64,26 @@ func (p *Plugin) largerThanAll(q question, nodes []fwk.NodeInfo) string {
 		return ""
 	}
 	return fmt.Sprintf("limit %d is more than the largest machine has (%d CPUs on %s)", q.cpus, largest, where)
+}
+
+const (
+	// maxObject is the largest object that etcd accepts by default (--max-request-bytes).
+	maxObject = 1536 << 10
+	// podGrowth and containerGrowth are what a pod and each of its containers may add when the pod
+	// is bound and runs: conditions, and the status of the container.
+	podGrowth, containerGrowth = 32 << 10, 1 << 10
+)
+
+// exceedsObject returns an error message if a pod that asks is so large that its status may not be
+// written later, otherwise "". It would then keep its CPUs after its end. Fields that the scheduler
+// does not see (managedFields) are not counted.
+func exceedsObject(pod *corev1.Pod) string {
+	containers := len(pod.Spec.InitContainers) + len(pod.Spec.Containers)
+	size := pod.Size() + podGrowth + containers*containerGrowth
+	if size <= maxObject {
+		return ""
+	}
+	return fmt.Sprintf("the pod may have %d bytes with the status of its %d containers, and the API server stores %d: make it smaller", size, containers, maxObject)
 }
 
 // cycleKey is the plugin's key in the CycleState.

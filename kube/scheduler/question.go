@@ -20,13 +20,9 @@ type question struct {
 	asks bool
 	ask  ledger.Ask
 	cpus int // that the pod asks for, 0 if it does not ask
-	// uncovered is an error if a container requests fewer CPUs than it is to get, see [api.Covers].
-	uncovered error
 	// batch reports whether the pod is a batch pod that can be evicted, see [evict.Evictable].
 	batch bool
 	key   string
-	// warnings are about annotations that have no effect.
-	warnings []string
 }
 
 // newQuestion parses a pod's annotations. The error is for the user.
@@ -35,18 +31,16 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), uncovered: api.Covers(&intent.Ask),
-		batch: evict.Evictable(pod, intent.Class), warnings: intent.Warnings}
-	if q.key = keyOf(&intent.Ask, q.uncovered == nil); q.batch {
+	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), batch: evict.Evictable(pod, intent.Class)}
+	if q.key = keyOf(&intent.Ask); q.batch {
 		q.key += " batch"
 	}
 	return q, nil
 }
 
 // keyOf encodes everything that affects whether and how well a pod can be placed. Names of
-// containers do not, nor do the requests of containers that get exclusive CPUs, except for whether
-// one is too low.
-func keyOf(ask *ledger.Ask, covered bool) string {
+// containers do not, nor do the requests of containers that get exclusive CPUs.
+func keyOf(ask *ledger.Ask) string {
 	text := make([]byte, 0, 128)
 	text = append(text, ask.Policy...)
 	text = append(append(text, ' '), ask.FullCores...)
@@ -58,9 +52,6 @@ func keyOf(ask *ledger.Ask, covered bool) string {
 		if ask.Policy == placement.StaticBurst {
 			text = strconv.AppendInt(append(text, ' '), int64(c.Request), 10)
 		}
-	}
-	if !covered {
-		text = append(text, " uncovered"...)
 	}
 	return string(text)
 }

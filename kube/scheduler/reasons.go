@@ -34,7 +34,7 @@ const (
 	failingAgent                       // the agent cannot enforce anything
 	badKubelet                         // the kubelet binds CPUs itself
 	starvedBatch                       // batch pods have next to no CPU time there
-	uncovered                          // the agent allocates, and the pod requests less than it asks for
+	oldAgent                           // the agent does not allocate CPUs
 	tooSmall                           // the machine has fewer CPUs than the pod needs
 	noExclusive                        // too few CPUs can be exclusive
 	noWholeCores                       // too few of them are in whole cores
@@ -61,8 +61,8 @@ func (s shortage) texts() (one, several string) {
 		return have("a kubelet with CPU manager policy %q, which must be \"none\"", s.text)
 	case starvedBatch:
 		return "has no CPU time left for batch pods", "have no CPU time left for batch pods"
-	case uncovered:
-		return "has a Pinfold agent that allocates CPUs", "have Pinfold agents that allocate CPUs"
+	case oldAgent:
+		return "has a Pinfold agent of an earlier version, which allocates no CPUs", "have Pinfold agents of an earlier version, which allocate no CPUs"
 	case tooSmall:
 		return have("fewer than %d CPUs", s.want)
 	case noExclusive:

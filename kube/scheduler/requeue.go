@@ -87,7 +87,7 @@ func afterAssignedPodChanged(_ klog.Logger, _ *corev1.Pod, oldObj, newObj any) (
 
 func freesCPUs(oldObj, newObj any) (bool, error) {
 	before, after, err := util.As[*corev1.Pod](oldObj, newObj)
-	return err == nil && (api.EffectiveRequest(after) < api.EffectiveRequest(before) || !api.SameEntitlement(before, after)), err
+	return err == nil && (api.EffectiveRequest(after) < api.EffectiveRequest(before) || !api.AskAlike(before, after)), err
 }
 
 // afterOwnChange handles an edit of the waiting pod's annotations, labels or spec.

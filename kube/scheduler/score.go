@@ -30,9 +30,6 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod,
 	if p.unfit(&c.question, t) != nil {
 		return 0, nil
 	}
-	if t.Allocates() {
-		return int64(unknownRank), nil
-	}
 	a := p.stateOf(state, c, pod, node, t).answer(&c.question)
 	if a.err != nil {
 		return 0, fwk.AsStatus(a.err) // unexpected: Filter has just accepted the node
@@ -87,9 +84,6 @@ func rankOf(q placement.Quality, use int) rank {
 	}
 	return r
 }
-
-// unknownRank is the rank of a node whose agent allocates: the worst class, without a use.
-const unknownRank rank = (1<<(kindBits+nodeBits+distanceBits+splitBits+llcBits) - 1) << useBits
 
 // class returns the rank without the node's use.
 func (r rank) class() rank { return r >> useBits }
@@ -160,6 +154,8 @@ func (r ranks) put(generation int64, value rank) {
 	r.entry(generation).Store(&generationRank{generation, value})
 }
 
+func (r ranks) drop(generation int64) { r.entry(generation).Store(nil) }
+
 // rankTables holds the ranks for all questions.
 type rankTables struct {
 	mu         sync.Mutex
@@ -169,6 +165,15 @@ type rankTables struct {
 
 // maxRanks bounds the number of tables, for clusters with many different pods.
 const maxRanks = 64
+
+// drop removes the ranks of a node whose agent has published: its NodeInfo is the same.
+func (t *rankTables) drop(generation int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.byQuestion {
+		r.drop(generation)
+	}
+}
 
 // of returns the table for a scheduling cycle.
 func (t *rankTables) of(key string, changes uint64, nodes int) ranks {

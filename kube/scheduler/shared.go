@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,26 +18,26 @@ import (
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
-	"pinfold.dev/pinfold/kube/scheduler/audit"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
 	"pinfold.dev/pinfold/kube/scheduler/informer"
-	"pinfold.dev/pinfold/kube/scheduler/signing"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
 // shared is the state that the plugins of all profiles of one scheduler share. They decide about
-// the same nodes, so each must know what the others have reserved.
+// the same nodes.
 //
 // The framework creates one plugin per profile, and the plugins can share only its informers. So
 // the state is attached to an informer, that of the topologies, which the informer factory creates
 // once and starts.
 type shared struct {
-	reports      *agents.Reports
-	reservations *reservations
-	signer       *signing.Signer
-	waiting      *waiting.Pods
-	auditor      *audit.Auditor
-	evicts       bool // batch pods
+	reports *agents.Reports
+	waiting *waiting.Pods
+	evicts  bool // batch pods
+	// leads is set once this replica has begun to schedule. All replicas follow the cluster, but only
+	// the leader changes nodes and evicts pods.
+	leads atomic.Bool
+	// published are told when the agent of a node has published what it has allocated.
+	published followers
 	// synced reports whether the first list of topologies has been handled, and missing that the
 	// cluster does not know their kind.
 	synced  cache.InformerSynced
@@ -71,7 +72,6 @@ func (w waitedFor) Done() <-chan struct{} { return w.done }
 type environment struct {
 	topologies   func(*rest.Config) (nodetopology.Client, error) // creates a client
 	releaseDelay time.Duration                                   // of waiting pods
-	auditDelay   time.Duration                                   // of audits of nodes
 	syncTimeout  time.Duration                                   // of the first list of topologies
 	now          func() time.Time
 }
@@ -93,15 +93,9 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, env environment
 		return nil, errors.New("another plugin of this scheduler has its own informer of NodeTopologies; disable that plugin")
 	}
 	if first { // not in the function above: the factory is locked there
-		if s.signer, err = signing.New(ctx, args.keyFiles()); err != nil {
-			return nil, err
-		}
 		if err := s.start(ctx, args, handle, env); err != nil {
 			return nil, fmt.Errorf("watch NodeTopologies: %w", err)
 		}
-	}
-	if err := s.signer.Agrees(args.keyFiles()); err != nil {
-		return nil, err
 	}
 	if args.EvictBatchPods != s.evicts {
 		return nil, errors.New("evictBatchPods differs from that of another profile: all profiles need the same")
@@ -118,21 +112,16 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 			known, err := informers.Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 			return err == nil && known.UID == pod.UID
 		}, env.releaseDelay)
-	s.reports, s.reservations = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now), newReservations()
-	var err error
-	if s.auditor, err = audit.New(ctx, handle, audit.Options{Reports: s.reports, Decided: s.reservations.matches, Keys: s.signer.Keys,
-		MinShared: *args.MinSharedCPUs, Delay: env.auditDelay}); err != nil {
-		return err
-	}
-	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.auditor.Active)
+	s.reports = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now)
+	pods := informers.Pods().Informer()
+	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)
 	if s.evicts = args.EvictBatchPods; s.evicts {
-		go evict.New(handle, s.auditor.PodsOn, s.batchStarves, s.auditor.Active, time.Now).Run(ctx)
+		if err := pods.AddIndexers(cache.Indexers{nodeIndex: nodeOf}); err != nil {
+			return fmt.Errorf("index pods by node: %w", err)
+		}
+		go evict.New(handle, podsOn(pods.GetIndexer()), s.batchStarves, s.leads.Load, time.Now).Run(ctx)
 	}
-	if _, err := informers.Pods().Informer().AddEventHandler(informer.Handlers(nil, func(pod *corev1.Pod) {
-		s.reservations.drop(pod.UID)
-		s.waiting.Remove(pod.UID)
-		s.signer.Keys.Forget(pod)
-	})); err != nil {
+	if _, err := pods.AddEventHandler(informer.Handlers(nil, func(pod *corev1.Pod) { s.waiting.Remove(pod.UID) })); err != nil {
 		return err
 	}
 	if err := s.reports.FollowLeases(ctx, handle.ClientSet(), func(report *agents.Report) {
@@ -142,15 +131,15 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	}); err != nil {
 		return err
 	}
-	if err := s.follow(); err != nil {
+	if err := s.followReports(); err != nil {
 		return err
 	}
 	go s.stopWaiting(ctx, env.syncTimeout)
 	return nil
 }
 
-// follow keeps the reports as the informer says.
-func (s *sharingInformer) follow() error {
+// followReports keeps the reports as the informer says.
+func (s *sharingInformer) followReports() error {
 	if err := s.SetWatchErrorHandlerWithContext(s.watchFailed); err != nil {
 		return err
 	}
@@ -159,16 +148,16 @@ func (s *sharingInformer) follow() error {
 	}
 	registration, err := s.AddEventHandler(informer.Handlers(
 		func(before, report *agents.Report) {
-			if s.reports.Set(report) {
-				s.auditor.NodeChanged(report.Name)
-				if !report.OnlyGave(before) {
-					s.waiting.Release()
-				}
+			switch {
+			case !s.reports.Set(report):
+			case report.OnlyAllocated(before):
+				s.published.tell(report.Name)
+			default:
+				s.waiting.Release()
 			}
 		},
 		func(report *agents.Report) {
 			if s.reports.Remove(report) {
-				s.auditor.NodeChanged(report.Name)
 				s.waiting.Release() // pods that do not ask may run on nodes without a topology
 			}
 		}))
@@ -189,6 +178,50 @@ func (s *sharingInformer) stopWaiting(ctx context.Context, atMost time.Duration)
 	close(s.waited)
 	if cache.WaitForCacheSync(ctx.Done(), s.synced) {
 		s.waiting.Release()
+	}
+}
+
+// followers are functions that get the name of a node.
+type followers struct {
+	mu  sync.Mutex
+	all []func(node string)
+}
+
+func (f *followers) tell(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, follower := range f.all {
+		follower(node)
+	}
+}
+
+// follow has a plugin told when the agent of a node has published what it has allocated.
+func (s *shared) follow(published func(node string)) {
+	s.published.mu.Lock()
+	defer s.published.mu.Unlock()
+	s.published.all = append(s.published.all, published)
+}
+
+// nodeIndex is an index of the scheduler's informer: pods by node.
+const nodeIndex = "pinfold.dev/node"
+
+func nodeOf(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+// podsOn returns a function that returns the pods of a node, in any order.
+func podsOn(index cache.Indexer) func(node string) ([]*corev1.Pod, error) {
+	return func(node string) (pods []*corev1.Pod, err error) {
+		objects, err := index.ByIndex(nodeIndex, node)
+		for _, object := range objects {
+			if pod, ok := object.(*corev1.Pod); ok {
+				pods = append(pods, pod)
+			}
+		}
+		return pods, err
 	}
 }
 

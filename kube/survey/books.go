@@ -1,7 +1,6 @@
 package survey
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +22,11 @@ func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topo
 	pods := map[ledger.PodID]*corev1.Pod{}
 	var claims []ledger.Claim
 	for _, pod := range a.podsOn[n.Name] {
-		claim, err := a.claim(pod, topology)
+		claim, allocation, err := topology.allocations().Claim(pod, topology.machine())
 		if err != nil {
 			a.invalid(n, pod, err)
+		} else if asks, _ := api.Asks(pod); asks && allocation == nil && topology != nil {
+			a.notAllocated(n, pod)
 		}
 		pods[claim.ID] = pod
 		claims = append(claims, claim)
@@ -56,31 +57,37 @@ func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topo
 	refine(n, books, topology.Index, pods)
 }
 
-// invalid adds a pod whose allocation does not count.
+// invalid adds a pod whose allocation the node cannot have.
 func (a *assembly) invalid(n *status.Node, pod *corev1.Pod, err error) {
-	name, cause := nameOf(pod), err
-	if allocation := (*api.AllocationError)(nil); errors.As(err, &allocation) {
-		cause = fmt.Errorf("annotation %s: %s", api.AllocationAnnotation, allocation.Cause())
-	}
 	action, command := placeAgain(pod)
-	a.add(status.Problem{Kind: status.InvalidAllocation, Node: n.Name, Pod: name, Action: action, Command: command,
-		Message: fmt.Sprintf("pod %s stays in the shared CPUs: %v", name, cause)})
+	a.add(status.Problem{Kind: status.InvalidAllocation, Node: n.Name, Pod: nameOf(pod), Action: action, Command: command,
+		Message: fmt.Sprintf("pod %s: %v", nameOf(pod), err)})
 }
 
-// claim returns what a pod holds and requests on its node, whose topology is nil if it is not
-// usable.
-func (a *assembly) claim(pod *corev1.Pod, t *Topology) (ledger.Claim, error) {
-	var machine *topology.Machine
-	var given *api.Given
-	if t != nil {
-		machine, given = t.Index.Machine(), t.State.Given
+// notAllocated adds a pod to which the agent has allocated no CPUs, although it asks.
+func (a *assembly) notAllocated(n *status.Node, pod *corev1.Pod) {
+	if a.Time.Sub(pod.CreationTimestamp.Time) < startTime || n.Agent.State.Away() {
+		return // it starts, or the agent is a problem of its own
 	}
-	claim, allocation, err := given.ClaimAndAllocation(a.keys, pod, machine)
-	if a.keys == nil && err == nil && allocation != nil && allocation.Signature != "" {
-		a.uncheckedSignatures = true
-		claim.Rank = allocation.Rank()
+	a.add(status.Problem{Kind: status.NotAllocated, Node: n.Name, Pod: nameOf(pod),
+		Message: fmt.Sprintf("pod %s asks for CPUs of its own, and the node's agent has allocated none to it", nameOf(pod)),
+		Action:  "its events say why", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)})
+}
+
+// machine returns nil for a node without a usable topology.
+func (t *Topology) machine() *topology.Machine {
+	if t == nil {
+		return nil
 	}
-	return claim, err
+	return t.Index.Machine()
+}
+
+// allocations returns nil for a node without a usable topology.
+func (t *Topology) allocations() api.Allocations {
+	if t == nil {
+		return nil
+	}
+	return t.State.Allocations
 }
 
 // bookProblems adds what is wrong in the books of a node, and returns the pods that have lost their

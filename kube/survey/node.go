@@ -87,7 +87,6 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 			agent.Pod, since = nameOf(pod), pod.CreationTimestamp.Time
 		}
 	}
-	agent.Allocates = topology != nil && topology.State.Allocates()
 	if topology != nil && topology.Created.After(since) {
 		since = topology.Created
 	}
@@ -125,10 +124,7 @@ func (a *assembly) isNew(created time.Time) bool { return a.Time.Sub(created) < 
 
 // agentProblems adds the problems of an agent that does not report.
 func (a *assembly) agentProblems(n *status.Node) {
-	effect := "Its settings stay in force, and no pod that asks for CPUs is placed here"
-	if n.Agent.Allocates {
-		effect = "Its settings stay in force, and no other pod gets CPUs here"
-	}
+	const effect = "Its settings stay in force, and no other pod gets CPUs here"
 	p := status.Problem{Node: n.Name, Action: "start the agent on the node, or remove what it left with 'pinfold-agent cleanup'"}
 	switch n.Agent.State {
 	case status.AgentSilent:

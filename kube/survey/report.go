@@ -14,11 +14,9 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Report derives the state of Pinfold from the objects. Allocations count as for a scheduler and
-// agents with these keys. Without keys all allocations count, and of colliding ones those that have
-// a signature come first.
-func (o *Objects) Report(keys *api.Keys) *status.Report {
-	a := assembly{Objects: o, keys: keys, report: &status.Report{
+// Report derives the state of Pinfold from the objects.
+func (o *Objects) Report() *status.Report {
+	a := assembly{Objects: o, report: &status.Report{
 		Time: o.Time.UTC(), Schedulers: []status.Scheduler{}, Problems: []status.Problem{}, Waiting: []status.Waiting{},
 		Nodes: []status.Node{}, Unread: []status.Unread{}, Notes: []string{},
 	}}
@@ -34,10 +32,6 @@ func (o *Objects) Report(keys *api.Keys) *status.Report {
 	for _, kind := range slices.Sorted(maps.Keys(o.Unread)) {
 		a.report.Unread = append(a.report.Unread, status.Unread{Resource: string(kind), Error: o.Unread[kind].Error()})
 	}
-	if a.uncheckedSignatures && slices.ContainsFunc(a.report.Problems, func(p status.Problem) bool { return p.Kind == status.CPUConflict }) {
-		a.report.Notes = append(a.report.Notes, "allocations are signed, and their signatures were not checked, so a forged one counts here: "+
-			"give --allocation-keys, the file of public keys that the agents have")
-	}
 	a.report.Sort()
 	return a.report
 }
@@ -45,7 +39,6 @@ func (o *Objects) Report(keys *api.Keys) *status.Report {
 // assembly is a Report in the making.
 type assembly struct {
 	*Objects
-	keys   *api.Keys
 	report *status.Report
 
 	nodes      map[string]*corev1.Node
@@ -54,8 +47,6 @@ type assembly struct {
 	podsOn     map[string][]*corev1.Pod // by node; "" for pods that have none
 	// trusted are the namespaces of leases and of Pinfold's pods, in which no tenant may write.
 	trusted map[string]bool
-
-	uncheckedSignatures bool
 }
 
 func (a *assembly) sortObjects() {

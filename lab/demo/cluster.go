@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 )
 
@@ -31,6 +34,7 @@ const (
 type cluster struct {
 	objects dynamic.Interface // sends manifests unchanged, including nulls
 	typed   kubernetes.Interface
+	nodes   nodetopology.Client
 }
 
 func newCluster(config *rest.Config) (*cluster, error) {
@@ -42,7 +46,11 @@ func newCluster(config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	return &cluster{objects: objects, typed: typed}, nil
+	nodes, err := nodetopology.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return &cluster{objects: objects, typed: typed, nodes: nodes}, nil
 }
 
 func (c *cluster) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
@@ -121,6 +129,46 @@ func (c *cluster) awaitBound(ctx context.Context, count int) ([]corev1.Pod, erro
 		}
 		return nil
 	})
+}
+
+// awaitAllocated waits until the agents of nodes have allocated CPUs to all pods that ask, and returns what
+// they have allocated.
+func (c *cluster) awaitAllocated(ctx context.Context, pods []corev1.Pod) (api.Allocations, error) {
+	var all api.Allocations
+	_, err := c.await(ctx, func([]corev1.Pod) (err error) {
+		if all, err = c.allocations(ctx); err != nil {
+			return err
+		}
+		for i := range pods {
+			_, allocated := all[pods[i].UID]
+			if asks, err := api.Asks(&pods[i]); err != nil || asks && !allocated {
+				return fmt.Errorf("pod %s has no CPUs of its own yet", pods[i].Name)
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// allocations returns what the agents of all nodes have published.
+func (c *cluster) allocations(ctx context.Context) (api.Allocations, error) {
+	var list *nodetopology.List
+	err := localnode.Answered(ctx, func() (err error) {
+		list, err = c.nodes.List(ctx, metav1.ListOptions{})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list what nodes have published: %w", err)
+	}
+	all := api.Allocations{}
+	for i := range list.Items {
+		_, state, err := nodetopology.ToMachine(&list.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, state.Allocations)
+	}
+	return all, nil
 }
 
 // reason returns the scheduler's message about a pod that has no node.

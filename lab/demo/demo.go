@@ -127,5 +127,9 @@ func (v *view) place(ctx context.Context, cluster *cluster, objects []*unstructu
 	if err != nil {
 		return nil, err
 	}
-	return v.placements(pods)
+	allocations, err := cluster.awaitAllocated(ctx, pods)
+	if err != nil {
+		return nil, err
+	}
+	return v.placements(pods, allocations)
 }

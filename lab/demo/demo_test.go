@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -46,10 +47,10 @@ func TestEveryRoundLoads(t *testing.T) {
 	}
 }
 
-// pod returns a bound pod with the given allocation of its only container.
-func pod(name, node string, limit int64, policy, allocation string) corev1.Pod {
+// add adds a bound pod with this allocation of its only container.
+func (w *world) add(t *testing.T, name, node string, limit int64, policy, allocation string) {
 	p := corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
 			Name: "c",
 			Resources: corev1.ResourceRequirements{
@@ -58,26 +59,29 @@ func pod(name, node string, limit int64, policy, allocation string) corev1.Pod {
 		}}},
 	}
 	if policy != "" {
-		p.Annotations = map[string]string{
-			"cpuset-scheduler": "true",
-			"cpu-policy":       policy,
-			api.AllocationAnnotation: fmt.Sprintf(`{"version":1,"node":%q,"policy":%q,"containers":[{"name":"c",%s}]}`,
-				node, policy, allocation),
-		}
+		p.Annotations = map[string]string{"cpuset-scheduler": "true", "cpu-policy": policy}
+		w.allocations[p.UID] = must.Get(api.DecodeAllocation(fmt.Sprintf(`{"version":1,"node":%q,"policy":%q,"containers":[{"name":"c",%s}]}`,
+			node, policy, allocation)))(t)
 	}
-	return p
+	w.pods = append(w.pods, p)
+}
+
+// world is the pods of a cluster.
+type world struct {
+	pods        []corev1.Pod
+	allocations api.Allocations
 }
 
 func TestShow(t *testing.T) {
 	machine := topology.Shape{Packages: 2, LLCsPerNUMA: 2, CoresPerLLC: 2, ThreadsPerCore: 2}.MustBuild()
 	v := newView([]simnode.Node{{Name: "n1", Machine: machine}, {Name: "n2", Machine: machine}})
-	placements, err := v.placements([]corev1.Pod{
-		pod("good", "n1", 4, "static", `"cpus":"0-1,8-9","numaNodes":[0]`),
-		pod("far", "n1", 4, "static", `"cpus":"2,4,6,12","numaNodes":[0,1]`),
-		pod("near", "n2", 4, "static-burst", `"numaNodes":[1]`),
-		pod("wide", "n2", 4, "static-burst", `"numaNodes":[0,1]`),
-		pod("plain", "n1", 4, "", ""),
-	})
+	w := &world{allocations: api.Allocations{}}
+	w.add(t, "good", "n1", 4, "static", `"cpus":"0-1,8-9","numaNodes":[0]`)
+	w.add(t, "far", "n1", 4, "static", `"cpus":"2,4,6,12","numaNodes":[0,1]`)
+	w.add(t, "near", "n2", 4, "static-burst", `"numaNodes":[1]`)
+	w.add(t, "wide", "n2", 4, "static-burst", `"numaNodes":[0,1]`)
+	w.add(t, "plain", "n1", 4, "", "")
+	placements, err := v.placements(w.pods, w.allocations)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +93,10 @@ func TestShow(t *testing.T) {
 func TestPlacementErrors(t *testing.T) {
 	machine := topology.Shape{CoresPerLLC: 8}.MustBuild()
 	v := newView([]simnode.Node{{Name: "n1", Machine: machine}})
-	for want, p := range map[string]corev1.Pod{
-		"not a node of this cluster": pod("lost", "n7", 2, "static", `"cpus":"0-1","numaNodes":[0]`),
-		"odd":                        pod("odd", "n1", 2, "static", `"cpus":"zero"`),
-	} {
-		if _, err := v.placements([]corev1.Pod{p}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", p.Name, err, want)
-		}
+	w := &world{allocations: api.Allocations{}}
+	w.add(t, "lost", "n7", 2, "static", `"cpus":"0-1","numaNodes":[0]`)
+	if _, err := v.placements(w.pods, w.allocations); err == nil || !strings.Contains(err.Error(), "not a node of this cluster") {
+		t.Errorf("a pod on a node that does not exist: %v", err)
 	}
 }
 

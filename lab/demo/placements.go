@@ -21,8 +21,8 @@ type placed struct {
 	own, best placement.Quality
 }
 
-// placements returns the scheduler's decisions in the order of the pods.
-func (v *view) placements(pods []corev1.Pod) ([]placed, error) {
+// placements returns what was allocated to the pods, in their order.
+func (v *view) placements(pods []corev1.Pod, allocations api.Allocations) ([]placed, error) {
 	exclusive := map[string]cpuset.Set{} // by node
 	var all []placed
 	for i := range pods {
@@ -30,11 +30,8 @@ func (v *view) placements(pods []corev1.Pod) ([]placed, error) {
 		if v.indexes[pod.Spec.NodeName] == nil {
 			return nil, fmt.Errorf("pod %s is on %q, which is not a node of this cluster", pod.Name, pod.Spec.NodeName)
 		}
-		allocation, err := api.AllocationOf(pod)
-		if err != nil {
-			return nil, fmt.Errorf("pod %s: %w", pod.Name, err)
-		}
-		if allocation == nil {
+		allocation, allocated := allocations[pod.UID]
+		if !allocated {
 			all = append(all, placed{name: pod.Name, node: pod.Spec.NodeName})
 			continue
 		}

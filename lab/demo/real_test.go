@@ -107,11 +107,11 @@ func TestSeen(t *testing.T) {
 func TestShowReal(t *testing.T) {
 	machine := topology.Shape{CoresPerLLC: 4}.MustBuild()
 	v := newView([]simnode.Node{{Name: "here", Machine: machine}})
-	placements := must.Get(v.placements([]corev1.Pod{
-		pod("right", "here", 1, "static", `"cpus":"0","numaNodes":[0]`),
-		pod("astray", "here", 1, "static", `"cpus":"1","numaNodes":[0]`),
-		pod("short", "here", 1, "static", `"cpus":"2","numaNodes":[0]`),
-	}))(t)
+	w := &world{allocations: api.Allocations{}}
+	w.add(t, "right", "here", 1, "static", `"cpus":"0","numaNodes":[0]`)
+	w.add(t, "astray", "here", 1, "static", `"cpus":"1","numaNodes":[0]`)
+	w.add(t, "short", "here", 1, "static", `"cpus":"2","numaNodes":[0]`)
+	placements := must.Get(v.placements(w.pods, w.allocations))(t)
 	found := map[string]seen{
 		"right":  {threads: 7, allowed: cpuset.MustParse("0"), ran: cpuset.MustParse("0"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},
 		"astray": {threads: 2, allowed: cpuset.MustParse("1-3"), ran: cpuset.MustParse("3"), limits: bandwidth.Limits{Quota: bandwidth.Unlimited}},

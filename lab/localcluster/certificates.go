@@ -3,7 +3,6 @@ package localcluster
 import (
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
@@ -97,16 +96,6 @@ func newServiceAccountKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("create the service account key: %w", err)
-	}
-	return encodeKeys(key)
-}
-
-// newAllocationKey creates the key with which the scheduler signs allocations, and the public key
-// with which the agent verifies them.
-func newAllocationKey() (private, public []byte, err error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("create the key for allocations: %w", err)
 	}
 	return encodeKeys(key)
 }

@@ -122,6 +122,9 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err := c.config.Install(ctx, c.RESTConfig()); err != nil {
 		return err
 	}
+	if !c.config.Stock {
+		c.run(Agents, agentsFlags(c.layout), nil)
+	}
 	scheduler := c.run(Scheduler, c.schedulerFlags(), c.answers(probe, Scheduler, "readyz"))
 	for _, child := range []*supervisor.Child{manager, scheduler} {
 		if err := child.WaitReady(ctx); err != nil {

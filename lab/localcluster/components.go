@@ -20,11 +20,13 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	KWOK              = "kwok"
+	// Agents are those of simulated nodes.
+	Agents = "pinfold-agents"
 )
 
 // names lists all components in the order of their start, including those of a real node.
 func names() []string {
-	return slices.Concat([]string{Etcd, APIServer, ControllerManager, KWOK, Scheduler}, localnode.Names())
+	return slices.Concat([]string{Etcd, APIServer, ControllerManager, KWOK, Agents, Scheduler}, localnode.Names())
 }
 
 // Names of configuration files in config/.
@@ -105,6 +107,8 @@ func etcdFlags(l layout) []string {
 func kwokFlags(l layout) []string {
 	return []string{"--kubeconfig=" + l.kubeconfig(KWOK), "--config=" + l.path("config", kwokConfigName)}
 }
+
+func agentsFlags(l layout) []string { return []string{"--kubeconfig=" + l.kubeconfig(Agents)} }
 
 func (c *Cluster) apiServerFlags() []string {
 	l := c.layout

@@ -51,11 +51,6 @@ func (l layout) certificate(component string) (certificate, key string) {
 	return l.path("pki", component+".crt"), l.path("pki", component+".key")
 }
 
-// allocationKey returns the files of the key with which the scheduler signs allocations.
-func (l layout) allocationKey() (private, public string) {
-	return l.path("pki", "allocations.key"), l.path("pki", "allocations.pub")
-}
-
 // create clears the data directory and creates the directories of a new cluster. The lock must be
 // held.
 func (l layout) create(logger *slog.Logger) error {

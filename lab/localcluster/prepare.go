@@ -56,8 +56,7 @@ func (c *Cluster) writeConfigurations() error {
 	if err != nil {
 		return err
 	}
-	signingKey, _ := c.layout.allocationKey()
-	scheduler, err := schedulerConfig(c.config.SchedulerConfig, c.layout.kubeconfig(Scheduler), signingKey)
+	scheduler, err := schedulerConfig(c.config.SchedulerConfig, c.layout.kubeconfig(Scheduler))
 	if err != nil {
 		return err
 	}
@@ -103,10 +102,6 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 		c.layout.path("pki", "service-account.key"): private,
 		c.layout.path("pki", "service-account.pub"): public,
 	}
-	signingKey, verifyKey := c.layout.allocationKey()
-	if files[signingKey], files[verifyKey], err = newAllocationKey(); err != nil {
-		return err
-	}
 	pairs := map[string]keyPair{} // by component
 	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
 		if pairs[name], err = ca.server(name); err != nil {
@@ -138,6 +133,7 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 		Scheduler:         {schedulerUser},
 		ControllerManager: {controllerManagerUser},
 		KWOK:              {kwokUser},
+		Agents:            {agentsUser},
 	}
 	if c.node != nil {
 		users[localnode.Kubelet] = []string{"system:node:" + localnode.Name, "system:nodes"}

@@ -30,6 +30,7 @@ const (
 	schedulerUser         = "system:kube-scheduler"
 	controllerManagerUser = "system:kube-controller-manager"
 	kwokUser              = "pinfold:kwok"
+	agentsUser            = "pinfold:simulated-agents"
 	kubeletClientUser     = "pinfold:kube-apiserver-kubelet-client"
 )
 
@@ -63,12 +64,16 @@ func stockGrants() []grant {
 
 // pinfoldGrants returns the rights of Pinfold's scheduler and agents.
 func pinfoldGrants() ([]grant, error) {
+	simulated := grant{name: "pinfold:simulated-agents", user: agentsUser, rules: []rbacv1.PolicyRule{
+		rule("", []string{"nodes", "pods"}, "get", "list", "watch"),
+		rule("pinfold.dev", []string{"nodetopologies"}, "get", "list", "watch", "update"),
+	}}
 	agent, err := manifestGrants(manifests.Agent, grant{name: "pinfold:local-agent", group: admission.AgentGroup})
 	if err != nil {
 		return nil, err
 	}
 	scheduler, err := manifestGrants(manifests.DefaultScheduler, grant{name: "pinfold:local-scheduler", user: schedulerUser})
-	return slices.Concat(agent, scheduler), err
+	return append(slices.Concat(agent, scheduler), simulated), err
 }
 
 // manifestGrants returns a copy of g for each role that a manifest binds, with the role's namespace

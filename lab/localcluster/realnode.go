@@ -29,7 +29,6 @@ func (c *Cluster) planNode() error {
 
 func (l layout) nodeCredentials() localnode.Credentials {
 	certificate, key := l.certificate(localnode.Kubelet)
-	_, allocationKeys := l.allocationKey()
 	return localnode.Credentials{
 		Kubeconfig:  l.kubeconfig(localnode.Kubelet),
 		ClientCA:    l.path("pki", "ca.crt"),
@@ -37,7 +36,6 @@ func (l layout) nodeCredentials() localnode.Credentials {
 		Key:         key,
 
 		AgentKubeconfig: l.kubeconfig(localnode.Agent),
-		AllocationKeys:  allocationKeys,
 	}
 }
 

@@ -40,8 +40,7 @@ func (c *Cluster) PID(name string) int {
 // ConfigureScheduler replaces the scheduler's configuration (see Config.SchedulerConfig) from its
 // next start on.
 func (c *Cluster) ConfigureScheduler(config []byte) error {
-	signingKey, _ := c.layout.allocationKey()
-	complete, err := schedulerConfig(config, c.layout.kubeconfig(Scheduler), signingKey)
+	complete, err := schedulerConfig(config, c.layout.kubeconfig(Scheduler))
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,6 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--node-name=" + Name,
 		"--kubeconfig=" + credentials.AgentKubeconfig,
 		"--kubelet-ca=" + credentials.ClientCA,
-		"--allocation-keys=" + credentials.AllocationKeys,
 		"--run-dir=" + n.layout.path("agent"),
 		"--listen=" + n.serving(n.ports.metrics),
 		"--health-listen=" + n.serving(n.ports.health),

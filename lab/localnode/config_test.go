@@ -35,7 +35,6 @@ func testNode() *Node {
 var testCredentials = Credentials{
 	Kubeconfig: "/data/config/kubelet.kubeconfig", ClientCA: "/data/pki/ca.crt",
 	Certificate: "/data/pki/kubelet.crt", Key: "/data/pki/kubelet.key", AgentKubeconfig: "/data/config/agent.kubeconfig",
-	AllocationKeys: "/data/pki/allocations.pub",
 }
 
 // TestConfigurations compares the configurations and flags of the components with files in

@@ -40,7 +40,6 @@ type Credentials struct {
 	ClientCA         string // authority of the kubelet's clients
 	Certificate, Key string // of the kubelet, for Node.Address
 	AgentKubeconfig  string // of the agent
-	AllocationKeys   string // public keys of the scheduler's allocations
 }
 
 // Node is this machine as a node.

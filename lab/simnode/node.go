@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localcluster"
 )
@@ -94,6 +95,7 @@ func (n Node) Topology(uid types.UID) (*nodetopology.NodeTopology, error) {
 		ReservedCPUs:  n.ReservedCPUs,
 		KubeletPolicy: nodetopology.KubeletPolicyNone,
 		AgentHealth:   nodetopology.AgentHealthy,
+		Allocations:   api.Allocations{}, // see RunAgents
 	})
 	if err != nil {
 		return nil, fmt.Errorf("describe node %s: %w", n.Name, err)

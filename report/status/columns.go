@@ -78,9 +78,6 @@ func agentText(a *status.Agent) string {
 	case status.AgentSilent:
 		text = "silent " + age(a.RenewalAge)
 	}
-	if a.Allocates {
-		text += ", allocates"
-	}
 	return text
 }
 

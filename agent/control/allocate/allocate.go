@@ -1,25 +1,24 @@
-// Package allocate gives CPUs to the pods of a node whose agent is the allocator: pods that any
-// scheduler has bound. It decides once for each pod, from the same books as Pinfold's scheduler,
-// and remembers the decision until the pod has ended.
+// Package allocate allocates CPUs to the pods of a node, whichever scheduler has bound them. It is the
+// only owner of that decision. It decides once for each pod, from the same books as Pinfold's
+// scheduler, and remembers the decision until the pod has ended.
 //
-//	c := allocate.New(node, true, allocate.RepackNone)
-//	c.Restore(saved)                     // of an earlier agent
-//	if c.Decide(round, pods, ...) {      // before a plan is made
-//		c.Saved(pods, save(c.Given()))   // before the plan is carried out
+//	c := allocate.New(node, allocate.RepackNone)
+//	c.Restore(saved)                         // of an earlier agent
+//	if c.Decide(round, pods, ...) {          // before a plan is made
+//		c.Saved(pods, save(c.Allocations())) // before the plan is carried out
 //	}
 //
-// Requests guarantee that the CPUs are there: each container requests at least the CPUs that it
-// asks for, and no scheduler binds more requests to a node than it has. A pod gives its CPUs up
-// when its requests do not cover them any more. It gets CPUs when the kubelet has made its cgroup,
-// and so has admitted it. What it gets is the best at that moment; if that is not what it asks for,
-// it gets none and is told why.
+// Pinfold's scheduler binds a pod where the CPUs are. Under every other scheduler, requests guarantee
+// them: no scheduler binds more requests to a node than it has. A pod that requests less than it asks
+// for borrows CPUs then, and loses them when others request them. A pod gets CPUs when the kubelet has
+// made its cgroup, and so has admitted it. What it gets is the best at that moment; if that is not what
+// it asks for, it gets none and is told why.
 //
 // A resize counts when the kubelet has carried it out: until then schedulers count the larger of
 // both requests.
 //
 // The first decision recovers what was not saved: CPUs that a pod's containers run on are its own.
-// The kernel shows them, and no pod can write there. So a node whose pods got their CPUs from the
-// scheduler can change its allocator while they run.
+// The kernel shows them, and no pod can write there.
 package allocate
 
 import (
@@ -45,7 +44,7 @@ import (
 type Controller struct {
 	name      string // of the node
 	repack    Repack
-	given     *api.Given
+	allocated api.Allocations
 	recovered bool // what was not saved
 	changed   bool // since the last call of Saved
 	// added is what pods had before the last decision, of those to which it gave something.
@@ -73,14 +72,14 @@ type refusals struct {
 	pods  map[*corev1.Pod]error
 }
 
-// New returns the controller of a node. If it does not allocate, pods only keep what they have.
-func New(node string, allocates bool, repack Repack) *Controller {
+// New returns the controller of a node.
+func New(node string, repack Repack) *Controller {
 	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]lapse{}, losses: map[types.UID]string{},
-		given: &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}}
+		allocated: api.Allocations{}}
 }
 
-// Given returns what is given. It changes with each decision.
-func (c *Controller) Given() *api.Given { return c.given }
+// Allocations returns what pods have. It changes with each decision.
+func (c *Controller) Allocations() api.Allocations { return c.allocated }
 
 // Moved returns what the last decision has moved, or nil.
 func (c *Controller) Moved() *Move { return c.moved }
@@ -95,8 +94,8 @@ func (c *Controller) Saved(p *pods.Pods, err error) {
 			continue
 		}
 		keeps := len(before.Containers) > 0
-		if c.given.Pods[uid] = before; !keeps {
-			delete(c.given.Pods, uid)
+		if c.allocated[uid] = before; !keeps {
+			delete(c.allocated, uid)
 		}
 		if p.Reread(i); c.moved == nil {
 			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err), keeps: keeps}
@@ -133,7 +132,7 @@ func NotGiven(problem error, refuses bool) (is, refused bool) {
 func (c *Controller) Refuse(p *pods.Pods, why error) {
 	for i := range p.All {
 		s := &p.All[i]
-		if asks, _ := api.Asks(s.Object); c.given.Allocates && asks && !s.Departed && len(s.Plan.Claim.Containers) == 0 {
+		if asks, _ := api.Asks(s.Object); asks && !s.Departed && len(s.Plan.Claim.Containers) == 0 {
 			s.Problem = notGivenError{error: why}
 		}
 	}
@@ -149,8 +148,10 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 		c.recover(n)
 		c.recovered, c.looked = true, r.Now
 	}
-	if waiting := c.review(n); len(waiting) > 0 {
-		n.books = c.books(r, p, index, config)
+	waiting := c.review(n)
+	n.books = c.books(r, p, index, config)
+	c.settle(n)
+	if len(waiting) > 0 {
 		c.giveAll(n, waiting)
 	}
 	if len(c.added) == 0 {
@@ -171,7 +172,7 @@ func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index
 			claims = append(claims, s.Plan.Claim)
 		}
 	}
-	for uid, a := range c.given.Pods {
+	for uid, a := range c.allocated {
 		if !listed[uid] {
 			claims = append(claims, a.Claim(uid))
 		}
@@ -184,27 +185,27 @@ func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index
 func (c *Controller) review(n node) (waiting []int) {
 	r, p, index, config := n.Round, n.pods, n.index, n.config
 	lost := map[ledger.PodID]bool{}
-	if len(c.given.Pods) > 0 {
+	if len(c.allocated) > 0 {
 		for _, conflict := range c.books(r, p, index, config).Conflicts() {
 			lost[conflict.ID] = true
 		}
 	}
-	before, claimants := len(c.given.Pods), c.claimants(p)
+	before, claimants := len(c.allocated), c.claimants(p)
 	kept := make(map[types.UID]api.Allocation, before)
 	for _, i := range byRank(p) {
 		s := &p.All[i]
 		uid := s.Object.UID
-		a, has := c.given.Pods[uid]
+		a, has := c.allocated[uid]
 		if is, _ := NotGiven(s.Problem, false); is && has { // decided again
 			p.Reread(i)
 		}
-		delete(c.given.Pods, uid)
+		delete(c.allocated, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && has && a.Concerns(s.Object)
 		if holds {
 			invalid := c.invalid(n, s, a, lost[s.Plan.Claim.ID])
-			resized := c.given.Allocates && errors.Is(invalid, errResized)
+			resized := errors.Is(invalid, errResized)
 			if resized {
 				waiting = append(waiting, i)
 			}
@@ -216,12 +217,10 @@ func (c *Controller) review(n node) (waiting []int) {
 				c.lose(s, a, invalid)
 			}
 		}
-		if !lives || !has && !c.given.Allocates {
+		if !lives {
 			continue
 		}
-		if p.Reread(i); !c.given.Allocates {
-			continue
-		}
+		p.Reread(i)
 		if refused := cmp.Or(c.lapsed[uid].why, belongsToOther(s.Object, claimants)); refused != nil {
 			s.Problem = notGivenError{error: refused, claim: true}
 		} else if err != nil {
@@ -230,13 +229,14 @@ func (c *Controller) review(n node) (waiting []int) {
 			waiting = append(waiting, i)
 		}
 	}
-	for uid, a := range c.given.Pods { // a list may be old
+	for uid, a := range c.allocated { // a list may be old
 		if r.Runs(ledger.PodID(uid)) {
 			kept[uid] = a
 		}
 	}
 	c.changed = c.changed || len(kept) < before
-	c.given.Pods = kept
+	clear(c.allocated)
+	maps.Copy(c.allocated, kept)
 	c.forget(p)
 	return waiting
 }
@@ -271,14 +271,16 @@ func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) e
 	case lost:
 		return errors.New("another pod has the CPUs")
 	}
-	held, matches := a.Holds(s.Object), a.Matches(s.Object)
+	matches := a.Matches(s.Object)
 	switch {
+	case len(a.Claims) > 0:
+		return cmp.Or(a.Holds(s.Object), matches)
 	case s.MayResize():
-		return held
+		return nil
 	case (matches != nil || !n.withheld(s, a.CPUs()).IsEmpty()) && c.isResized(s, a):
 		return errResized
 	}
-	return cmp.Or(held, matches)
+	return matches
 }
 
 // errResized is why a pod does not keep exactly what it has: it was resized, or an administrator has
@@ -309,8 +311,12 @@ func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
 	return online.Difference(n.allowed(s, online)).Union(cpus.Intersection(n.Withheld))
 }
 
-// giveAll gives CPUs to pods, in this order. Who got nothing before gets nothing from less.
+// giveAll gives CPUs to pods, in this order, but last to those that borrow them. Who got nothing before
+// gets nothing from less.
 func (c *Controller) giveAll(n node, waiting []int) {
+	slices.SortStableFunc(waiting, func(x, y int) int {
+		return n.borrower(x) - n.borrower(y)
+	})
 	last := c.refused
 	if last.books == nil || !n.books.DecidesAs(last.books) {
 		last.pods = nil
@@ -328,13 +334,18 @@ func (c *Controller) giveAll(n node, waiting []int) {
 	}
 }
 
+// borrower returns 1 for a pod that requests less than it asks for, else 0.
+func (n node) borrower(at int) int {
+	if intent, err := api.Parse(n.pods.All[at].Object); err != nil || !api.Covers(&intent.Ask) {
+		return 1
+	}
+	return 0
+}
+
 // give gives CPUs to one pod.
 func (c *Controller) give(n node, at int) error {
 	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)
-	if err == nil {
-		err = api.Covers(&intent.Ask)
-	}
 	if err == nil && intent.Ask.Policy != placement.StaticBurst {
 		err = c.aboveCeiling(n.pods, s.Object, intent.Ask.CPUs())
 	}
@@ -342,12 +353,12 @@ func (c *Controller) give(n node, at int) error {
 		return notGivenError{error: err}
 	}
 	defer func() { n.books.Add(s.Plan.Claim) }()
-	if _, has := c.given.Pods[s.Object.UID]; has {
+	if _, has := c.allocated[s.Object.UID]; has {
 		return c.resize(n, at, intent.Ask)
 	}
 	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
 	intent.Ask.Within = n.allowed(s, n.Online)
-	decision, err := n.books.Decide(intent.Ask)
+	decision, err := c.decide(n, intent.Ask, !api.Covers(&intent.Ask))
 	if err == nil {
 		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))
 	}
@@ -369,7 +380,7 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	s := &n.pods.All[at]
 	a.Time = n.Now.UTC()
 	most := maxText
-	if len(c.given.Pods) >= many {
+	if len(c.allocated) >= many {
 		most = laterText
 	}
 	if size := len(a.Encode()); size > most {
@@ -381,8 +392,8 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	if c.added == nil {
 		c.added = map[types.UID]api.Allocation{}
 	}
-	c.added[s.Object.UID] = c.given.Pods[s.Object.UID]
-	c.given.Pods[s.Object.UID] = a
+	c.added[s.Object.UID] = c.allocated[s.Object.UID]
+	c.allocated[s.Object.UID] = a
 	n.pods.Reread(at)
 	c.changed = true
 	return nil

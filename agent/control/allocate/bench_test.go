@@ -76,8 +76,8 @@ type history struct {
 // and once a minute.
 func (h history) play(margin Repack) map[string]float64 {
 	const step, warm, end = 15 * time.Second, 2 * time.Hour, 12 * time.Hour
-	c := New("n1", true, margin)
-	n := controltest.NewNode(h.shape.MustBuild(), pods.Config{Given: c.Given()})
+	c := New("n1", margin)
+	n := controltest.NewNode(h.shape.MustBuild(), pods.Config{Allocations: c.Allocations()})
 	rng, begun, names := rand.New(rand.NewPCG(20261126, h.seed)), n.Round.Now, 0
 	ends, sizes, used, most := map[string]time.Time{}, map[string]int{}, 0, n.Round.Online.Len()*h.most/100
 	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.Index)
@@ -112,7 +112,7 @@ func (h history) play(margin Repack) map[string]float64 {
 		if changed && c.Moved() != nil {
 			figures["moves"] += float64(time.Hour) / float64(end-warm)
 		}
-		rate.add(figures, c.given.Pods, float64((end-warm)/step))
+		rate.add(figures, c.allocated, float64((end-warm)/step))
 	}
 	return figures
 }

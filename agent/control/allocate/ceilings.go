@@ -13,7 +13,7 @@ func (c *Controller) aboveCeiling(p *pods.Pods, pod *corev1.Pod, cpus int) error
 	inUse := 0
 	for i := range p.All {
 		if other := p.All[i].Object; other.Namespace == pod.Namespace && other.UID != pod.UID {
-			inUse += c.given.Pods[other.UID].CPUs().Len()
+			inUse += c.allocated[other.UID].CPUs().Len()
 		}
 	}
 	if err := ceiling.CheckPod(cpus); err != nil {

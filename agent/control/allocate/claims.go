@@ -28,13 +28,11 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	}
 	s := &p.All[at]
 	other := belongsToOther(s.Object, c.claimants(p))
-	given, has := c.given.Pods[pod]
+	given, has := c.allocated[pod]
 	asks, err := api.Asks(s.Object)
 	switch {
 	case has && slices.Equal(given.Claims, request.Claims):
 		return nil
-	case !c.given.Allocates:
-		return errors.New("this agent does not give CPUs any more (--allocator): delete the pod and its claims")
 	case asks || err != nil:
 		return fmt.Errorf("the pod asks for CPUs by annotation (%s), too: remove the annotation or the claims", api.CPUSetSchedulerAnnotation)
 	case has:
@@ -99,11 +97,11 @@ func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 // Unclaim takes back what pods were given for claims. It reports whether there is something to
 // save.
 func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
-	for uid, a := range c.given.Pods {
+	for uid, a := range c.allocated {
 		if !slices.ContainsFunc(a.Claims, func(ref api.ClaimRef) bool { return slices.Contains(claims, ref.UID) }) {
 			continue
 		}
-		delete(c.given.Pods, uid)
+		delete(c.allocated, uid)
 		c.changed = true
 		if at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed }); at >= 0 {
 			p.Reread(at)
@@ -120,7 +118,7 @@ func (c *Controller) Claimed() map[types.UID]bool {
 			uids[claim.UID] = true
 		}
 	}
-	for _, a := range c.given.Pods {
+	for _, a := range c.allocated {
 		add(a.Claims)
 	}
 	for _, l := range c.lapsed {
@@ -134,7 +132,7 @@ func (c *Controller) claimants(p *pods.Pods) map[types.NamespacedName]types.UID 
 	pods := map[types.NamespacedName]types.UID{}
 	for i := range p.All {
 		pod := p.All[i].Object
-		for _, claim := range c.given.Pods[pod.UID].Claims {
+		for _, claim := range c.allocated[pod.UID].Claims {
 			pods[types.NamespacedName{Namespace: pod.Namespace, Name: claim.Name}] = pod.UID
 		}
 	}
@@ -160,7 +158,7 @@ func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UI
 func (c *Controller) Devices(p *pods.Pods, m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
 	unusable := config.ReservedCPUs.Union(m.Online().Difference(m.Balanced()))
 	taken := unusable
-	for _, a := range c.given.Pods {
+	for _, a := range c.allocated {
 		for _, container := range a.Containers {
 			if len(a.Claims) == 0 {
 				taken = taken.Union(container.CPUs)

@@ -21,8 +21,8 @@ func (c *Controller) Restore(saved map[types.UID]api.Allocation, unreadable erro
 		c.damage("%v", unreadable)
 	}
 	for uid, a := range saved {
-		if c.given.Pods[uid] = a; a.Node != c.name {
-			delete(c.given.Pods, uid)
+		if c.allocated[uid] = a; a.Node != c.name {
+			delete(c.allocated, uid)
 			c.damage("it is of node %s", a.Node)
 		}
 	}
@@ -51,25 +51,25 @@ func (c *Controller) recover(n node) {
 	var rest []int
 	for _, at := range byRank(n.pods) {
 		s := &n.pods.All[at]
-		saved, had := c.given.Pods[s.Object.UID]
+		saved, had := c.allocated[s.Object.UID]
 		switch {
 		case had && n.shows(s, saved):
 		case c.adopt(n, at):
-			if now := c.given.Pods[s.Object.UID]; had {
+			if now := c.allocated[s.Object.UID]; had {
 				c.damage("pod %s runs on CPUs %s, not on %s", s.Name(), now.CPUs(), saved.CPUs())
 			}
 		default:
 			rest = append(rest, at)
 			continue
 		}
-		shown = shown.Union(c.given.Pods[s.Object.UID].CPUs())
+		shown = shown.Union(c.allocated[s.Object.UID].CPUs())
 	}
 	for _, at := range rest {
 		s := &n.pods.All[at]
-		a := c.given.Pods[s.Object.UID]
+		a := c.allocated[s.Object.UID]
 		if taken := a.CPUs().Intersection(shown); !taken.IsEmpty() {
 			c.lose(s, a, fmt.Errorf("other pods run on CPUs %s", taken))
-			delete(c.given.Pods, s.Object.UID)
+			delete(c.allocated, s.Object.UID)
 			n.pods.Reread(at)
 			c.damage("CPUs %s were saved for pod %s, and others run there", taken, s.Name())
 		}
@@ -105,7 +105,7 @@ func (n node) shows(s *pods.Pod, a api.Allocation) (shown bool) {
 func (c *Controller) adopt(n node, at int) bool {
 	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)
-	if err != nil || !intent.Asks() || intent.Ask.Policy == placement.StaticBurst || !c.given.Allocates || s.Departed || api.HasEnded(s.Object) ||
+	if err != nil || !intent.Asks() || intent.Ask.Policy == placement.StaticBurst || s.Departed || api.HasEnded(s.Object) ||
 		belongsToOther(s.Object, c.claimants(n.pods)) != nil {
 		return false
 	}

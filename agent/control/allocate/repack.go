@@ -85,7 +85,7 @@ func (c *Controller) moveOne(n node) {
 // moveOf returns the move of a pod to the best CPUs, or nil if it must stay or that is not worth it.
 func (c *Controller) moveOf(n node, at int) *Move {
 	s := &n.pods.All[at]
-	from, given := c.given.Pods[s.Object.UID]
+	from, given := c.allocated[s.Object.UID]
 	before := from.CPUs()
 	settled := given && len(from.Claims) == 0 && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
 		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()

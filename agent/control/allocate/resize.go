@@ -13,11 +13,11 @@ import (
 )
 
 // isResized reports whether a pod that cannot keep exactly what it has asks for another number of
-// CPUs, and its requests cover them.
+// CPUs.
 func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 	intent, err := api.Parse(s.Object)
 	return err == nil && intent.Asks() && intent.Ask.Policy == placement.Static && a.Policy == placement.Static && len(a.Claims) == 0 &&
-		a.Node == c.name && !s.MayResize() && api.Covers(&intent.Ask) == nil
+		a.Node == c.name && !s.MayResize()
 }
 
 // resize gives a pod that has CPUs the number that it asks for now, without those that it may not
@@ -26,7 +26,7 @@ func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	s := &n.pods.All[at]
 	had := map[string]cpuset.Set{}
-	before := c.given.Pods[s.Object.UID]
+	before := c.allocated[s.Object.UID]
 	withheld := n.withheld(s, before.CPUs())
 	for _, part := range before.Containers {
 		had[part.Name] = part.CPUs.Difference(withheld)

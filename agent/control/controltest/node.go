@@ -32,7 +32,7 @@ func NewNode(m *topology.Machine, config pods.Config) *Node {
 
 // Add adds a running pod with its cgroup; see [Pod].
 func (n *Node) Add(args ...string) error {
-	object, err := Pod(args, n.Round.Now)
+	object, _, err := Pod(args, n.Round.Now)
 	if err != nil {
 		return err
 	}

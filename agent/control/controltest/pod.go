@@ -15,9 +15,9 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Pod returns a pod as the scheduler binds it: a name, containers, and settings; see the scenarios
-// of package control.
-func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
+// Pod returns a pod as it is bound: a name, containers, and settings; see the scenarios of package
+// control. If containers have CPUs, it also returns the allocation.
+func Pod(args []string, bound time.Time) (*corev1.Pod, api.Allocations, error) {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: args[0], Namespace: "default", UID: types.UID("uid-" + args[0]), Generation: 1},
 		Spec:       corev1.PodSpec{NodeName: "n1"},
@@ -46,7 +46,7 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 		if limit != "-" {
 			amount, err := resource.ParseQuantity(limit)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			c.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: amount}
 		}
@@ -58,7 +58,7 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 			request := cpus[1:]
 			amount, err := resource.ParseQuantity(cmp.Or(request, limit))
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			p.Spec.Containers[len(p.Spec.Containers)-1].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: amount}
 			continue
@@ -70,13 +70,15 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, error) {
 			placed = append(placed, fmt.Sprintf(`{"name":%q,"cpus":%q,"numaNodes":[0]}`, name, cpus))
 		}
 	}
-	if len(placed) > 0 {
-		p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", policy
-		p.Annotations[api.AllocationAnnotation] = fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s]}`, policy, strings.Join(placed, ","))
+	if len(placed) == 0 {
+		return p, nil, nil
 	}
-	return p, nil
+	p.Annotations[api.CPUSetSchedulerAnnotation], p.Annotations[api.CPUPolicyAnnotation] = "true", policy
+	allocation, err := api.DecodeAllocation(fmt.Sprintf(`{"version":1,"node":"n1","policy":%q,"containers":[%s],"time":%q}`,
+		policy, strings.Join(placed, ","), bound.UTC().Format(time.RFC3339Nano)))
+	return p, api.Allocations{p.UID: allocation}, err
 }
 
 // annotationKeys are the keys of annotations, by their names in scenarios.
 var annotationKeys = map[string]string{"burst": api.CPUBurstAnnotation, "koordinator": "koordinator.sh/cpuBurst", "period": api.CPUPeriodAnnotation,
-	"policy": api.CPUPolicyAnnotation, "full-cores": api.FullCoresAnnotation, "allocation": api.AllocationAnnotation, "move": api.MoveAnnotation}
+	"policy": api.CPUPolicyAnnotation, "full-cores": api.FullCoresAnnotation, "move": api.MoveAnnotation}

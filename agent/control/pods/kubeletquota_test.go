@@ -31,7 +31,7 @@ func TestRestoredPodQuota(t *testing.T) {
 		if kubelets.CPUQuota != nil && *kubelets.CPUQuota > 0 {
 			want = time.Duration(*kubelets.CPUQuota) * time.Microsecond
 		}
-		state := newPod(pod, m, nil, nil)
+		state := newPod(pod, m, nil)
 		ours := nodeplan.Kubelet(nodeplan.State{Index: index, Pods: []nodeplan.Pod{state.Plan},
 			Kubelet: nodeplan.KubeletConfig{NoQuota: noQuota, Period: period}}).Pods[0]
 		if ours.Quota != want || ours.Quota > 0 && ours.Period != period {

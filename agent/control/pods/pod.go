@@ -49,8 +49,8 @@ type Annotations struct {
 	Allocated bool // the pod has an allocation, so its quota is lifted
 }
 
-func newPod(object *corev1.Pod, m *topology.Machine, keys *api.Keys, given *api.Given) Pod {
-	claim, allocation, err := given.ClaimAndAllocation(keys, object, m)
+func newPod(object *corev1.Pod, m *topology.Machine, allocations api.Allocations) Pod {
+	claim, allocation, err := allocations.Claim(object, m)
 	intent, parseErr := api.Parse(object)
 	s := Pod{Object: object, Problem: err, IDs: map[string]string{}, Unknown: api.Unknown(object)}
 	s.Plan = nodeplan.Pod{
@@ -107,7 +107,7 @@ func (s Pod) depart() Pod {
 // Alike reports whether two versions of a pod are the same input for the state machine. It is safe
 // for concurrent use.
 func (p *Pods) Alike(a, b *corev1.Pod) bool {
-	x, y := newPod(a, nil, p.config.Keys, nil), newPod(b, nil, p.config.Keys, nil)
+	x, y := newPod(a, nil, nil), newPod(b, nil, nil)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
 		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && slices.Equal(x.Ignored, y.Ignored) &&
 		maps.Equal(x.IDs, y.IDs) && x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)

@@ -26,10 +26,9 @@ import (
 
 // Config is the administrator's choice.
 type Config struct {
-	Keys     *api.Keys    // verify the signatures of allocations
-	Given    *api.Given   // what this agent has allocated, or nil
-	Ceilings api.Ceilings // limit what pods can get by their annotations
-	Burst    burst.Policy // of pods without one
+	Allocations api.Allocations // what this agent has allocated
+	Ceilings    api.Ceilings    // limit what pods can get by their annotations
+	Burst       burst.Policy    // of pods without one
 }
 
 // forgetAfter is the time after which a container that the runtime announced, but that has neither
@@ -87,7 +86,7 @@ func (p *Pods) Ceiling(namespace string) api.Ceiling { return p.config.Ceilings.
 // read returns a pod with its annotations limited to the ceilings. Its policy is completed by the
 // agent's.
 func (p *Pods) read(object *corev1.Pod) Pod {
-	s := newPod(object, p.machine, p.config.Keys, p.config.Given)
+	s := newPod(object, p.machine, p.config.Allocations)
 	ceiling := p.Ceiling(object.Namespace)
 	requested := s.Annotations
 	_, burstExceeds := ceiling.CapBurst(requested.Burst) // without the agent's policy

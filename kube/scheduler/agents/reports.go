@@ -36,30 +36,25 @@ func (r *Report) same(other *Report) bool {
 	if r.Err != nil && other.Err != nil {
 		return r.Err.Error() == other.Err.Error() && r.Owner == other.Owner
 	}
-	return r.sameButGiven(other) && reflect.DeepEqual(r.State.Given, other.State.Given)
+	return r.sameButAllocations(other) && reflect.DeepEqual(r.State.Allocations, other.State.Allocations)
 }
 
-func (r *Report) sameButGiven(other *Report) bool {
-	a, b := r.Decoded, other.Decoded
-	a.State.Given, b.State.Given = nil, nil
-	return a == b
+func (r *Report) sameButAllocations(other *Report) bool {
+	return r.Owner == other.Owner && r.Index == other.Index && r.Err == nil && other.Err == nil && r.State.SameButAllocations(&other.State)
 }
 
-// Given returns what the node's agent has allocated itself, nil if it never does. r may be nil.
-func (r *Report) Given() *api.Given {
+// Allocations returns what the node's agent has allocated, nil if it allocates nothing. r may be nil.
+func (r *Report) Allocations() api.Allocations {
 	if r == nil {
 		return nil
 	}
-	return r.State.Given
+	return r.State.Allocations
 }
 
-// Allocates reports whether pods get their CPUs from the node's agent. r may be nil.
-func (r *Report) Allocates() bool { return r != nil && r.State.Allocates() }
-
-// OnlyGave reports whether an agent that allocates reports nothing new since an earlier version but
-// what it has given to pods. That changes nothing for pods without a node. before may be nil.
-func (r *Report) OnlyGave(before *Report) bool {
-	return r.Allocates() && before.Allocates() && r.sameButGiven(before)
+// OnlyAllocated reports whether an agent reports nothing new since an earlier version but what it has
+// allocated. before may be nil.
+func (r *Report) OnlyAllocated(before *Report) bool {
+	return r.Allocations() != nil && before.Allocations() != nil && r.Silent.Equal(before.Silent) && r.sameButAllocations(before)
 }
 
 // Usable reports whether the node has reported a topology from which books can be built. r may be
@@ -131,7 +126,7 @@ func (r *Reports) Of(node *corev1.Node) *Report {
 	return nil
 }
 
-// Changes returns the number of changes so far. It ignores those of OnlyGave.
+// Changes returns the number of changes so far. It ignores those of OnlyAllocated.
 func (r *Reports) Changes() uint64 { return r.changes.Load() }
 
 // Set stores what a node reports. It returns false if that changes nothing.
@@ -164,7 +159,7 @@ func (r *Reports) store(now Report, silent time.Time) *Report {
 	now.Silent = silent
 	before := r.Named(now.Name)
 	r.nodes.Store(now.Name, &now)
-	if !now.OnlyGave(before) || !silent.Equal(before.Silent) {
+	if !now.OnlyAllocated(before) {
 		r.changes.Add(1)
 	}
 	return &now

@@ -26,13 +26,13 @@ func TestTopologyChanges(t *testing.T) {
 	}
 	small, large := topology.Shape{CoresPerLLC: 2}, topology.Shape{CoresPerLLC: 4}
 	none := nodetopology.State{KubeletPolicy: "none"}
-	gives := func(allocates bool, uids ...types.UID) nodetopology.State {
-		given := &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}
+	allocated := func(uids ...types.UID) nodetopology.State {
+		all := api.Allocations{}
 		for _, uid := range uids {
-			given.Pods[uid] = api.Allocation{Version: 1, Node: "n", Policy: placement.StaticBurst,
+			all[uid] = api.Allocation{Version: 1, Node: "n", Policy: placement.StaticBurst,
 				Containers: []api.ContainerAllocation{{Name: "app", NUMANodes: []topology.NUMAID{0}}}}
 		}
-		return nodetopology.State{KubeletPolicy: "none", Given: given}
+		return nodetopology.State{KubeletPolicy: "none", Allocations: all}
 	}
 	// counts reports whether a step changes what fits where.
 	counts := func(do func() bool) func() bool {
@@ -50,12 +50,11 @@ func TestTopologyChanges(t *testing.T) {
 		{"another node", func() bool { return set(large, none, "5", "b") }, true},
 		{"deleted", func() bool { return reports.Remove(reports.Named("n")) && reports.Named("n") == nil }, true},
 		{"new again", func() bool { return set(large, none, "5", "b") }, true},
-		{"the agent allocates", counts(func() bool { return set(large, gives(true), "6", "b") }), true},
-		{"it gives", func() bool { return set(large, gives(true, "p"), "7", "b") }, true},
-		{"the same content", func() bool { return set(large, gives(true, "p"), "8", "b") }, false},
-		{"it gives, which changes no node that fits", counts(func() bool { return set(large, gives(true, "p", "q"), "9", "b") }), false},
-		{"the scheduler allocates", counts(func() bool { return set(large, gives(false, "p", "q"), "10", "b") }), true},
-		{"a pod of the agent ends", counts(func() bool { return set(large, gives(false, "p"), "11", "b") }), true},
+		{"the agent allocates", counts(func() bool { return set(large, allocated(), "6", "b") }), true},
+		{"it has allocated", func() bool { return set(large, allocated("p"), "7", "b") }, true},
+		{"the same content", func() bool { return set(large, allocated("p"), "8", "b") }, false},
+		{"it has allocated, which is predicted", counts(func() bool { return set(large, allocated("p", "q"), "9", "b") }), false},
+		{"an earlier agent", counts(func() bool { return set(large, none, "10", "b") }), true},
 	} {
 		if got := step.do(); got != step.want {
 			t.Errorf("%s: changed %v, want %v", step.name, got, step.want)

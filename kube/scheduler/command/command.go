@@ -2,9 +2,9 @@
 //
 //	os.Exit(cli.Run(command.New("v1.2.3", command.Settle)))
 //
-// It is [app.NewSchedulerCommand] with two additions. The plugin watches the leader election lease,
-// so that no decision of a former leader is bound. And the scheduler runs as the minor version of
-// its API server: a newer one would wait for ever for kinds that the API server does not have.
+// It is [app.NewSchedulerCommand] with two additions. The scheduler runs as the minor version of its API
+// server: a newer one would wait for ever for kinds that the API server does not have. And its lease
+// names its version.
 // [app.NewSchedulerCommand] does not expose its configuration, so the command is built here.
 package command
 
@@ -35,7 +35,6 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"pinfold.dev/pinfold/kube/scheduler"
-	"pinfold.dev/pinfold/kube/scheduler/leader"
 	"pinfold.dev/pinfold/kube/versions"
 )
 
@@ -64,7 +63,7 @@ func New(release string, settle time.Duration) *cobra.Command {
 	return cmd
 }
 
-// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe and the
+// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus recordVersion and the
 // version of the API server, which decides about feature gates and so comes first.
 func run(cmd *cobra.Command, o *options.Options, release string, settle time.Duration) error {
 	verflag.PrintAndExitIfRequested()
@@ -94,13 +93,12 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 		return err
 	}
 	o.InformerName = name
-	leadership := &leader.Leadership{}
-	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.NewFactory(leadership)))
+	config, s, err := app.Setup(ctx, o, app.WithPlugin(scheduler.Name, scheduler.New))
 	if err != nil {
 		return err
 	}
 	if config.LeaderElection != nil {
-		leadership.Observe(config.LeaderElection, release, runsAs)
+		recordVersion(config.LeaderElection.Lock, release, runsAs)
 	}
 	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

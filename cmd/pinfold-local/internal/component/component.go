@@ -39,6 +39,7 @@ var servers = map[string]func(flags []string) int{
 	localcluster.ControllerManager: kubernetes(controllerapp.NewControllerManagerCommand),
 	localcluster.Scheduler:         kubernetes(newScheduler),
 	localcluster.KWOK:              serve(serveKWOK),
+	localcluster.Agents:            serve(serveAgents),
 	localnode.Registry:             serve(serveRegistry),
 }
 

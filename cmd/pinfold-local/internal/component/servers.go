@@ -14,12 +14,14 @@ import (
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/embed"
 	"golang.org/x/sys/unix"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/kwok/pkg/config"
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	"sigs.k8s.io/kwok/pkg/log"
 
 	"pinfold.dev/pinfold/lab/images"
 	"pinfold.dev/pinfold/lab/registry"
+	"pinfold.dev/pinfold/lab/simnode"
 )
 
 // serveEtcd runs one member with a configuration file, whose keys are the names of etcd's flags.
@@ -66,6 +68,21 @@ func serveKWOK(ctx context.Context, flags []string) error {
 	command.PersistentFlags().AddFlagSet(early)
 	command.SetArgs(flags)
 	return command.ExecuteContext(ctx)
+}
+
+// serveAgents runs the agents of simulated nodes.
+func serveAgents(ctx context.Context, flags []string) error {
+	set := flag.NewFlagSet("agents", flag.ContinueOnError)
+	kubeconfig := set.String("kubeconfig", "", "how to reach the API server")
+	if err := set.Parse(flags); err != nil {
+		return fmt.Errorf("parse flags: %w", err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config.QPS, config.Burst = 5000, 10000
+	return simnode.RunAgents(ctx, config)
 }
 
 // serveRegistry serves the images of the local cluster on a port that its supervisor has reserved.

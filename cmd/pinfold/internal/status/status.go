@@ -29,9 +29,9 @@ import (
 // options is what the flags request.
 type options struct {
 	cluster.Connection
-	leaseNamespace, node, keys string
-	check                      bool
-	output                     frame.Format
+	leaseNamespace, node string
+	check                bool
+	output               frame.Format
 }
 
 // wide is text with all nodes and more columns.
@@ -70,7 +70,6 @@ list is named, and the rest is shown. It changes nothing.`,
 	flags := cmd.Flags()
 	o.AddFlags(cmd)
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
-	flags.StringVar(&o.keys, "allocation-keys", "", "accept only allocations that are signed by a key in this `FILE`, as the agents do (default: all)")
 	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read; otherwise with 3 if pods can never be placed")
 	frame.OneOf(flags, &o.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
 	cmd.ValidArgsFunction = frame.CompleteFirst(o.nodeNames)
@@ -81,10 +80,6 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	// client-go logs what the errors of this command say as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	keys, err := frame.AllocationKeys(o.keys)
-	if err != nil {
-		return err
-	}
 	ctx, stop := frame.Interruptible(ctx)
 	defer stop()
 	client, server, err := o.connect()
@@ -95,7 +90,7 @@ func (o *options) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return o.explain(ctx, client, server, err)
 	}
-	report := objects.Report(keys)
+	report := objects.Report()
 	if err := o.print(stdout, report); err != nil {
 		return err
 	}

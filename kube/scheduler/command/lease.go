@@ -1,4 +1,4 @@
-package leader
+package command
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package leader
+package command
 
 import (
 	"strings"
@@ -28,7 +28,7 @@ func TestVersionInLease(t *testing.T) {
 		return strings.TrimSpace(api.VersionOf(lease) + " " + api.KubernetesVersionOf(lease))
 	}
 	config := &leaderelection.LeaderElectionConfig{Lock: lock("me"), RenewDeadline: time.Second}
-	new(Leadership).Observe(config, "v1.2.3", "1.36")
+	recordVersion(config.Lock, "v1.2.3", "1.36")
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
 	if err := config.Lock.Create(t.Context(), record); err != nil || version() != "v1.2.3 1.36" {
 		t.Errorf("created with version %q, %v", version(), err)

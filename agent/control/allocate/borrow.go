@@ -1,0 +1,95 @@
+package allocate
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// A pod whose requests do not cover the CPUs that it has borrows them. Pinfold's scheduler counts limits,
+// but others count requests only, and may bind pods to the node that need what is borrowed.
+
+// borrows reports whether schedulers count less than a pod has, or asks for.
+func borrows(pod *corev1.Pod, has api.Allocation) bool {
+	if len(has.Claims) > 0 {
+		return false
+	}
+	intent, err := api.Parse(pod)
+	return err != nil || !api.Covers(&intent.Ask) || has.Holds(pod) != nil
+}
+
+// borrowers returns the places of the pods that borrow CPUs, the latest decision first.
+func (c *Controller) borrowers(n node) (places []int) {
+	for at := range n.pods.All {
+		s := &n.pods.All[at]
+		if a, has := c.allocated[s.Object.UID]; has && !s.Departed && len(s.Plan.Claim.Containers) > 0 && borrows(s.Object, a) {
+			places = append(places, at)
+		}
+	}
+	slices.SortFunc(places, func(x, y int) int {
+		a, b := &n.pods.All[x].Plan.Claim, &n.pods.All[y].Plan.Claim
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	return places
+}
+
+// decide answers a question of a pod. If it does not borrow, others give back what they have borrowed, as
+// far as it needs that, and as far as it has an answer then.
+func (c *Controller) decide(n node, ask ledger.Ask, borrows bool) (ledger.Decision, error) {
+	d, err := n.books.Decide(ask)
+	if err == nil || borrows {
+		return d, err
+	}
+	places := c.borrowers(n)
+	for _, at := range places {
+		n.books.Add(requested(n.pods.All[at].Object))
+	}
+	if _, all := n.books.Decide(ask); all != nil || len(places) == 0 {
+		for _, at := range places {
+			n.books.Add(n.pods.All[at].Plan.Claim)
+		}
+		return d, err
+	}
+	for _, at := range places {
+		n.books.Add(n.pods.All[at].Plan.Claim)
+	}
+	for _, at := range places {
+		c.giveBack(n, at)
+		if d, err = n.books.Decide(ask); err == nil {
+			break
+		}
+	}
+	return d, err
+}
+
+// settle takes back what pods have borrowed while others request it as a part of the shared CPUs.
+func (c *Controller) settle(n node) {
+	for _, at := range c.borrowers(n) {
+		if len(n.books.Overflow()) == 0 {
+			return
+		}
+		c.giveBack(n, at)
+	}
+}
+
+// giveBack takes its CPUs from a pod that borrows them.
+func (c *Controller) giveBack(n node, at int) {
+	s := &n.pods.All[at]
+	uid := s.Object.UID
+	c.lose(s, c.allocated[uid], errors.New("it requests fewer, and other pods request these: set its requests.cpu to its limits.cpu"))
+	delete(c.allocated, uid)
+	c.changed = true
+	n.pods.Reread(at)
+	n.books.Add(s.Plan.Claim)
+}
+
+// requested returns the claim of a pod without CPUs of its own.
+func requested(pod *corev1.Pod) ledger.Claim {
+	claim, _, _ := api.Allocations(nil).Claim(pod, nil)
+	return claim
+}
