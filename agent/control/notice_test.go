@@ -132,10 +132,11 @@ func TestConditionOfStaticPods(t *testing.T) {
 	static.Name, static.Namespace, static.UID = "etcd", "kube-system", "uid-etcd"
 	static.Annotations = map[string]string{mirror: "0a5f", hash: "0a5f", api.CPUSetSchedulerAnnotation: "true"}
 	n.pods["etcd"] = static
+	n.create("etcd/main")
 	n.observe()
 	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 	n.decide()
-	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != BadAllocation {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
 	}
 }

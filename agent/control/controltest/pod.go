@@ -63,6 +63,9 @@ func Pod(args []string, bound time.Time) (*corev1.Pod, api.Allocations, error) {
 			p.Spec.Containers[len(p.Spec.Containers)-1].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: amount}
 			continue
 		}
+		if asks {
+			p.Spec.Containers[len(p.Spec.Containers)-1].Resources.Requests = c.Resources.Limits
+		}
 		if nodes, burst := strings.CutPrefix(cpus, "node"); burst {
 			policy = "static-burst"
 			placed = append(placed, fmt.Sprintf(`{"name":%q,"numaNodes":[%s]}`, name, nodes))
