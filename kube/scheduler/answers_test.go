@@ -54,12 +54,10 @@ func TestRequestsOfStaticContainers(t *testing.T) {
 				q := must.Get(newQuestion(pod))(t)
 				keys = append(keys, q.key)
 				assumed := assume(t, p, startCycle(t, p, pod, node), pod, node)
-				res, ok := p.shared.reservations.of(assumed)
-				if !ok {
-					t.Fatal("no CPUs are reserved")
-				}
+				lastingState(p, node)
+				claim, _ := p.nodes.claimOf(node.Node(), assumed)
 				want := resource.MustParse(request)
-				if got := int64(res.claim.Containers[0].Request); got != want.MilliValue() {
+				if got := int64(claim.Containers[0].Request); got != want.MilliValue() {
 					t.Errorf("request %s: %d thousandths of a CPU are booked", request, got)
 				}
 			}

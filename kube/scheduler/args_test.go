@@ -30,8 +30,6 @@ func TestParseArgs(t *testing.T) {
 		{name: "empty", text: "{}", want: defaults},
 		{name: "json", text: `{"scoringStrategy":"MostAllocated","minSharedCPUs":0}`, want: args(Args{ScoringStrategy: MostAllocated, MinSharedCPUs: n(0)})},
 		{name: "yaml", text: "scoringStrategy: LeastAllocated\nminSharedCPUs: 4\n", want: args(Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(4)})},
-		{name: "keys", text: "signingKey: /k\nverifyKeys: /v\n",
-			want: args(Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1), SigningKey: "/k", VerifyKeys: "/v"})},
 		{name: "typed", text: `{"apiVersion":"pinfold.dev/v1alpha1","kind":"PinfoldArgs"}`,
 			want: args(Args{APIVersion: "pinfold.dev/v1alpha1", Kind: "PinfoldArgs", ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1)})},
 		{name: "misspelt", text: `{"minSharedCpus":4}`, err: `unknown field "minSharedCpus"`},

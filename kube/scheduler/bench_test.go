@@ -43,7 +43,7 @@ func BenchmarkChangedNode(b *testing.B) {
 			for i := range pods {
 				pod := askingPod(fmt.Sprint("p", i), 4)
 				assumed := assume(b, p, startCycle(b, p, pod, node), pod, node)
-				comeBack(b, p, assumed, node)
+				comeBack(b, assumed, node)
 			}
 			pod := askingPod("a", 4)
 			state := startCycle(b, p, pod, node)
@@ -73,7 +73,7 @@ func BenchmarkNamespaceCeiling(b *testing.B) {
 		for j := range 4 {
 			pod := askingPod(fmt.Sprintf("p%d-%d", i, j), 4)
 			assumed := assume(b, p, startCycle(b, p, pod, node), pod, node)
-			comeBack(b, p, assumed, node)
+			comeBack(b, assumed, node)
 		}
 		nodes[i] = node
 	}

@@ -75,11 +75,11 @@ func TestReserveChecksCeiling(t *testing.T) {
 	}
 }
 
-// What an agent is to give counts as soon as the pod is bound, and what it gave for as long as it
-// stays. A pod that requests too little gets nothing.
-func TestCeilingsWhereAgentsAllocate(t *testing.T) {
-	s := newScenario(t, withCeilings(DefaultConfiguration), "node n1 cores=32 allocates", "pod first cpus=4", "pod second cpus=2",
-		"pod low limit=2 request=1 cpuset-scheduler=true bound=n1", "pod burst cpus=4 cpu-policy=static-burst", "pod third cpus=2")
+// What an agent is to allocate counts as soon as the pod is bound, and what it has allocated for as long as
+// the pod stays.
+func TestCeilingsOfAllocations(t *testing.T) {
+	s := newScenario(t, withCeilings(DefaultConfiguration), "node n1 cores=32", "pod first cpus=4", "pod second cpus=2",
+		"pod burst cpus=4 cpu-policy=static-burst", "pod third cpus=2")
 	const waits = "third waits: 0/1 nodes are available: the pod asks for 2 exclusive CPUs and its namespace has 6: " +
 		"the administrator allows the namespace 6 (ceilings in the scheduler's configuration)."
 	if s.seen["third"] != waits {

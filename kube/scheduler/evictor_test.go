@@ -53,7 +53,7 @@ func newEvictions(t *testing.T) *evictions {
 		return true, nil, e.client.Tracker().Delete(pods, eviction.Namespace, eviction.Name)
 	})
 	shared := e.plugin.shared
-	e.evictor = evict.New(e.plugin.handle, shared.auditor.PodsOn, shared.batchStarves, func() bool { return e.leading }, func() time.Time { return e.at })
+	e.evictor = evict.New(e.plugin.handle, shared.podsOn, shared.batchStarves, func() bool { return e.leading }, func() time.Time { return e.at })
 	return e
 }
 

@@ -151,9 +151,6 @@ func (c *fakeCluster) bind(action clienttesting.Action) (bool, runtime.Object, e
 		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "pods/binding"}, pod.Name, errors.New("precondition failed"))
 	}
 	setBound(pod, binding.Target.Name, c.nextVersion())
-	for key, value := range binding.Annotations {
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, key, value)
-	}
 	return true, binding, pods.Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace)
 }
 
@@ -185,7 +182,7 @@ func (c *fakeCluster) quiet() bool {
 	_, queue := c.scheduler.SchedulingQueue.PendingPods()
 	if !strings.Contains(queue, "activeQ:0;") || !strings.Contains(queue, "backoffQ:0;") ||
 		len(c.scheduler.SchedulingQueue.InFlightPods()) > 0 || c.scheduler.Cache.Dump().AssumedPods.Len() > 0 ||
-		c.plugin.shared.waiting.Releases() || !c.plugin.shared.auditor.Idle() {
+		c.plugin.shared.waiting.Releases() {
 		return false
 	}
 	bound := 0

@@ -20,8 +20,6 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
-	"pinfold.dev/pinfold/kube/scheduler/audit"
-	"pinfold.dev/pinfold/kube/scheduler/signing"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -31,9 +29,7 @@ func barePlugin(t testing.TB) *Plugin {
 	t.Helper()
 	args := must.Get(parseArgs(nil))(t)
 	reports := agents.New("", 0, time.Now)
-	p := &Plugin{args: args, misconfigured: func() string { return "" }, shared: &shared{
-		reports: reports, reservations: newReservations(), signer: &signing.Signer{}, synced: func() bool { return true },
-		auditor: &audit.Auditor{Options: audit.Options{Reports: agents.New("", 0, time.Now)}},
+	p := &Plugin{args: args, shared: &shared{reports: reports, synced: func() bool { return true },
 		waiting: waiting.New(func(map[string]*corev1.Pod) {}, func(*corev1.Pod) bool { return true }, 0),
 	}}
 	p.nodes = &nodeStates{derive: p.derive}
@@ -43,7 +39,7 @@ func barePlugin(t testing.TB) *Plugin {
 // reportMachine passes a node's topology to the plugin.
 func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, version int) {
 	t.Helper()
-	obj := must.Get(nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy}))(t)
+	obj := must.Get(nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: api.Allocations{}}))(t)
 	obj.ResourceVersion = fmt.Sprint(version)
 	p.shared.reports.Set(p.shared.reports.Read(obj))
 }
@@ -94,16 +90,22 @@ func assume(t testing.TB, p *Plugin, state fwk.CycleState, pod *corev1.Pod, node
 }
 
 // comeBack replaces an assumed pod by the bound pod from the API server.
-func comeBack(t testing.TB, p *Plugin, assumed *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
+func comeBack(t testing.TB, assumed *corev1.Pod, node *framework.NodeInfo) *corev1.Pod {
 	t.Helper()
 	pod := assumed.DeepCopy()
 	pod.ResourceVersion += "0"
-	if res, ok := p.shared.reservations.of(assumed); ok {
-		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation, res.allocation)
-	}
 	must.Do(t, node.RemovePod(klog.Background(), assumed))
 	node.AddPod(pod)
 	return pod
+}
+
+// publish publishes what the agent of a node allocates when it follows the prediction.
+func publish(t testing.TB, p *Plugin, node fwk.NodeInfo) {
+	t.Helper()
+	report := p.shared.reports.Of(node.Node())
+	obj := must.Get(nodetopology.FromMachine(node.Node().Name, report.Machine(), report.State))(t)
+	p.shared.reports.Set(p.shared.reports.Read(withAllocations(t, obj, allocate(p, node, report))))
+	p.published(node.Node().Name)
 }
 
 // snapshotOf is a framework handle for Reserve.

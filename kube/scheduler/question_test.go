@@ -5,7 +5,6 @@ import (
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/kube/api"
 )
 
 // Questions that can have different answers have different keys.
@@ -17,7 +16,6 @@ func TestKeysTellQuestionsApart(t *testing.T) {
 		"nothing":       {},
 		"request":       {SharedRequest: 11},
 		"one CPU":       {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 1, 0)}},
-		"requested CPU": {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 1, 1000)}},
 		"eleven CPUs":   {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 11, 0)}},
 		"two of one":    {Containers: []ledger.ContainerAsk{container(ledger.RoleMain, 1, 0), container(ledger.RoleMain, 1, 0)}},
 		"with sidecar":  {Containers: []ledger.ContainerAsk{container(ledger.RoleSidecar, 1, 0), container(ledger.RoleMain, 1, 0)}},
@@ -30,7 +28,7 @@ func TestKeysTellQuestionsApart(t *testing.T) {
 	}
 	names := map[string]string{}
 	for name, ask := range asks {
-		key := keyOf(&ask, api.Covers(&ask) == nil)
+		key := keyOf(&ask)
 		if other, ok := names[key]; ok {
 			t.Errorf("%q and %q both have the key %q", name, other, key)
 		}

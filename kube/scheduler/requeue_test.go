@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -18,7 +17,6 @@ import (
 func TestQueueingHints(t *testing.T) {
 	waiting, plain := askingPod("waiting", 2), askingPod("plain", 0)
 	allocated := askingPod("allocated", 2)
-	metav1.SetMetaDataAnnotation(&allocated.ObjectMeta, api.AllocationAnnotation, "{}")
 	raised := allocated.DeepCopy()
 	raised.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("3")
 	silent := allocated.DeepCopy()
@@ -54,7 +52,6 @@ func TestQueueingHints(t *testing.T) {
 	}{
 		{"a pod with CPUs was deleted", afterPodLeft, waiting, allocated, nil, fwk.Queue},
 		{"a pod without requests was deleted", afterPodLeft, waiting, plain, nil, fwk.QueueSkip},
-		{"an allocation was removed", afterAssignedPodChanged, waiting, allocated, waiting, fwk.Queue},
 		{"a pod no longer asks", afterAssignedPodChanged, waiting, allocated, silent, fwk.Queue},
 		{"a pod was scaled down", afterAssignedPodChanged, waiting, askingPod("a", 2), askingPod("a", 1), fwk.Queue},
 		{"a pod was scaled up", afterAssignedPodChanged, waiting, allocated, raised, fwk.QueueSkip},

@@ -5,27 +5,31 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
-	"unicode/utf8"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // A scenario is a dialogue with a complete scheduler. Lines that start with "> " are commands,
@@ -56,39 +60,6 @@ func replay(t *testing.T, text string) string {
 	return out.String()
 }
 
-// Pods that ask are rejected if another plugin would bind them without their CPUs.
-func TestOtherBinderFirst(t *testing.T) {
-	const disabled = "    bind:\n      disabled:\n      - name: DefaultBinder\n"
-	if !strings.Contains(DefaultConfiguration, disabled) {
-		t.Fatal("the default configuration does not disable DefaultBinder in the way that this test undoes")
-	}
-	s := newScenario(t, strings.Replace(DefaultConfiguration, disabled, "", 1))
-	want := []string{
-		"asks waits: 0/1 nodes are available: the scheduler is misconfigured: plugin Pinfold must be the first at extension point bind, and DefaultBinder is; disable DefaultBinder there.",
-		"plain on n1",
-	}
-	if diff := gocmp.Diff(want, s.play("node n1 cores=4", "pod asks cpus=2", "pod plain request=1")); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// Long annotations are shortened to the limit for events.
-func TestLongAnnotationsFitIntoEvents(t *testing.T) {
-	s := newScenario(t, DefaultConfiguration)
-	events := 0
-	for _, line := range s.play("node n1 cores=4", "pod plain request=1 cpu-policy="+strings.Repeat("ö", 1000)) {
-		if _, note, ok := strings.Cut(line, "event on plain: "+eventIgnored+": "); ok {
-			events++
-			if len(note) > 1024 || !utf8.ValidString(note) {
-				t.Errorf("the event has %d bytes, want at most 1024 of valid UTF-8: %s", len(note), note)
-			}
-		}
-	}
-	if events != 1 {
-		t.Errorf("%d events, want 1", events)
-	}
-}
-
 type scenario struct {
 	*fakeCluster
 	seen  map[string]string
@@ -109,6 +80,9 @@ func (s *scenario) play(commands ...string) (changes []string) {
 	for _, command := range commands {
 		s.run(strings.Fields(command))
 		s.awaitIdle()
+		if s.agents() {
+			s.awaitIdle()
+		}
 		changes = append(changes, s.changes()...)
 	}
 	return changes
@@ -120,7 +94,7 @@ func (s *scenario) play(commands ...string) (changes []string) {
 //	replace NAME SHAPE... [uid=U]     delete the node and add one of the same name
 //	silent NAME SHAPE...              add a node that does not report
 //	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
-//	                                  [allocates] [gave=POD:CPUS/...]  by the agent
+//	                                  [old] [gave=POD:CPUS/...]  by the agent, which has allocated CPUs; old does not
 //	renew NAME                        renew the lease of the node's agent
 //	silence NAME                      let 73 s pass without a renewal
 //	withdraw NAME                     delete the node's topology
@@ -229,7 +203,7 @@ func (s *scenario) report(name string, words []string) {
 	}
 	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
 		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy),
-			AgentLease: lease, Given: givenOf(name, f)})
+			AgentLease: lease, Allocations: allocatedOn(name, f)})
 	s.must(err)
 	if owner := f["owner"]; owner != "" {
 		nodetopology.OwnedByNode(obj, types.UID(owner))
@@ -240,19 +214,73 @@ func (s *scenario) report(name string, words []string) {
 	s.publish(obj)
 }
 
-// aheadOfTime is what the clock of an agent shows.
-var aheadOfTime = time.Unix(4e9, 0).UTC()
+// decided returns when an agent decides: each time later, and ahead of the scheduler's clock.
+func decided() time.Time { return time.Unix(4e9+decisions.Add(1), 0).UTC() }
 
-// givenOf returns what the agent of a node has allocated itself to the container of each pod.
-func givenOf(node string, f map[string]string) *api.Given {
-	_, allocates := f["allocates"]
-	given := &api.Given{Allocates: allocates, Pods: map[types.UID]api.Allocation{}}
+var decisions atomic.Int64
+
+// allocatedOn returns what the agent of a node has allocated to the container of each pod.
+func allocatedOn(node string, f map[string]string) api.Allocations {
+	if _, old := f["old"]; old {
+		return nil
+	}
+	all, at := api.Allocations{}, decided()
 	for _, gave := range strings.FieldsFunc(f["gave"], func(r rune) bool { return r == '/' }) {
 		pod, cpus, _ := strings.Cut(gave, ":")
-		given.Pods[types.UID(pod)] = api.Allocation{Version: 1, Node: node, Policy: placement.Static, Time: aheadOfTime,
+		all[types.UID(pod)] = api.Allocation{Version: 1, Node: node, Policy: placement.Static, Time: at,
 			Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.MustParse(cpus), NUMANodes: []topology.NUMAID{0}}}}
 	}
-	return given
+	return all
+}
+
+// agents lets the agents of all nodes allocate what the scheduler has predicted, and publish that. It
+// reports whether there was something to publish.
+func (s *scenario) agents() (published bool) {
+	for name, info := range s.scheduler.Cache.Dump().Nodes {
+		if info.Node() == nil {
+			continue
+		}
+		report := s.plugin.shared.reports.Of(info.Node())
+		if !report.Usable() || report.Allocations() == nil {
+			continue
+		}
+		all := allocate(s.plugin, info, report)
+		if maps.EqualFunc(all, report.Allocations(), func(a, b api.Allocation) bool { return a.Time.Equal(b.Time) }) {
+			continue
+		}
+		obj, err := s.topologies.Get(context.Background(), name, metav1.GetOptions{})
+		s.must(err)
+		s.publish(withAllocations(s.t, obj, all))
+		published = true
+	}
+	return published
+}
+
+// allocate returns what the agent of a node has allocated when it follows the prediction: pods keep what
+// they have.
+func allocate(p *Plugin, node fwk.NodeInfo, report *agents.Report) api.Allocations {
+	all := api.Allocations{}
+	for uid, e := range p.derive(node, report, stateUse{}).pods {
+		if a, has := report.Allocations()[uid]; has && a.Concerns(e.pod) && !api.HasEnded(e.pod) {
+			all[uid] = a
+		} else if len(e.claim.Containers) > 0 {
+			a := api.NewAllocation(node.Node().Name, report.Machine(), ledger.Decision{Containers: e.claim.Containers})
+			a.Time = decided()
+			all[uid] = a
+		}
+	}
+	return all
+}
+
+// withAllocations returns an object with other allocations.
+func withAllocations(t testing.TB, obj *nodetopology.NodeTopology, all api.Allocations) *nodetopology.NodeTopology {
+	t.Helper()
+	machine, state, err := nodetopology.ToMachine(obj)
+	must.Do(t, err)
+	state.Allocations = all
+	now := must.Get(nodetopology.FromMachine(obj.Name, machine, state))(t)
+	now.OwnerReferences = obj.OwnerReferences
+	return now
 }
 
 // podOf builds a pod with one container. cpus=N sets request and limit to N CPUs and asks for them;
@@ -361,7 +389,7 @@ func (s *scenario) describe(pod corev1.Pod) string {
 		message = silentFor.ReplaceAllString(message, "(for long)")
 		return fmt.Sprintf("%s waits: %s", pod.Name, message)
 	}
-	_, a, err := s.plugin.shared.reports.Named(pod.Spec.NodeName).Given().ClaimAndAllocation(nil, &pod, nil)
+	_, a, err := s.plugin.shared.reports.Named(pod.Spec.NodeName).Allocations().Claim(&pod, nil)
 	if err != nil {
 		return fmt.Sprintf("%s on %s: %v", pod.Name, pod.Spec.NodeName, err)
 	}

@@ -92,10 +92,6 @@ func TestNormalize(t *testing.T) {
 func TestNormalizeValues(t *testing.T) {
 	one := placement.Quality{Kinds: 1, NUMANodes: 1, LLCs: 1}
 	two := placement.Quality{Kinds: 1, NUMANodes: 2, Distance: 42, LLCs: 2}
-	unknown := placement.Quality{Kinds: 1 << 10, NUMANodes: 1 << 10, Distance: 1 << 30, SplitCores: 1 << 20, LLCs: 1 << 20}
-	if rankOf(unknown, 0) != unknownRank {
-		t.Errorf("a node whose agent allocates has the rank %d, want that of the worst class", unknownRank)
-	}
 	split := placement.Quality{Kinds: 1, NUMANodes: 1, SplitCores: 1, LLCs: 1}
 	for _, test := range []struct {
 		name  string
@@ -106,8 +102,6 @@ func TestNormalizeValues(t *testing.T) {
 		{"use only", []placed{{one, 0}, {one, fullUse}, {one, fullUse / 2}}, []int64{100, 90, 95}},
 		{"two classes", []placed{{two, 0}, {one, 0}}, []int64{10, 100}},
 		{"three classes, the best one full", []placed{{two, 0}, {one, fullUse}, {split, 0}}, []int64{10, 90, 55}},
-		{"an unknown class", []placed{{unknown, 0}, {two, 0}, {one, 0}}, []int64{10, 55, 100}},
-		{"unknown classes only", []placed{{unknown, 0}, {unknown, 0}}, []int64{100, 100}},
 	} {
 		scores := make(fwk.NodeScoreList, len(test.nodes))
 		for i, n := range test.nodes {

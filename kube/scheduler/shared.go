@@ -32,7 +32,8 @@ import (
 type shared struct {
 	reports *agents.Reports
 	waiting *waiting.Pods
-	evicts  bool // batch pods
+	pods    cache.Indexer // the informer's
+	evicts  bool          // batch pods
 	// leads is set once this replica has begun to schedule. All replicas follow the cluster, but only
 	// the leader changes nodes and evicts pods.
 	leads atomic.Bool
@@ -115,11 +116,12 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	s.reports = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now)
 	pods := informers.Pods().Informer()
 	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)
+	if err := pods.AddIndexers(cache.Indexers{nodeIndex: nodeOf}); err != nil {
+		return fmt.Errorf("index pods by node: %w", err)
+	}
+	s.pods = pods.GetIndexer()
 	if s.evicts = args.EvictBatchPods; s.evicts {
-		if err := pods.AddIndexers(cache.Indexers{nodeIndex: nodeOf}); err != nil {
-			return fmt.Errorf("index pods by node: %w", err)
-		}
-		go evict.New(handle, podsOn(pods.GetIndexer()), s.batchStarves, s.leads.Load, time.Now).Run(ctx)
+		go evict.New(handle, s.podsOn, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
 	}
 	if _, err := pods.AddEventHandler(informer.Handlers(nil, func(pod *corev1.Pod) { s.waiting.Remove(pod.UID) })); err != nil {
 		return err
@@ -212,17 +214,15 @@ func nodeOf(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// podsOn returns a function that returns the pods of a node, in any order.
-func podsOn(index cache.Indexer) func(node string) ([]*corev1.Pod, error) {
-	return func(node string) (pods []*corev1.Pod, err error) {
-		objects, err := index.ByIndex(nodeIndex, node)
-		for _, object := range objects {
-			if pod, ok := object.(*corev1.Pod); ok {
-				pods = append(pods, pod)
-			}
+// podsOn returns the pods of a node, in any order.
+func (s *shared) podsOn(node string) (pods []*corev1.Pod, err error) {
+	objects, err := s.pods.ByIndex(nodeIndex, node)
+	for _, object := range objects {
+		if pod, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, pod)
 		}
-		return pods, err
 	}
+	return pods, err
 }
 
 // batchStarves reports whether batch pods starve on a node according to its agent, which is not

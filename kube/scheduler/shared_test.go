@@ -39,9 +39,9 @@ func (h handleOf) KubeConfig() *rest.Config                               { retu
 var withFakeTopologies = environment{now: time.Now,
 	topologies: func(*rest.Config) (nodetopology.Client, error) { return nodetopologytest.NewFake(), nil }}
 
-// The plugins of two profiles share their reservations, because they decide about the same nodes.
-// Plugins of two schedulers in one process share nothing.
-func TestProfilesShareReservations(t *testing.T) {
+// The plugins of two profiles share what nodes report. Plugins of two schedulers in one process share
+// nothing.
+func TestProfilesShareReports(t *testing.T) {
 	newHandle := func() fwk.Handle {
 		client := fake.NewSimpleClientset()
 		return handleOf{informers: informers.NewSharedInformerFactory(client, 0), client: client}
@@ -52,10 +52,10 @@ func TestProfilesShareReservations(t *testing.T) {
 	one, other := newHandle(), newHandle()
 	a, b := newOf(one, "{}"), newOf(one, `{"scoringStrategy":"MostAllocated"}`)
 	if a.shared != b.shared {
-		t.Error("two profiles of one scheduler do not share their reservations")
+		t.Error("two profiles of one scheduler do not share reports")
 	}
 	if c := newOf(other, "{}"); c.shared == a.shared {
-		t.Error("two schedulers share their reservations")
+		t.Error("two schedulers share reports")
 	}
 	if a.args.ScoringStrategy == b.args.ScoringStrategy {
 		t.Error("two profiles share their arguments")

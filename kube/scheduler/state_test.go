@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -42,7 +44,7 @@ func TestNominatedPods(t *testing.T) {
 			reportMachine(t, p, "n", eight, 1)
 			if test.running > 0 {
 				victim := askingPod("victim", test.running)
-				comeBack(t, p, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
+				comeBack(t, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
 			}
 			kept := lastingState(p, node)
 			with := node.Snapshot()
@@ -71,7 +73,7 @@ func TestTrials(t *testing.T) {
 	p, node := barePlugin(t), nodeInfoOf("n", 8)
 	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
 	victim := askingPod("victim", 5)
-	running := comeBack(t, p, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
+	running := comeBack(t, assume(t, p, startCycle(t, p, victim, node), victim, node), node)
 
 	pod := askingPod("pod", 7)
 	state := startCycle(t, p, pod, node)
@@ -99,17 +101,34 @@ func TestTrials(t *testing.T) {
 	}
 }
 
-// An allocation that the user wrote on a pod is ignored while the pod is assumed.
-func TestForgedAllocationOnAssumedPod(t *testing.T) {
+// A prediction that the agent confirms changes nothing: the state stays, and with it its answers. One that
+// it does not confirm makes another state, and drops the ranks.
+func TestPublished(t *testing.T) {
 	p, node := barePlugin(t), nodeInfoOf("n", 8)
 	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 4, ThreadsPerCore: 2}.MustBuild(), 1)
-	pod := askingPod("forger", 1)
-	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AllocationAnnotation,
-		`{"version":1,"node":"n","policy":"static","containers":[{"name":"app","cpus":"7","numaNodes":[0]}]}`)
-	assume(t, p, startCycle(t, p, pod, node), pod, node)
-	books := lastingState(p, node).books
-	if got := books.Exclusive().String(); got != "0" {
-		t.Errorf("CPUs %s are exclusive, want 0", got)
+	first := askingPod("first", 3)
+	assume(t, p, startCycle(t, p, first, node), first, node)
+	pod := askingPod("pod", 2)
+	c := startCycle(t, p, pod, node)
+	if status := p.Filter(context.Background(), c, pod, node); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	kept := lastingState(p, node)
+	publish(t, p, node)
+	if now := lastingState(p, node); now.books != kept.books || now.answers != kept.answers {
+		t.Error("a confirmed prediction makes another state")
+	}
+	report := p.shared.reports.Of(node.Node())
+	other := api.Allocations{"first": {Version: 1, Node: "n", Policy: placement.Static, Time: decided(),
+		Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.Of(5, 6, 7), NUMANodes: []topology.NUMAID{0}}}}}
+	obj := must.Get(nodetopology.FromMachine("n", report.Machine(), report.State))(t)
+	p.shared.reports.Set(p.shared.reports.Read(withAllocations(t, obj, other)))
+	p.published("n")
+	if now := lastingState(p, node); now.books == kept.books || now.books.Exclusive() != cpuset.Of(5, 6, 7) {
+		t.Errorf("CPUs %s are exclusive", now.books.Exclusive())
+	}
+	if _, known := must.Get(cycleOf(c))(t).ranks.find(node.GetGeneration()); known {
+		t.Error("the rank of the wrong prediction stays")
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 
 // BenchmarkSchedulePod measures the scheduling of static pods of several sizes in a whole
 // kube-scheduler, from the snapshot to the end of Reserve. Pods come back bound after some
-// further pods, and other pods end, so that the cluster stays equally full. No API server is
+// further pods, agents publish what they allocate to them, and other pods end, so that the cluster stays equally full. No API server is
 // involved. cpu-ns/op is the CPU time of the process.
 func BenchmarkSchedulePod(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
@@ -95,24 +95,33 @@ func (c *simulatedCluster) addNode(name string, machine *topology.Machine) {
 	}
 	index := c.indexes[machine]
 	c.plugin.shared.reports.Set(&agents.Report{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Decoded: nodetopology.Decoded{Index: index, State: nodetopology.State{AgentHealth: nodetopology.AgentHealthy}}})
+		Decoded: nodetopology.Decoded{Index: index, State: nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: api.Allocations{}}}})
 	node := nodeInfoOf(name, len(machine.CPUs)).Node()
 	node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("500")
 	c.scheduler.Cache.AddNode(c.log, node)
-	books := ledger.New(index, ledger.Config{MinShared: 1})
+	books, all := ledger.New(index, ledger.Config{MinShared: 1}), api.Allocations{}
 	for range 6 {
 		pod := c.newPod()
 		q, err := newQuestion(pod)
 		c.must(err)
 		decision, err := books.Decide(q.ask)
 		if err != nil {
-			return // the node is full
+			break // the node is full
 		}
 		books.Add(decision.Claim(ledger.PodID(pod.UID), int64(c.created)))
-		allocation, _ := c.plugin.shared.signer.Write(pod.UID, api.NewAllocation(name, machine, decision))
+		all[pod.UID] = api.NewAllocation(name, machine, decision)
 		pod.Spec.NodeName = name
-		c.confirm(pod, allocation)
+		c.confirm(pod)
 	}
+	c.report(name, all)
+}
+
+// report passes what the agent of a node has published.
+func (c *simulatedCluster) report(name string, all api.Allocations) {
+	now := *c.plugin.shared.reports.Named(name)
+	now.State.Allocations = all
+	c.plugin.shared.reports.Set(&now)
+	c.plugin.published(name)
 }
 
 func (c *simulatedCluster) newPod() *corev1.Pod {
@@ -124,10 +133,9 @@ func (c *simulatedCluster) newPod() *corev1.Pod {
 }
 
 // confirm passes the bound pod to the scheduler's cache.
-func (c *simulatedCluster) confirm(pod *corev1.Pod, allocation string) {
+func (c *simulatedCluster) confirm(pod *corev1.Pod) {
 	bound := pod.DeepCopy()
 	setBound(bound, pod.Spec.NodeName, "2")
-	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, api.AllocationAnnotation, allocation)
 	c.must(c.scheduler.Cache.AddPod(c.log, bound))
 	c.bound = append(c.bound, bound)
 }
@@ -149,14 +157,18 @@ func (c *simulatedCluster) schedule() {
 	if len(c.assumed) <= podsInFlight {
 		return
 	}
-	reserved, ok := c.plugin.shared.reservations.of(c.assumed[0])
-	if !ok {
-		c.t.Fatal("an assumed pod has no reservation")
-	}
-	c.confirm(c.assumed[0], reserved.allocation)
+	c.confirm(c.assumed[0])
+	c.agent(c.assumed[0].Spec.NodeName)
 	c.assumed = c.assumed[1:]
 	ends, last := c.rng.IntN(len(c.bound)), len(c.bound)-1
 	c.must(c.scheduler.Cache.RemovePod(c.log, c.bound[ends]))
-	c.plugin.shared.reservations.drop(c.bound[ends].UID)
 	c.bound[ends], c.bound = c.bound[last], c.bound[:last]
+}
+
+// agent publishes what the agent of a node allocates.
+func (c *simulatedCluster) agent(name string) {
+	c.must(c.scheduler.Cache.UpdateSnapshot(c.log, c.snapshot))
+	info, err := c.snapshot.Get(name)
+	c.must(err)
+	c.report(name, allocate(c.plugin, info, c.plugin.shared.reports.Named(name)))
 }
