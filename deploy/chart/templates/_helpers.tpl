@@ -54,11 +54,6 @@ nothing for the release pinfold. */}}
 {{- ternary "default-scheduler" .Values.scheduler.name (eq .Values.scheduler.mode "default") }}
 {{- end }}
 
-{{/* The ConfigMap with the public keys of allocations, or nothing. */}}
-{{- define "pinfold.publicKeysConfigMap" -}}
-{{- .Values.signing.publicKeysConfigMap | default (ternary "pinfold-allocation-keys" "" (not (empty .Values.signing.publicKeys))) }}
-{{- end }}
-
 {{/* Who has the scheduler's rights. Takes a dict of root and, for a scheduler that may be a static pod, static. */}}
 {{- define "pinfold.schedulerSubjects" -}}
 - kind: ServiceAccount

@@ -28,13 +28,6 @@ nodeSelectors go: each excludes the nodes of the pools before it, and the first 
 {{- end }}
 {{- end }}
 
-{{/* Not empty if the agents of a pool give CPUs to the pods of all schedulers. */}}
-{{- define "pinfold.agentsAllocate" -}}
-{{- range .Values.agent.enabled | ternary (include "pinfold.daemonSets" . | fromJsonArray) list }}
-{{- if eq .agent.allocator "node" }}{{ .name }}{{ end }}
-{{- end }}
-{{- end }}
-
 {{/* Changes the affinity of a DaemonSet so that it does not select nodes of pools. Takes a dict of from and
 pools. A node is outside of a pool if it lacks one of the pool's labels: one term of the affinity each. */}}
 {{- define "pinfold.exclude" -}}
