@@ -23,10 +23,20 @@ func objectsOf(t *testing.T, pods ...*corev1.Pod) *survey.Objects {
 	t.Helper()
 	machine := topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 4}.MustBuild()
 	node := simnode.Node{Name: "n1", Machine: machine, ReservedCPUs: firstCore(machine)}
-	object := must.Get(node.Topology(""))(t)
+	state := nodetopology.State{ReservedCPUs: node.ReservedCPUs, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy,
+		Allocations: api.Allocations{}}
+	for _, pod := range pods {
+		if text, allocated := pod.Annotations[allocatedKey]; allocated {
+			state.Allocations[pod.UID] = must.Get(api.DecodeAllocation(text))(t)
+		}
+	}
+	object := must.Get(nodetopology.FromMachine("n1", machine, state))(t)
 	return &survey.Objects{Nodes: []*corev1.Node{node.Object()}, Pods: pods,
 		Topologies: []survey.Topology{{Name: "n1", Decoded: nodetopology.NewDecoder().Decode(object)}}}
 }
+
+// allocatedKey is the key under which pods of tests have their allocation.
+const allocatedKey = "allocation"
 
 // boundPod returns a bound pod with a limit of two CPUs and, unless it is "", this allocation.
 func boundPod(name string, policy placement.Policy, allocation string) *corev1.Pod {
@@ -34,7 +44,7 @@ func boundPod(name string, policy placement.Policy, allocation string) *corev1.P
 	pod.UID, pod.Spec.NodeName = types.UID(name), "n1"
 	pod.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true", api.CPUPolicyAnnotation: string(policy)}
 	if allocation != "" {
-		pod.Annotations[api.AllocationAnnotation] = allocation
+		pod.Annotations[allocatedKey] = allocation
 	}
 	return pod
 }
@@ -62,9 +72,8 @@ func TestVerify(t *testing.T) {
 		{"right", []*corev1.Pod{static("a", "1-2"), static("b", "4-5"), burst("c", 0), burst("d", 1)}, ""},
 		{"one CPU twice", []*corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "claims CPU 2, held by container \"main\" of pod default/a"},
 		{"a reserved CPU", []*corev1.Pod{static("a", "0-1")}, "claims CPU 0, reserved for the system"},
-		{"no allocation", []*corev1.Pod{boundPod("a", placement.Static, "")}, "annotation pinfold.dev/cpu-allocation: missing"},
+		{"no allocation", []*corev1.Pod{boundPod("a", placement.Static, "")}, "pod a has no CPUs of its own"},
 		{"a CPU that is not there", []*corev1.Pod{static("a", "7-8")}, "has no CPUs 8"},
-		{"too few CPUs", []*corev1.Pod{static("a", "1")}, "limits.cpu is 2"},
 		{"another policy", []*corev1.Pod{swapped}, "pod a has CPUs by policy static-burst"},
 		{"not bound", []*corev1.Pod{unbound}, "pod a is not bound"},
 		{"more confined than fits", []*corev1.Pod{static("a", "4-5"), static("b", "6-7"), burst("c", 1)}, "confined to NUMA node 1, 0 of its CPUs are shared"},

@@ -82,8 +82,6 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --partition member", 2, `"--partition" flag: must be none or root or isolated`},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --run-dir /proc/no", 1, "--run-dir names another one"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --host-root " + t.TempDir(), 1, "is " + os.TempDir()},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys /no/such/file", 1, "--allocation-keys: open /no/such/file"},
-		{"run --node-name n1 --kubeconfig " + kubeconfig + " --allocation-keys " + kubeconfig, 1, "--allocation-keys " + kubeconfig + ": after 0 public keys there is something that is not PEM"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings /no/such/file", 1, "--ceilings: open /no/such/file: no such file"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + empty, 1, "the file is empty: write {}"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --ceilings " + broken, 1, `unknown field "percent"`},

@@ -33,20 +33,6 @@ func TestSchedulerConfig(t *testing.T) {
 			given: head + "kind: KubeSchedulerConfiguration\nclientConnection: {kubeconfig: /home/me/.kube/config}\n",
 			err:   "leave clientConnection.kubeconfig out",
 		},
-		{
-			name: "the plugin gets a key unless it has one",
-			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- pluginConfig:\n  - {name: Pinfold}\n  - {name: Other}\n" +
-				"- pluginConfig:\n  - {name: Pinfold, args: {minSharedCPUs: 2, signingKey: /mine}}\n",
-			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
-				"profiles:\n- pluginConfig:\n  - args:\n      signingKey: /s\n    name: Pinfold\n  - name: Other\n" +
-				"- pluginConfig:\n  - args:\n      minSharedCPUs: 2\n      signingKey: /mine\n    name: Pinfold\n",
-		},
-		{
-			name:  "the plugin has no arguments",
-			given: head + "kind: KubeSchedulerConfiguration\nprofiles:\n- plugins: {multiPoint: {enabled: [{name: Pinfold}]}}\n",
-			want: head + "clientConnection:\n  burst: 10000\n  kubeconfig: /k\n  qps: 5000\nkind: KubeSchedulerConfiguration\n" +
-				"profiles:\n- pluginConfig:\n  - args:\n      signingKey: /s\n    name: Pinfold\n  plugins:\n    multiPoint:\n      enabled:\n      - name: Pinfold\n",
-		},
 		{name: "other kind", given: "kind: Pod\n", err: "kind is Pod"},
 		{name: "no kind", given: "parallelism: 3\n", err: "kind is <nil>"},
 		{name: "no YAML", given: "\t", err: "read the scheduler's configuration"},
@@ -57,7 +43,7 @@ func TestSchedulerConfig(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := schedulerConfig([]byte(test.given), "/k", "/s")
+			got, err := schedulerConfig([]byte(test.given), "/k")
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v, want one with %q", err, test.err)

@@ -32,7 +32,10 @@ func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 		had[part.Name] = part.CPUs.Difference(withheld)
 	}
 	cpus := n.shrink(s, &ask, had)
-	err := n.grow(s, &ask, cpus)
+	err := covers(&ask, had)
+	if err == nil {
+		err = n.grow(s, &ask, cpus)
+	}
 	if err == nil {
 		n.addInits(&ask, had, cpus)
 		err = c.put(n, at, n.allocation(s, func(container string) cpuset.Set { return cpus[container] }))
@@ -42,6 +45,17 @@ func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	}
 	if !withheld.IsEmpty() {
 		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s, which its group may not use any more, and got others", withheld)
+	}
+	return nil
+}
+
+// covers returns an error if a container that is to get more CPUs does not request them: a resize borrows
+// none.
+func covers(ask *ledger.Ask, had map[string]cpuset.Set) error {
+	for _, c := range ask.Containers {
+		if c.CPUs > had[c.Name].Len() && c.Request < ledger.MilliCPU(c.CPUs)*1000 {
+			return fmt.Errorf("a container that gets more CPUs must request them: container %s requests %v of its %d", c.Name, c.Request, c.CPUs)
+		}
 	}
 	return nil
 }

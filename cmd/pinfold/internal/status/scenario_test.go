@@ -66,15 +66,27 @@ type fixtureTopology struct {
 	Health   string         `json:"health"`
 	Policy   string         `json:"policy"`
 	Damaged  bool           `json:"damaged"`
-	Given    *api.Given     `json:"given"`
 }
 
-func (f *fixtureTopology) object(t *testing.T) *nodetopology.NodeTopology {
+// allocated returns what agents have allocated: fixtures have it as an annotation of the pod. Older pods
+// have decided first.
+func (f *fixture) allocated(node string) api.Allocations {
+	all := api.Allocations{}
+	for i, pod := range f.Pods {
+		if a, err := api.DecodeAllocation(pod.Annotations["allocation"]); err == nil && pod.Spec.NodeName == node {
+			a.Time = f.Time.Add(-time.Duration(i) * time.Minute)
+			all[pod.UID] = a
+		}
+	}
+	return all
+}
+
+func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodetopology.NodeTopology {
 	machine := f.Shape.MustBuild()
 	for cpu := range f.Offline.All() {
 		machine = withoutCPU(machine, cpu)
 	}
-	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Given: f.Given}
+	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Allocations: allocated}
 	if f.Health != "" {
 		state.AgentHealth = f.Health
 	}
@@ -114,7 +126,7 @@ func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
 	decoder := nodetopology.NewDecoder()
 	for i := range f.Topologies {
 		if topology := &f.Topologies[i]; node == "" || topology.Node == node {
-			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Created: topology.Created, Decoded: decoder.Decode(topology.object(t))})
+			o.Topologies = append(o.Topologies, survey.Topology{Name: topology.Node, Created: topology.Created, Decoded: decoder.Decode(topology.object(t, f.allocated(topology.Node)))})
 		}
 	}
 	for _, n := range f.Nodes {
