@@ -17,7 +17,6 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/simnode"
@@ -29,7 +28,8 @@ import (
 // command creates one event; see [script.run].
 func TestCheck(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
-		s := &script{nodes: map[string]simnode.Node{}, pods: map[string]*corev1.Pod{}}
+		s := &script{nodes: map[string]simnode.Node{}, pods: map[string]*corev1.Pod{},
+			allocated: map[string]api.Allocation{}, gone: map[string]bool{}}
 		return golden.Blocks(t, text, s.run)
 	})
 }
@@ -57,17 +57,19 @@ type script struct {
 	gapFrom uint64 // 0: no gap
 	nodes   map[string]simnode.Node
 	pods    map[string]*corev1.Pod
-	told    int // number of violations that earlier checks printed
+	// allocated is what agents have allocated to pods, and gone are those that were deleted.
+	allocated map[string]api.Allocation
+	gone      map[string]bool
+	told      int // number of violations that earlier checks printed
 }
 
 // run executes one command:
 //
 //	node NAME SHAPE [reserved=CPUS]
 //	topology NAME lost
-//	given NODE allocates=yes|no [POD=CPUS...]
-//	namespace NAME unprotected
+//	publish NODE                  what its agent has allocated; bind and edit do that
 //	pod NAME [KEY=VALUE...]       keys: node, scheduler, policy, limit, request, namespace, and those of bind
-//	bind NAME NODE [KEY=VALUE...] keys: cpus or numa; of=NODE for an allocation of another node
+//	bind NAME NODE [KEY=VALUE...] keys: cpus or numa, which the agent allocates
 //	edit NAME KEY=VALUE...        changes a bound pod, with the same keys
 //	finish | revive | delete NAME
 //	gap | end                     events between these come from a list
@@ -94,13 +96,10 @@ func (s *script) run(words []string) (string, error) {
 		return "", nil
 	case "node":
 		return "", s.node(names[0], names[1], options["reserved"])
-	case "given":
-		return "", s.given(names[0], options)
+	case "publish":
+		return "", s.publish(names[0])
 	case "topology":
 		return "", s.add(Deleted, Topology, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: names[0]}})
-	case "namespace":
-		return "", s.add(Modified, Namespace, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: names[0],
-			Labels: map[string]string{admission.UnprotectedLabel: "true"}}})
 	}
 	return "", s.pod(words[0], names, options)
 }
@@ -130,15 +129,16 @@ func (s *script) node(name, shape, reserved string) error {
 	return s.add(Added, Topology, report)
 }
 
-// given publishes what an agent has given.
-func (s *script) given(name string, options map[string]string) error {
-	given := &api.Given{Allocates: options["allocates"] == "yes", Pods: map[types.UID]api.Allocation{}}
-	delete(options, "allocates")
-	for pod, cpus := range options {
-		given.Pods["uid-of-"+types.UID(pod)] = api.Allocation{Version: 1, Node: name, Policy: placement.Static, Containers: []api.ContainerAllocation{
-			{Name: "app", CPUs: cpuset.MustParse(cpus), NUMANodes: []topology.NUMAID{0}}}}
+// publish publishes what the agent of a node has allocated. Pods that have ended or are gone have nothing.
+func (s *script) publish(name string) error {
+	all := api.Allocations{}
+	for pod, a := range s.allocated {
+		if p := s.pods[pod]; a.Node == name && !s.gone[pod] && !ended(p) {
+			all[p.UID] = a
+		}
 	}
-	report, err := nodetopology.FromMachine(name, s.nodes[name].Machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Given: given})
+	report, err := nodetopology.FromMachine(name, s.nodes[name].Machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy,
+		ReservedCPUs: s.nodes[name].ReservedCPUs, Allocations: all})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *script) pod(command string, names []string, options map[string]string) 
 	case "revive":
 		pod.Status.Phase = corev1.PodRunning
 	case "delete":
-		what = Deleted
+		what, s.gone[names[0]] = Deleted, true
 	case "edit":
 	default:
 		return fmt.Errorf("unknown command")
@@ -169,10 +169,14 @@ func (s *script) pod(command string, names []string, options map[string]string) 
 	if request, ok := options["request"]; ok {
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request)}
 	}
-	if text := s.allocation(pod, options); text != "" {
-		pod.Annotations[api.AllocationAnnotation] = text
+	if err := s.add(what, Pod, pod); err != nil {
+		return err
 	}
-	return s.add(what, Pod, pod)
+	if a := s.allocation(pod, options); len(a.Containers) > 0 {
+		s.allocated[pod.Name] = a
+		return s.publish(a.Node)
+	}
+	return nil
 }
 
 func (s *script) make(name string, options map[string]string) *corev1.Pod {
@@ -193,12 +197,9 @@ func setPolicy(pod *corev1.Pod, policy string) {
 	pod.Annotations[api.CPUPolicyAnnotation] = policy
 }
 
-// allocation returns the allocation that the options describe, "" if they describe none.
-func (s *script) allocation(pod *corev1.Pod, options map[string]string) string {
+// allocation returns the allocation that the options describe, without containers if they describe none.
+func (s *script) allocation(pod *corev1.Pod, options map[string]string) api.Allocation {
 	a := api.Allocation{Version: 1, Node: pod.Spec.NodeName, Policy: placement.Static}
-	if of, ok := options["of"]; ok {
-		a.Node = of
-	}
 	part := api.ContainerAllocation{Name: "app", NUMANodes: []topology.NUMAID{0}}
 	switch cpus, numa := options["cpus"], options["numa"]; {
 	case cpus != "":
@@ -210,10 +211,10 @@ func (s *script) allocation(pod *corev1.Pod, options map[string]string) string {
 			part.NUMANodes = append(part.NUMANodes, topology.NUMAID(n))
 		}
 	default:
-		return ""
+		return a
 	}
 	a.Containers = append(a.Containers, part)
-	return a.Encode()
+	return a
 }
 
 // check checks the events so far, after a round trip through Write and Read.
@@ -269,7 +270,7 @@ func TestConfinements(t *testing.T) {
 		{[]ledger.ContainerClaim{burst(ledger.RoleInit, 4), burst(ledger.RoleMain, 2), burst(ledger.RoleMain, 3)}, 5},
 		{[]ledger.ContainerClaim{burst(ledger.RoleInit, 7), burst(ledger.RoleInit, 6), burst(ledger.RoleMain, 2)}, 7},
 	} {
-		found := confinements(m, &pod{claim: ledger.Claim{Containers: test.containers}})
+		found := confinementsOf(m, nil, test.containers)
 		if len(found) != 1 || found[0].request != test.want {
 			t.Errorf("%+v: %+v, want a request of %d", test.containers, found, test.want)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -20,19 +20,14 @@ type Rule string
 
 // Rules about one pod, and about all pods of a node.
 const (
-	Edited    Rule = "edited"    // the allocation of a bound pod does not change
-	Rebound   Rule = "rebound"   // the node of a bound pod does not change
-	Elsewhere Rule = "elsewhere" // the allocation is for the node to which the pod was bound
-	Invalid   Rule = "invalid"   // the allocation is valid for the pod
-	Unplaced  Rule = "unplaced"  // a pod that asks for CPUs is not bound without an allocation
+	Rebound Rule = "rebound" // the node of a bound pod does not change
+	Moved   Rule = "moved"   // a pod keeps what was allocated to it
 
 	Exclusive Rule = "exclusive"  // no CPU belongs to two pods
 	Reserved  Rule = "reserved"   // no pod has reserved CPUs
 	MinShared Rule = "min-shared" // Options.MinSharedCPUs CPUs remain shared
 	Requests  Rule = "requests"   // the requests for shared CPUs do not exceed the shared CPUs
 	Confined  Rule = "confined"   // the same within the NUMA nodes of static-burst pods
-
-	Moved Rule = "moved" // a pod keeps what the agent has given it
 )
 
 // Violation is a rule that did not hold at a revision.
@@ -49,17 +44,17 @@ func (v Violation) String() string {
 // Options are the scheduler's configuration.
 type Options struct {
 	MinSharedCPUs int
-	// Stock is the schedulerName of another scheduler, whose pods get CPUs from agents only.
+	// Stock is the schedulerName of another scheduler.
 	Stock string
 }
 
 // Report is the result of a check.
 type Report struct {
 	Violations []Violation
-	// Decisions counts the pods to which the scheduler gave CPUs, HandedOver the CPUs that had
+	// Allocated counts the pods to which agents have allocated CPUs, Unserved those that ran and were
+	// deleted without any, although Pinfold's scheduler has bound them, and HandedOver the CPUs that had
 	// belonged to another pod before.
-	// Given counts those to which agents did.
-	Decisions, Given, HandedOver int
+	Allocated, Unserved, HandedOver int
 	// Most is the largest number of pods with allocations at one time.
 	Most int
 	// Gaps are the recorder's gaps. Unchecked counts the events within gaps of pods.
@@ -69,8 +64,8 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d decisions about CPUs, %d of agents, %d CPUs handed over, at most %d pods with CPUs at a time; "+
-		"%d gaps, %d events not checked", r.Events, r.Decisions, r.Given, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
+	return fmt.Sprintf("%d events, %d pods were allocated CPUs, %d were not, %d CPUs handed over, at most %d pods with CPUs at a time; "+
+		"%d gaps, %d events not checked", r.Events, r.Allocated, r.Unserved, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
 }
 
 // checker is the state of the cluster at one revision.
@@ -79,11 +74,10 @@ type checker struct {
 	report  Report
 	told    map[string]bool // violations that were reported
 
-	revision    uint64
-	pods        map[types.UID]*pod
-	nodes       map[string]*node
-	unprotected map[string]bool // namespaces
-	changed     map[string]bool // nodes to check
+	revision uint64
+	pods     map[types.UID]*pod
+	nodes    map[string]*node
+	changed  map[string]bool // nodes to check
 }
 
 // node is the state of a node. It is kept when the node's objects are deleted, because the
@@ -93,17 +87,15 @@ type node struct {
 	machine      *topology.Machine
 	reservedCPUs cpuset.Set
 	past         map[cpuset.CPU]types.UID // the pod to which a CPU last belonged
-	given        map[types.UID]cpuset.Set // by the agent
-	// allocates is set while the agent allocates, allocated once it has. Then sums of requests are
-	// the concern of all schedulers and of the kubelet.
-	allocates, allocated bool
+	published    api.Allocations
+	allocated    map[types.UID]cpuset.Set // the CPUs in it
 }
 
 // Check checks a history, whose events may be in any order. It returns an error if an object cannot
 // be decoded.
 func Check(events []Event, options Options) (Report, error) {
 	c := &checker{options: options, told: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]*node{},
-		unprotected: map[string]bool{}, changed: map[string]bool{}}
+		changed: map[string]bool{}}
 	events = sorted(events)
 	for _, event := range events {
 		if event.Type == Gap && event.Kind != Lease {
@@ -147,11 +139,7 @@ func (c *checker) apply(event Event) error {
 		})
 	case Topology:
 		return decoded(event, c.applyTopology)
-	case Namespace:
-		return decoded(event, func(_ Event, object *corev1.Namespace) {
-			c.unprotected[object.Name] = object.Labels[admission.UnprotectedLabel] == "true"
-		})
-	case Lease:
+	case Namespace, Lease:
 	}
 	return nil
 }
@@ -183,7 +171,7 @@ func (c *checker) applyTopology(event Event, object *nodetopology.NodeTopology) 
 	if machine, state, err := nodetopology.ToMachine(object); err == nil {
 		n := c.node(object.Name)
 		n.machine, n.reservedCPUs = machine, state.ReservedCPUs
-		c.applyGiven(object.Name, n, state.Given)
+		c.applyAllocations(object.Name, n, state.Allocations)
 	}
 }
 
@@ -204,8 +192,10 @@ func (c *checker) checkNodes() {
 	clear(c.changed)
 	with := 0
 	for _, p := range c.pods {
-		if n := c.nodes[p.Spec.NodeName]; p.counts() && len(p.claim.Containers) > 0 || n != nil && !n.own(p).IsEmpty() {
-			with++
+		if n := c.nodes[p.Spec.NodeName]; n != nil {
+			if _, has := n.published[p.UID]; has {
+				with++
+			}
 		}
 	}
 	c.report.Most = max(c.report.Most, with)

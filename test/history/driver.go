@@ -299,7 +299,7 @@ func (d *Driver) operations() []operation {
 		{"preempt", 3, d.preempt},
 		{"relabel", 3, d.relabel},
 		{"forge", 8, d.forge},
-		{"forge-create", 4, d.forgeCreate},
+		{"create-bound", 4, d.createBound},
 	}
 	if d.Simulated {
 		all = append(all, operation{"finish", 6, d.finish}, operation{"crash", 3, d.crash})

@@ -8,17 +8,18 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // checkNode checks the rules about all pods of a node at one revision.
 func (c *checker) checkNode(name string) {
 	n := c.node(name)
-	if n.allocated && c.inGap(Topology, c.revision) {
-		return // what the agent has given is not known
+	if c.inGap(Topology, c.revision) {
+		return // what the agent has allocated is not known
 	}
 	var pods []*pod
 	for _, p := range c.pods {
-		if p.Spec.NodeName == name && (p.counts() || !ended(p.Pod) && !n.own(p).IsEmpty()) {
+		if p.Spec.NodeName == name && !ended(p.Pod) {
 			pods = append(pods, p)
 		}
 	}
@@ -73,14 +74,14 @@ func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpus
 	if shared.Len() < c.options.MinSharedCPUs {
 		c.violation(MinShared, "%d CPUs of %s are shared, want %d", shared.Len(), name, c.options.MinSharedCPUs)
 	}
-	if n.allocated {
-		return
+	if slices.ContainsFunc(pods, func(p *pod) bool { return p.origin != scheduled || !p.unchanged }) {
+		return // then sums are the concern of all schedulers and of the kubelet
 	}
 	sum := ledger.MilliCPU(n.reserved)
 	var bursting []confined
 	for _, p := range pods {
 		sum += p.shared
-		for _, one := range confinements(n.machine, p) {
+		for _, one := range confinements(n.machine, p, n.published) {
 			sum += one.request
 			bursting = append(bursting, one)
 		}
@@ -100,9 +101,14 @@ type confined struct {
 
 // confinements returns the use of NUMA nodes by a pod. Ordinary init containers run before the
 // other containers, so the larger of both counts.
-func confinements(m *topology.Machine, p *pod) (all []confined) {
+func confinements(m *topology.Machine, p *pod, published api.Allocations) (all []confined) {
+	claim, _, _ := published.Claim(p.Pod, nil)
+	return confinementsOf(m, p, claim.Containers)
+}
+
+func confinementsOf(m *topology.Machine, p *pod, containers []ledger.ContainerClaim) (all []confined) {
 	first := map[cpuset.Set]confined{}
-	for _, container := range p.claim.Containers {
+	for _, container := range containers {
 		if container.Policy != placement.StaticBurst {
 			continue
 		}

@@ -11,10 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -237,14 +234,6 @@ func (d *Driver) relabel(ctx context.Context) error {
 	return d.patch(ctx, name, true, object{"metadata": object{"labels": object{"history": value}}})
 }
 
-// forgery returns a random allocation, which only the scheduler should write.
-func (d *Driver) forgery(node string) string {
-	from := cpuset.CPU(d.Random.IntN(d.CPUs))
-	cpus := cpuset.Range(from, from+cpuset.CPU(d.Random.IntN(d.CPUs)))
-	return api.Allocation{Version: 1, Node: node, Policy: placement.Static, Containers: []api.ContainerAllocation{
-		{Name: "a", CPUs: cpus, NUMANodes: []topology.NUMAID{0}}}}.Encode()
-}
-
 // forge edits annotations of an existing pod as the tenant.
 func (d *Driver) forge(ctx context.Context) error {
 	name, ok := d.pick()
@@ -252,8 +241,6 @@ func (d *Driver) forge(ctx context.Context) error {
 		return nil
 	}
 	values := []object{
-		{api.AllocationAnnotation: d.forgery(d.Nodes[d.Random.IntN(len(d.Nodes))])},
-		{api.AllocationAnnotation: nil},
 		{api.CPUSetSchedulerAnnotation: "true", "cpuset-scheduler": nil, "cpu-policy": nil},
 		{"cpu-policy": []string{"static", "static-burst", "none", "x"}[d.Random.IntN(4)]},
 		{api.CPUBurstAnnotation: `{"policy":"auto","burstPercent":10000}`},
@@ -261,13 +248,9 @@ func (d *Driver) forge(ctx context.Context) error {
 	return d.patch(ctx, name, true, annotations(values[d.Random.IntN(len(values))]))
 }
 
-// forgeCreate creates a pod that already has an allocation, with or without a node.
-func (d *Driver) forgeCreate(ctx context.Context) error {
+// createBound creates a pod that already has a node.
+func (d *Driver) createBound(ctx context.Context) error {
 	pod := d.draw()
-	node := d.Nodes[d.Random.IntN(len(d.Nodes))]
-	pod.Annotations[api.AllocationAnnotation] = d.forgery(node)
-	if d.Random.IntN(2) == 0 {
-		pod.Spec.NodeName, pod.Spec.NodeSelector = node, nil
-	}
+	pod.Spec.NodeName, pod.Spec.NodeSelector = d.Nodes[d.Random.IntN(len(d.Nodes))], nil
 	return d.submit(ctx, pod)
 }
