@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/test/golden"

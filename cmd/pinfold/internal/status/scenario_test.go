@@ -162,7 +162,7 @@ func (f *fixture) print(t *testing.T, out *strings.Builder, args []string) {
 			o.node = arg
 		}
 	}
-	r := f.objects(t, o.node).Report(nil)
+	r := f.objects(t, o.node).Report()
 	must.Do(t, o.print(out, r))
 	if err := checkProblems(r); o.check && err != nil {
 		fmt.Fprintln(out, err)
