@@ -203,9 +203,10 @@ func TestOnThisMachine(t *testing.T) {
 	groupBound, pidBound := tree.container(bound, idBound)
 	groupBeside, pidBeside := tree.container(beside, idBeside)
 	tree.set(groupBound, cgroup.CPUCFSQuota, "100000")
-	inner := groupBound + "/container" // as crun makes it
+	inner := groupBound + "/some" // as crun makes it
 	tree.make(inner)
 	tree.write(tree.fs.File(inner, cgroup.CPUCFSQuota), "100000")
+	cgrouptest.Move(t, tree.fs, inner, pidBound, cgroup.CPU, cgroup.CPUSet)
 
 	w := tree.world(t, bound, beside)
 	stop := w.start()

@@ -229,7 +229,7 @@ func (k *fakeKernel) below(path string) []string {
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
 func (k *fakeKernel) view() View {
-	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
+	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}, Inner: map[string]string{}}
 	for _, m := range colocation.Mechanisms() {
 		if !slices.Contains(k.has, string(m)) {
 			v.Lacking[m] = "this kernel has no " + string(m)
@@ -247,6 +247,8 @@ func (k *fakeKernel) view() View {
 	for _, group := range slices.Sorted(maps.Keys(k.groups)) {
 		place, ok := k.naming.Parse(group)
 		switch {
+		case path.Base(group) == "some":
+			v.Inner[path.Dir(group)] = group
 		case !ok && len(v.Pods) > 0 && path.Dir(group) == v.Pods[len(v.Pods)-1].Path:
 			last := &v.Pods[len(v.Pods)-1]
 			last.Others = append(last.Others, group)

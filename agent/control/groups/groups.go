@@ -26,6 +26,10 @@ type View struct {
 	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
 	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
 	Settings map[string]cgroup.Settings
+	// Inner are the groups in containers' that the runtime has moved all processes of these to, with
+	// the limits of the containers (crun with systemd), by the container's path. The limits of other
+	// groups are the container's own affair.
+	Inner map[string]string
 	// Partial is set if some could not be read.
 	Partial bool
 	// Lacking is why mechanisms for batch pods cannot be used, in words for users. If it is nil, the
@@ -140,10 +144,6 @@ func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
 	}
 	return cpus
 }
-
-// Inner returns the group in a container's that some runtimes move its processes to, with the
-// container's limits (crun with systemd). The limits of other groups are the container's own affair.
-func Inner(container string) string { return container + "/container" }
 
 // AbovePods returns the groups above the pods.
 func (g *Groups) AbovePods() []string { return slices.Concat(g.Above, g.Tiers) }
