@@ -113,14 +113,17 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
 		batch := t == nodeplan.BestEffort
-		read(naming.Tier(t), cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: batch, Idle: batch, BVT: batch, Partition: true}, nil)
+		read(naming.Tier(t), cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: true, Idle: batch, BVT: batch, Partition: true}, nil)
+	}
+	if root, err := groups.ReadParts("/", cgroup.Parts{Bandwidth: true}); err == nil { // else it is the machine's
+		v.Root = root
 	}
 	bvt := !v.Settings[naming.Tier(nodeplan.BestEffort)].NoBVT
 	all := naming.Tier(nodeplan.Guaranteed)
 	for _, above := range naming.Above() {
 		if above != all {
 			v.Above = append(v.Above, above)
-			read(above, cgroup.Parts{CPUs: true, Effective: effective, Partition: true}, nil)
+			read(above, cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: true, Partition: true}, nil)
 		}
 	}
 	partitions = partitions || !v.Settings[all].Exclusive.IsEmpty()

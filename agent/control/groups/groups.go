@@ -21,6 +21,8 @@ type View struct {
 	Layout cgroup.Layout
 	Above  []string // paths of the groups above the tiers, except the root, parents first
 	Tiers  []string // paths, parents first
+	// Root is the bandwidth of the root group, which has one if the node runs in a container.
+	Root cgroup.Settings
 	Pods   []kubepods.Pod
 	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
 	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
