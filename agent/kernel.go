@@ -118,6 +118,9 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	if root, err := groups.ReadParts("/", cgroup.Parts{Bandwidth: true}); err == nil { // else it is the machine's
 		v.Root = root
 	}
+	if err := groups.CheckBurst(); err != nil {
+		v.BurstOff = err.Error()
+	}
 	bvt := !v.Settings[naming.Tier(nodeplan.BestEffort)].NoBVT
 	all := naming.Tier(nodeplan.Guaranteed)
 	for _, above := range naming.Above() {

@@ -74,6 +74,12 @@ func (a *allowed) observe(layout cgroup.Layout, tiers []string, settings map[str
 		return
 	}
 	before, removed := a.tiers, a.removed
+	if before == nil { // CPUs that are offline at the start were taken away before
+		before = map[string]cpuset.Set{}
+		for _, tier := range tiers {
+			before[tier] = settings[tier].CPUs.Union(a.machine.Offline)
+		}
+	}
 	a.tiers, a.removed = map[string]cpuset.Set{}, map[string]cpuset.Set{}
 	for _, tier := range tiers {
 		now := settings[tier].CPUs

@@ -34,6 +34,8 @@ type fakeKernel struct {
 	made    int
 	v2      bool
 	noBurst bool     // the kernel does not support burst
+	// burstOff is set if burst is switched off.
+	burstOff bool
 	has     []string // mechanisms for batch pods
 	// noPartition is set if the kernel does not support partitions. taken are the CPUs of a partition
 	// that is not the agent's.
@@ -230,6 +232,9 @@ func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
 func (k *fakeKernel) view() View {
 	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}, Inner: map[string]string{}}
+	if k.burstOff {
+		v.BurstOff = "CPU Burst is switched off"
+	}
 	for _, m := range colocation.Mechanisms() {
 		if !slices.Contains(k.has, string(m)) {
 			v.Lacking[m] = "this kernel has no " + string(m)

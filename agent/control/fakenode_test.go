@@ -226,7 +226,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 		}
 	}
 	n.kernel.v2 = options["cgroup"] == "v2"
-	n.kernel.noBurst = options["burst"] == "none"
+	n.kernel.noBurst, n.kernel.burstOff = options["burst"] == "none", options["burst"] == "off"
 	n.kernel.noPartition = options["partitions"] == "none"
 	n.kernel.has = strings.Split(cmp.Or(options["has"], "idle"), ",")
 	n.kernel.makeTiers()

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -34,6 +35,8 @@ type View struct {
 	Inner map[string]string
 	// Partial is set if some could not be read.
 	Partial bool
+	// BurstOff is why groups have no burst although the kernel has the files, or "".
+	BurstOff string
 	// Lacking is why mechanisms for batch pods cannot be used, in words for users. If it is nil, the
 	// last one remains valid.
 	Lacking map[colocation.Mechanism]string
@@ -50,8 +53,8 @@ type Groups struct {
 	// Allowed are those that the groups of tiers may use, and Withheld those that no pod may use.
 	Allowed  map[nodeplan.Tier]cpuset.Set
 	Withheld cpuset.Set
-	// NoBurst is set once a cgroup without burst has been seen: the kernel does not support it.
-	NoBurst bool
+	// NoBurst is why the kernel has no burst, or "".
+	NoBurst string
 	// Pod and Container are paths, set by Locate. The containers include unknown and others.
 	Pod       map[ledger.PodID]string
 	Container map[nodeplan.Ref]string
@@ -67,9 +70,15 @@ func (g *Groups) Observe(v View) {
 	if v.Lacking == nil {
 		v.Lacking = g.Lacking
 	}
-	g.View = v
+	g.View, g.NoBurst = v, v.BurstOff
 	for _, s := range v.Settings {
-		g.NoBurst = g.NoBurst || s.NoBurst
+		g.lacksBurst(s)
+	}
+}
+
+func (g *Groups) lacksBurst(s cgroup.Settings) {
+	if s.NoBurst {
+		g.NoBurst = (&feature.UnsupportedError{Feature: feature.Burst}).Error()
 	}
 }
 
@@ -98,7 +107,7 @@ func (g *Groups) Locate(names map[ledger.PodID]map[string]string) {
 // Add adds the cgroup of a pod or container that was created since the last observation.
 func (g *Groups) Add(path string, where kubepods.Place, settings cgroup.Settings) {
 	g.Settings[path] = settings
-	g.NoBurst = g.NoBurst || settings.NoBurst
+	g.lacksBurst(settings)
 	at := slices.IndexFunc(g.Pods, func(p kubepods.Pod) bool { return p.UID == where.PodUID })
 	if at < 0 {
 		at = len(g.Pods)
