@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +19,9 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 )
 
@@ -59,50 +61,26 @@ func (h *hostTree) divide() (own, rest cpuset.Set) {
 	return own, online.Difference(own)
 }
 
-// make makes a cgroup with the CPUs and memory nodes of its parent.
+// make makes a cgroup with the CPUs and memory nodes of its parent, unless it exists. It tries again if
+// an agent removes CPUs from the parent meanwhile, because the kernel then rejects the old ones.
 func (h *hostTree) make(group string) {
-	h.t.Helper()
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-		dir := h.fs.Dir(c, group)
-		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-			h.t.Fatal(err)
-		}
-		if c != cgroup.CPUSet {
-			continue
-		}
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			h.inherit(dir, file)
-		}
-	}
-}
-
-// inherit copies a setting of the parent. It tries again if an agent removes CPUs from the parent
-// meanwhile, because the kernel then rejects the old ones.
-func (h *hostTree) inherit(dir, file string) {
 	h.t.Helper()
 	var err error
 	for range 10 {
-		text, readErr := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
-		if readErr != nil {
-			h.t.Fatal(readErr)
+		if h.fs.Exists(group) {
+			return
 		}
-		if err = tryWrite(filepath.Join(dir, file), strings.TrimSpace(string(text))); !errors.Is(err, os.ErrPermission) {
+		if err = cgrouptree.Make(h.fs, group, cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct); !errors.Is(err, os.ErrPermission) {
 			break
 		}
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, err)
 }
 
 func (h *hostTree) write(file, value string) {
 	h.t.Helper()
-	if err := tryWrite(file, value); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, os.WriteFile(file, []byte(value), 0o644))
 }
-
-func tryWrite(file, value string) error { return os.WriteFile(file, []byte(value), 0o644) }
 
 // container makes the cgroup of a container and a process in it.
 func (h *hostTree) container(pod *corev1.Pod, id string) (group string, pid int) {
@@ -129,9 +107,7 @@ func (h *hostTree) start(command *exec.Cmd, group string) *os.Process {
 
 func (h *hostTree) move(process *os.Process, group string, controllers ...cgroup.Controller) {
 	h.t.Helper()
-	for _, c := range controllers {
-		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(process.Pid))
-	}
+	cgrouptest.Move(h.t, h.fs, group, process.Pid, controllers...)
 }
 
 // set writes a setting of a container and of its pod, the pod's first.
@@ -154,39 +130,15 @@ func (h *hostTree) podGroup(pod *corev1.Pod) string {
 	return h.root + "/kubepods/burstable/pod" + string(pod.UID)
 }
 
-// remove removes all cgroups, children first. The processes have ended by then.
+// remove removes all cgroups. The processes have ended by then.
 func (h *hostTree) remove() {
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-		var dirs []string
-		_ = filepath.WalkDir(h.fs.Dir(c, h.root), func(name string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, name)
-			}
-			return nil
-		})
-		slices.Reverse(dirs)
-		for _, dir := range dirs {
-			if err := syscall.Rmdir(dir); err != nil {
-				h.t.Errorf("remove %s: %v", dir, err)
-			}
-		}
-	}
+	must.Do(h.t, cgrouptree.Remove(context.Background(), h.fs, h.root, cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct))
 }
 
 // allowed returns the CPUs that a process may run on.
 func allowed(t *testing.T, pid int) string {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return strings.TrimSpace(list)
-		}
-	}
-	t.Fatal("no Cpus_allowed_list")
-	return ""
+	return must.Get(sysfs.AffinityOf(pid))(t).String()
 }
 
 // TestOnThisMachine runs the agent on the cgroups of this machine, with a bound pod and another

@@ -137,9 +137,11 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		}
 		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, BVT: bvt, Partition: partitions}, ignore)
 		for _, c := range p.Containers {
-			if inner := innerGroup(groups, c.Path); known[c.ID] && inner != "" {
-				v.Inner[c.Path] = inner
-				read(inner, cgroup.Parts{Bandwidth: true}, cgroup.ErrNotEnabled)
+			if known[c.ID] {
+				if inner := innerGroup(groups, c.Path); inner != "" {
+					v.Inner[c.Path] = inner
+					read(inner, cgroup.Parts{Bandwidth: true}, cgroup.ErrNotEnabled)
+				}
 			}
 			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], BVT: bvt && known[c.ID], Partition: partitions}, nil)
 		}

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 )
 
 // FS accesses the cgroups of a machine. A group is named by its path within the hierarchies, for
@@ -235,10 +234,6 @@ func (fs *FS) Exists(group string) bool {
 // Children lists the groups directly below a group in a controller's hierarchy, sorted by name. A
 // group that does not exist has none.
 func (fs *FS) Children(c Controller, group string) ([]string, error) {
-	var is unix.Stat_t
-	if err := unix.Stat(fs.Dir(c, group), &is); err == nil && is.Nlink == 2 {
-		return nil, nil // each directory in it would be a link more
-	}
 	entries, err := os.ReadDir(fs.Dir(c, group))
 	if err != nil && !IsGone(err) {
 		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
