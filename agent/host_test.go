@@ -16,7 +16,6 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -227,43 +226,21 @@ func TestOnThisMachine(t *testing.T) {
 func TestCreateOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
-	beside := newPod("beside", "")
+	beside, bound := newPod("beside", ""), newPod("bound", own.String())
 	run(beside, containerID('b'))
 	_, pidBeside := tree.container(beside, containerID('b'))
-	bound := newPod("bound", own.String())
-	w := tree.world(t, beside, bound)
-	got := make(chan nri.Settings, 1)
-	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {
-		o.OnState(nri.State{Connected: true})
-		h.Synchronize(ctx, nil, nil)
-		w.eventually(func() error {
-			if list := allowed(t, pidBeside); list == own.String() {
-				return fmt.Errorf("runs on %s", list)
-			}
-			return w.ready()
-		})
-		pod := nri.Pod{ID: "s", UID: "uid-bound", Namespace: "default", Name: "bound", CgroupParent: tree.podGroup(bound)}
-		c := nri.Container{ID: containerID('a'), PodID: "s", Name: "app", CgroupsPath: tree.podGroup(bound) + "/" + containerID('a')}
-		tree.make(tree.podGroup(bound))
-		tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
-		settings, err := h.Create(ctx, pod, c)
-		if err != nil {
-			t.Error(err)
-		}
-		if list := allowed(t, pidBeside); list != rest.String() {
-			t.Errorf("at the creation of the container the other one still runs on %s", list)
-		}
-		tree.make(c.CgroupsPath)
-		if err := h.Start(ctx, pod, c); err != nil {
-			t.Error(err)
-		}
-		got <- settings
-		<-ctx.Done()
-	}
+	w := tree.world(t, beside)
+	send := w.runtimeOf()
 	stop := w.start()
 	defer stop()
-	if settings := <-got; settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
+	w.eventually(w.ready)
+	tree.make(tree.podGroup(bound))
+	tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
+	if settings := w.bind(tree, send, bound, containerID('a')); settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
 		t.Errorf("the container gets CPUs %s and quota %v", settings.CPUs, settings.Quota)
+	}
+	if list := allowed(t, pidBeside); list != rest.String() {
+		t.Errorf("when the container starts the other one still runs on %s", list)
 	}
 	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != bandwidth.Unlimited {
 		t.Errorf("the pod has quota %v when its container starts (%v)", s.Quota, err)
