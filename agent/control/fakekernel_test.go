@@ -26,17 +26,16 @@ import (
 // fakeKernel is a kernel with cgroups in memory, of version 1 unless v2 is set. Its writes are
 // planned by package cgroup.
 type fakeKernel struct {
-	node    *fakeNode
-	naming  kubepods.Naming
-	groups  map[string]cgroup.Settings
-	names   map[string]string // of the cgroups of containers and pods, in scenarios
-	faults  map[string]string
-	made    int
-	v2      bool
-	noBurst bool     // the kernel does not support burst
-	// burstOff is set if burst is switched off.
-	burstOff bool
-	has     []string // mechanisms for batch pods
+	node   *fakeNode
+	naming kubepods.Naming
+	groups map[string]cgroup.Settings
+	names  map[string]string // of the cgroups of containers and pods, in scenarios
+	faults map[string]string
+	made   int
+	v2     bool
+	// noBurst is set if the kernel does not support burst, burstOff if it is switched off.
+	noBurst, burstOff bool
+	has               []string // mechanisms for batch pods
 	// noPartition is set if the kernel does not support partitions. taken are the CPUs of a partition
 	// that is not the agent's.
 	noPartition bool

@@ -51,7 +51,9 @@ func newScan(t tree, online cpuset.Set) scan {
 }
 
 // parseNoHZ parses a CPU list. Kernels that can have such CPUs, and have none, print "(null)" or nothing.
-func parseNoHZ(text string) (cpuset.Set, error) { return cpuset.Parse(strings.TrimPrefix(text, "(null)")) }
+func parseNoHZ(text string) (cpuset.Set, error) {
+	return cpuset.Parse(strings.TrimPrefix(text, "(null)"))
+}
 
 // readMachine reads the levels in the order in which they depend on each other. Where two levels
 // contradict each other, the first one is right.

@@ -24,7 +24,7 @@ type View struct {
 	Tiers  []string // paths, parents first
 	// Root is the bandwidth of the root group, which has one if the node runs in a container.
 	Root cgroup.Settings
-	Pods   []kubepods.Pod
+	Pods []kubepods.Pod
 	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
 	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
 	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
