@@ -122,10 +122,10 @@ const burstSwitch = "proc/sys/kernel/sched_cfs_bw_burst_enabled"
 // it has no effect.
 func (fs *FS) CheckBurst() error {
 	text, err := os.ReadFile(filepath.Join(fs.root, burstSwitch))
-	if err != nil || strings.TrimSpace(string(text)) == "1" {
-		return nil
+	if err == nil && strings.TrimSpace(string(text)) != "1" {
+		return &feature.UnsupportedError{Feature: feature.Burst, What: "CPU Burst is switched off", Do: "write 1 to /" + burstSwitch}
 	}
-	return &feature.UnsupportedError{Feature: feature.Burst, What: "CPU Burst is switched off", Do: "write 1 to /" + burstSwitch}
+	return nil // without the switch it is on
 }
 
 // readTo reads a setting.
