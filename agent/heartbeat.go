@@ -69,6 +69,9 @@ func (h *heartbeat) once(ctx context.Context) (renewed bool, err error) {
 	defer cancel()
 	if err := h.renew(ctx, *node); err != nil {
 		h.last = nil
+		if apierrors.IsConflict(err) {
+			err = fmt.Errorf("another program writes it, perhaps the agent of another machine with this node's name: %w", err)
+		}
 		return false, fmt.Errorf("lease %s/%s: %w", h.LeaseNamespace, h.NodeName, err)
 	}
 	now := time.Now() // monotonic, unlike h.Now
