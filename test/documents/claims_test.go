@@ -53,7 +53,6 @@ var claims = map[string][]claim{
 	"docs/lab.md": {
 		{`(sh|sh own|console)\n`, "test/documents TestLab"},
 		{`sh packages\n`, "not: it installs packages"},
-		{`sh cluster\n`, "test/node TestLab"},
 	},
 	"docs/local.md": {
 		{`sh (up|get|two)\n`, "test/documents TestLocal"},
