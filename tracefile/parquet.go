@@ -183,7 +183,7 @@ func errForeign(name string) error {
 	if strings.ContainsAny(name, "\"'$`\\") { // would end the quotation
 		name = "FILE.parquet"
 	}
-	return fmt.Errorf("another program has written this Parquet file: convert it to CSV: python3 -c \"import pandas; pandas.read_parquet('%s').to_csv('%s.csv')\"",
+	return fmt.Errorf("another program has written this Parquet file: convert it to CSV: python3 -c \"import pandas; pandas.read_parquet('%s').to_csv('%s.csv', mode='x')\"",
 		name, strings.TrimSuffix(name, ".parquet"))
 }
 
