@@ -22,7 +22,8 @@ import (
 const leaseSeconds = 40
 
 // heartbeat renews the agent's lease while the agent works. It tells the scheduler that decisions
-// for this node will be enforced.
+// for this node will be enforced. The controller of k8s.io/component-helpers does not say when a
+// renewal has succeeded again, and its requests have no deadline.
 type heartbeat struct {
 	Options
 	// node is the UID of the Node object, nil until it has been read.
