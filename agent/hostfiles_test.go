@@ -3,11 +3,12 @@ package agent
 import (
 	"fmt"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestFilesOnThisMachine creates and removes the cgroups of containers while the agent runs. The
@@ -41,13 +42,7 @@ func TestFilesOnThisMachine(t *testing.T) {
 			}
 			return nil
 		})
-		for i := len(made) - 1; i >= 0; i-- { // children first
-			for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-				if err := syscall.Rmdir(tree.fs.Dir(c, made[i])); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
+		must.Do(t, cgrouptree.Remove(t.Context(), tree.fs, tree.podGroup(p), cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct))
 	}
 	const more = 8
 	round()

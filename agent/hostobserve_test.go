@@ -61,7 +61,7 @@ func TestObserveOnThisMachine(t *testing.T) {
 		t.Errorf("a new container gets %+v", answer)
 	}
 	w.rounds()
-	w.end(tree, late, containerID('c'))
+	w.end(tree, late)
 	w.rounds()
 	if err := errors.Join(tree.unchanged(before), w.wroteNothing(), w.observes()); err != nil {
 		t.Error("an agent that observes: ", err)

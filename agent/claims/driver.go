@@ -83,12 +83,21 @@ type Driver struct {
 
 	mu       sync.Mutex
 	features dra.Features
-	known    map[string]cpuset.Set // all CPUs that a device has ever had, by its name
+	known    map[string]cpuset.Set // all CPUs that a device has had since the machine was booted, by its name
+	saved    string                // known, as in its file
 }
 
 // New returns a driver that does not run yet.
 func New(o Options) *Driver {
-	return &Driver{Options: o, wake: make(chan struct{}, 1), failed: make(chan error, 1), features: dra.Features{Lists: true, Requests: true}, known: map[string]cpuset.Set{}}
+	d := &Driver{Options: o, wake: make(chan struct{}, 1), failed: make(chan error, 1), features: dra.Features{Lists: true, Requests: true}}
+	text, err := os.ReadFile(d.knownFile())
+	if err == nil {
+		err = json.Unmarshal(text, &d.known)
+	}
+	if d.saved = string(text); err != nil || d.known == nil { // the first agent since the machine was booted, or damaged
+		d.known = map[string]cpuset.Set{}
+	}
+	return d
 }
 
 // Changed makes the driver publish the devices again soon. It does not wait.

@@ -41,6 +41,8 @@ const (
 	Lost = "CPUsLost"
 	// Withheld: pods may not use all CPUs of the machine.
 	Withheld = "CPUsWithheld"
+	// Throttled: a group above pods has a quota below the CPUs that these may use.
+	Throttled = "PodsThrottled"
 	// DamagedState: what an agent has saved is lost, old, or of another node.
 	DamagedState = "DamagedState"
 	// Moved: a running pod was moved to better CPUs. This is not a problem.

@@ -9,7 +9,7 @@ import (
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one per line,
 // then "----" and their output. Lines that begin with # are comments. The commands:
 //
-//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none partitions=none, offline CPUS,
+//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none|off partitions=none, offline CPUS,
 //	online CPUS
 //	    sets the machine and a kernel without burst or partitions; CPUs go offline and online
 //	kubelet policy=none reserved=0 period=50ms, kubelet unknown

@@ -145,5 +145,8 @@ func (m *Machine) validateSets() error {
 	if extra := m.Isolated.Difference(online); !extra.IsEmpty() {
 		return fmt.Errorf("isolated CPUs %q are not online", extra)
 	}
+	if extra := m.NoHZFull.Difference(online); !extra.IsEmpty() {
+		return fmt.Errorf("nohz_full CPUs %q are not online", extra)
+	}
 	return nil
 }
