@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -30,8 +28,6 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
-	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler"
 )
@@ -40,19 +36,22 @@ import (
 type cluster struct {
 	framework framework.Framework
 	nodes     []*framework.NodeInfo
-	rng       *rand.Rand        // chooses among equal nodes
-	binding   map[string]string // the annotations of the last Binding
+	rng       *rand.Rand // chooses among equal nodes
+	// plugin is that of Pinfold's scheduler, or nil.
+	plugin *scheduler.Plugin
 }
 
 // newCluster starts a scheduler until ctx ends. options have its configuration.
-func newCluster(ctx context.Context, nodes []*corev1.Node, objects http.RoundTripper, rng *rand.Rand, options ...kubescheduler.Option) (*cluster, error) {
+func newCluster(ctx context.Context, nodes []*corev1.Node, objects http.RoundTripper, rng *rand.Rand, pinfold bool) (*cluster, error) {
 	c := &cluster{rng: rng}
+	var options []kubescheduler.Option // stock
+	if pinfold {
+		var err error
+		if options, err = c.withPinfold(); err != nil {
+			return nil, err
+		}
+	}
 	client := fake.NewClientset()
-	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		binding := action.(clienttesting.CreateAction).GetObject().(*corev1.Binding)
-		c.binding = binding.Annotations
-		return true, binding, nil
-	})
 	snapshot, informers := internalcache.NewSnapshot(nil, nodes), kubescheduler.NewInformerFactory(client, 0, nil)
 	all, err := kubescheduler.New(ctx, client, informers, nil, profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{})),
 		append(options, kubescheduler.WithNodeInfoSnapshot(snapshot),
@@ -74,14 +73,19 @@ func newCluster(ctx context.Context, nodes []*corev1.Node, objects http.RoundTri
 }
 
 // withPinfold returns the configuration that Pinfold installs.
-func withPinfold() ([]kubescheduler.Option, error) {
-	c, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(scheduler.DefaultConfiguration), nil, nil)
+func (c *cluster) withPinfold() ([]kubescheduler.Option, error) {
+	configuration, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(scheduler.DefaultConfiguration), nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("configuration of Pinfold's scheduler: %w", err)
 	}
+	factory := func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		p, err := scheduler.New(ctx, args, handle)
+		c.plugin, _ = p.(*scheduler.Plugin)
+		return p, err
+	}
 	return []kubescheduler.Option{
-		kubescheduler.WithProfiles(c.(*config.KubeSchedulerConfiguration).Profiles...),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.Name: scheduler.New}),
+		kubescheduler.WithProfiles(configuration.(*config.KubeSchedulerConfiguration).Profiles...),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{scheduler.Name: factory}),
 	}, nil
 }
 
@@ -141,28 +145,9 @@ func (c *cluster) best(scores []fwk.NodePluginScores) int {
 	return best
 }
 
-// bind binds a pod with the plugins that reserve and bind, and returns the CPUs that they chose.
-func (c *cluster) bind(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, node string) (cpuset.Set, error) {
-	pod.Spec.NodeName = node
-	for _, step := range []func(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status{
-		c.framework.RunReservePluginsReserve, c.framework.RunBindPlugins,
-	} {
-		if status := step(ctx, state, pod, node); !status.IsSuccess() {
-			return cpuset.Set{}, status.AsError()
-		}
-	}
-	allocation, err := api.DecodeAllocation(c.binding[api.AllocationAnnotation])
-	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("the Binding's allocation: %w", err)
-	}
-	return allocation.Containers[0].CPUs, nil
-}
-
-// add puts a pod on a node as the API server does: with its node and the annotations of the
-// Binding.
+// add puts a pod on a node.
 func (c *cluster) add(pod *corev1.Pod, node int) {
 	pod.Spec.NodeName, pod.ResourceVersion = c.nodes[node].Node().Name, "2"
-	maps.Copy(pod.Annotations, c.binding)
 	c.nodes[node].AddPod(pod)
 }
 

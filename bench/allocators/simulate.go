@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 
 	"github.com/go-logr/logr"
@@ -12,11 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -28,8 +30,10 @@ type simulation struct {
 	allocate allocator
 	offers   []*devices   // of each node
 	taken    []cpuset.Set // of each node
-	live     map[int]placed
-	failed   int // pods at a node
+	// published is what the agent of each node has allocated.
+	published []api.Allocations
+	live      map[int]placed
+	failed    int // pods at a node
 }
 
 // placed is a pod with CPUs.
@@ -50,27 +54,21 @@ func newSimulation(ctx context.Context, h *host, sys system, n int, rng *rand.Ra
 	for i := range n {
 		node := newNode(fmt.Sprintf("node-%d", i), h)
 		object, err := nodetopology.FromMachine(node.Name, h.machine, nodetopology.State{ReservedCPUs: h.reserved,
-			KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy})
+			KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, Allocations: api.Allocations{}})
 		if err != nil {
 			return nil, err
 		}
 		nodes, objects = append(nodes, node), append(objects, object)
-		s.offers = append(s.offers, newDevices(node, h))
+		s.offers, s.published = append(s.offers, newDevices(node, h)), append(s.published, api.Allocations{})
 	}
 	events, err := newTopologies(objects)
 	if err != nil {
 		return nil, err
 	}
-	var options []kubescheduler.Option // stock
-	if sys.allocator == nil {
-		options, err = withPinfold()
-	} else {
-		s.allocate, err = sys.allocator(h)
-	}
-	if err != nil {
+	if s.allocate, err = sys.allocator(h); err != nil {
 		return nil, err
 	}
-	s.cluster, err = newCluster(ctx, nodes, events, rng, options...)
+	s.cluster, err = newCluster(ctx, nodes, events, rng, sys.pinfold)
 	return s, err
 }
 
@@ -132,12 +130,7 @@ func (s *simulation) try(ctx context.Context, pod *corev1.Pod, n int) (p placed,
 		p.device = devices[p.node]
 		within = s.devices[p.device].CPUs
 	}
-	if s.allocate != nil {
-		p.cpus, err = s.allocate(free, within, n)
-	} else {
-		p.cpus, err = s.bind(ctx, state, pod, s.nodes[p.node].Node().Name)
-	}
-	if err != nil {
+	if p.cpus, err = s.allocate(free, within, n); err != nil {
 		return p, err
 	}
 	if p.cpus.Len() != n || !p.cpus.IsSubsetOf(free) {
@@ -160,6 +153,24 @@ func (s *simulation) start(p placed) {
 		d.consumed.Insert(d.share(p.device, p.cpus.Len()))
 	}
 	s.add(p.pod, p.node)
+	s.published[p.node][p.pod.UID] = api.NewAllocation(s.nodes[p.node].Node().Name, s.machine,
+		ledger.Decision{Containers: []ledger.ContainerClaim{{Name: containerName, Policy: placement.Static, CPUs: p.cpus}}})
+	s.publish(p.node)
+}
+
+// publish tells Pinfold's scheduler what the agent of a node has allocated.
+func (s *simulation) publish(node int) {
+	if s.plugin == nil {
+		return
+	}
+	name := s.nodes[node].Node().Name
+	object, err := nodetopology.FromMachine(name, s.machine, nodetopology.State{ReservedCPUs: s.reserved, KubeletPolicy: nodetopology.KubeletPolicyNone,
+		AgentHealth: nodetopology.AgentHealthy, Allocations: maps.Clone(s.published[node])})
+	if err != nil {
+		panic(err) // the machine is valid
+	}
+	object.ResourceVersion = "2"
+	s.plugin.Report(object)
 }
 
 // end ends a pod, unless it was not placed.
@@ -174,7 +185,12 @@ func (s *simulation) end(ctx context.Context, number int) error {
 		d := s.offers[p.node]
 		d.consumed.Remove(d.share(p.device, p.cpus.Len()))
 	}
-	return s.remove(ctx, p.pod, p.node)
+	delete(s.published[p.node], p.pod.UID)
+	if err := s.remove(ctx, p.pod, p.node); err != nil {
+		return err
+	}
+	s.publish(p.node)
+	return nil
 }
 
 // outcome is the measures of one run. See the package comment.

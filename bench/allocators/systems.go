@@ -22,7 +22,9 @@ type system struct {
 	name string
 	// byDevice is true if the scheduler chooses a NUMA node, which is a device.
 	byDevice bool
-	// allocator returns what chooses CPUs on a host; nil if Pinfold's scheduler does.
+	// pinfold is true if Pinfold's scheduler chooses the node.
+	pinfold bool
+	// allocator returns what chooses CPUs on a host.
 	allocator func(h *host) (allocator, error)
 }
 
@@ -67,7 +69,7 @@ func systems() []system {
 		{name: "stock + dra-driver-cpu", byDevice: true, allocator: ofDRADriverCPU},
 		{name: "stock + Pinfold's agent", allocator: ofLedger},
 		{name: "stock + Pinfold's DRA driver", byDevice: true, allocator: ofLedger},
-		{name: "Pinfold's scheduler"},
+		{name: "Pinfold's scheduler", pinfold: true, allocator: ofLedger},
 	}
 }
 

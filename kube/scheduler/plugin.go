@@ -62,5 +62,11 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, env 
 	return p, nil
 }
 
+// Report passes what the agent of a node reports, as a watch of its object does. It is for programs that
+// simulate agents.
+func (p *Plugin) Report(object *nodetopology.NodeTopology) {
+	p.shared.received(p.shared.reports.Read(object))
+}
+
 // Name implements the framework's Plugin.
 func (p *Plugin) Name() string { return Name }

@@ -149,15 +149,7 @@ func (s *sharingInformer) followReports() error {
 		return err
 	}
 	registration, err := s.AddEventHandler(informer.Handlers(
-		func(before, report *agents.Report) {
-			switch {
-			case !s.reports.Set(report):
-			case report.OnlyAllocated(before):
-				s.published.tell(report.Name)
-			default:
-				s.waiting.Release()
-			}
-		},
+		func(_, report *agents.Report) { s.received(report) },
 		func(report *agents.Report) {
 			if s.reports.Remove(report) {
 				s.waiting.Release() // pods that do not ask may run on nodes without a topology
@@ -168,6 +160,18 @@ func (s *sharingInformer) followReports() error {
 	}
 	s.synced = registration.HasSynced
 	return nil
+}
+
+// received keeps what a node reports.
+func (s *shared) received(report *agents.Report) {
+	before := s.reports.Named(report.Name)
+	switch {
+	case !s.reports.Set(report):
+	case report.OnlyAllocated(before):
+		s.published.tell(report.Name)
+	default:
+		s.waiting.Release()
+	}
 }
 
 // stopWaiting lets the scheduler start when the topologies are read, at the latest after a time. The

@@ -53,8 +53,9 @@ func (s *nodeState) answer(q *question) answer {
 // object.
 type podEntry struct {
 	pod *corev1.Pod
-	// allocated is when the node's agent has allocated, zero if it has not.
-	allocated time.Time
+	// allocated is set if the node's agent has allocated CPUs to it, and decided is when.
+	allocated bool
+	decided   time.Time
 	claim     ledger.Claim
 	// question is that of a pod that asks and has no allocation yet, else nil.
 	question *question
@@ -65,7 +66,7 @@ func newEntry(pod *corev1.Pod, t *agents.Report) *podEntry {
 	claim, allocation, _ := t.Allocations().Claim(pod, t.Machine())
 	e := &podEntry{pod: pod, claim: claim}
 	if allocation != nil {
-		e.allocated = allocation.Time
+		e.allocated, e.decided = true, allocation.Time
 	} else if q, err := newQuestion(pod); err == nil && q.asks && !api.HasEnded(pod) {
 		e.question = &q
 	}
@@ -74,7 +75,11 @@ func newEntry(pod *corev1.Pod, t *agents.Report) *podEntry {
 
 // isOf reports whether the entry is also right for this object, and what the node reports now.
 func (e *podEntry) isOf(pod *corev1.Pod, t *agents.Report) bool {
-	return e != nil && e.pod == pod && e.allocated.Equal(t.Allocations()[pod.UID].Time)
+	if e == nil || e.pod != pod {
+		return false
+	}
+	a, allocated := t.Allocations()[pod.UID]
+	return e.allocated == allocated && e.decided.Equal(a.Time)
 }
 
 // derive builds a node's state from its topology and the pods on it. Pods that ask, and that the agent
@@ -181,9 +186,9 @@ func (s *nodeState) confirmedBy(t *agents.Report) bool {
 	for uid, e := range s.pods {
 		a, allocated := t.Allocations()[uid]
 		switch {
-		case allocated && e.question == nil && e.allocated.Equal(a.Time):
+		case allocated && e.allocated && e.decided.Equal(a.Time):
 		case allocated && e.question != nil && allocates(a, e.claim.Containers):
-		case !allocated && e.allocated.IsZero():
+		case !allocated && !e.allocated:
 		default:
 			return false
 		}
