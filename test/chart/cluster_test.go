@@ -197,7 +197,7 @@ func TestLifeOfARelease(t *testing.T) {
 			if _, err := c.client.AdmissionregistrationV1().MutatingAdmissionPolicies().Get(t.Context(), admission.RequestsName, metav1.GetOptions{}); err != nil {
 				t.Errorf("the API server raises requests, and Helm does not use that: %v", err)
 			}
-			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default,agent.allocator=node")
+			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto,scheduler.mode=default")
 			policy("auto")
 			c.raises(t, "other")
 			golden.Compare(t, "testdata/notes-default.txt", notes(run("get", "notes", release)))

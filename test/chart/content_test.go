@@ -242,29 +242,16 @@ func mounts(pod corev1.PodSpec, volume, dir string) bool {
 // TestPolicies compares the admission policies with those of package admission.
 func TestPolicies(t *testing.T) {
 	const newer = "--api-versions=admissionregistration.k8s.io/v1/MutatingAdmissionPolicy"
-	for _, test := range []struct{ values, namespace, lease, scheduler, account string }{
-		{"", namespace, "pinfold-scheduler", "pinfold-scheduler", "pinfold-agent"},
-		{"agent: {pools: {exact: {allocator: node}}}", namespace, "pinfold-scheduler", admission.AnyScheduler, "pinfold-agent"},
-		{"scheduler: {mode: default}", admission.LeaseNamespace, admission.LeaseName, "default-scheduler", "pinfold-agent"},
-		{"scheduler: {name: cores}\nagent: {serviceAccount: {name: node.agent}}", namespace, "cores", "cores", "node.agent"},
+	for values, account := range map[string]string{
+		"": "pinfold-agent", "scheduler: {mode: default}": "pinfold-agent", "agent: {serviceAccount: {name: node.agent}}": "node.agent",
 	} {
-		fence, fenceBinding := admission.Fence(test.namespace, test.lease), admission.FenceBinding(test.namespace, test.lease)
-		name := admission.FenceName("scheduler")
-		fence.Name, fenceBinding.Name, fenceBinding.Spec.PolicyName = name, name, name
-		protecting := []runtime.Object{
-			admission.Policy(), admission.Binding(), fence, fenceBinding,
-			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(),
-		}
-		warning := []runtime.Object{admission.RequestsWarning(test.scheduler), admission.RequestsWarningBinding()}
-		raising := []runtime.Object{admission.Requests(test.scheduler), admission.RequestsBinding()}
-		comparePolicies(t, render(t, test.values), slices.Concat(protecting, warning))
-		comparePolicies(t, render(t, test.values, newer), slices.Concat(protecting, raising))
-		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {enabled: false}"), nil)
-		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {raiseRequests: false}", newer), protecting)
-	}
-	agents := []runtime.Object{admission.AgentPolicy(namespace, "pinfold-agent"), admission.AgentBinding()}
-	for allocator, more := range map[string][]runtime.Object{"scheduler": nil, "node": {admission.Requests(admission.AnyScheduler), admission.RequestsBinding()}} {
-		comparePolicies(t, render(t, "scheduler: {enabled: false}\nagent: {allocator: "+allocator+"}", newer), slices.Concat(agents, more))
+		protecting := []runtime.Object{admission.Policy(), admission.Binding(), admission.AgentPolicy(namespace, account), admission.AgentBinding()}
+		warning := []runtime.Object{admission.RequestsWarning(), admission.RequestsWarningBinding()}
+		raising := []runtime.Object{admission.Requests(), admission.RequestsBinding()}
+		comparePolicies(t, render(t, values), slices.Concat(protecting, warning))
+		comparePolicies(t, render(t, values, newer), slices.Concat(protecting, raising))
+		comparePolicies(t, render(t, values+"\nadmissionPolicies: {enabled: false}"), nil)
+		comparePolicies(t, render(t, values+"\nadmissionPolicies: {raiseRequests: false}", newer), protecting)
 	}
 }
 

@@ -39,7 +39,7 @@ func leaves(t *testing.T, path string, node *yaml.Node) (all []value) {
 }
 
 // sections returns the maps that have a comment and of which users set single values.
-func sections() []string { return []string{"signing", "agent.burst"} }
+func sections() []string { return []string{"agent.burst"} }
 
 // flow returns a node in one line.
 func flow(t *testing.T, node *yaml.Node) string {
