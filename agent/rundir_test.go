@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -112,21 +111,21 @@ func TestForce(t *testing.T) {
 	check("damaged", force{now: true, ever: true})
 }
 
-// TestSavedGiven: what an agent gives is read again, and of a damaged file the rest.
-func TestSavedGiven(t *testing.T) {
+// TestSavedAllocations: what an agent has allocated is read again, and of a damaged file the rest.
+func TestSavedAllocations(t *testing.T) {
 	dir := t.TempDir()
-	if given, err := savedGiven(&Options{RunDir: dir}); len(given) > 0 || err != nil {
-		t.Errorf("nothing saved: %v, %v", given, err)
+	if saved, err := savedAllocations(&Options{RunDir: dir}); len(saved) > 0 || err != nil {
+		t.Errorf("nothing saved: %v, %v", saved, err)
 	}
 	one := api.Allocation{Version: 1, Node: "n", Policy: placement.Static, Time: time.Unix(1_800_000_000, 7).UTC(),
 		Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.Of(1, 2), NUMANodes: []topology.NUMAID{0}}}}
-	must.Do(t, saveGiven(dir, map[types.UID]api.Allocation{"a": one, "b": {}}))
-	given, err := savedGiven(&Options{RunDir: dir})
-	if len(given) != 1 || !reflect.DeepEqual(given["a"], one) || err == nil || !strings.Contains(err.Error(), "pod b") {
-		t.Errorf("%+v, %v", given, err)
+	must.Do(t, saveAllocations(dir, api.Allocations{"a": one, "b": {}}))
+	saved, err := savedAllocations(&Options{RunDir: dir})
+	if len(saved) != 1 || !reflect.DeepEqual(saved["a"], one) || err == nil || !strings.Contains(err.Error(), "pod b") {
+		t.Errorf("%+v, %v", saved, err)
 	}
 	must.Do(t, os.Truncate(allocationsFile(dir), 30))
-	if given, err := savedGiven(&Options{RunDir: dir}); len(given) > 0 || err == nil {
-		t.Errorf("cut off: %+v, %v", given, err)
+	if saved, err := savedAllocations(&Options{RunDir: dir}); len(saved) > 0 || err == nil {
+		t.Errorf("cut off: %+v, %v", saved, err)
 	}
 }

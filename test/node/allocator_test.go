@@ -19,7 +19,6 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/lab/simnode"
@@ -29,7 +28,7 @@ import (
 // agentProcess is an agent on a cluster that has nothing else of Pinfold.
 type agentProcess struct {
 	*exec.Cmd
-	saved   string // the file in which it saves what it gives
+	saved   string // the file in which it saves what it allocates
 	address string
 }
 
@@ -74,9 +73,9 @@ func (a *agentProcess) ready() error {
 
 func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
 
-// TestAllocator checks a node whose agent allocates, under the stock kube-scheduler: a pod gets
-// an exclusive CPU before its container starts. One that claims the same CPU and requests too little
-// is told why it gets none, and one that names the node is rejected. After the agent was killed, with
+// TestAllocator checks a node under the stock kube-scheduler: a pod gets an exclusive CPU before its
+// container starts. One that requests too little is told why it gets none, and one that names the node
+// is rejected. After the agent was killed, with
 // and without what it has saved, the CPU is the same. When the pod has gone, another one gets its CPU.
 // An agent that refuses pods keeps one from starting.
 func TestAllocator(t *testing.T) {
@@ -84,7 +83,7 @@ func TestAllocator(t *testing.T) {
 	c := startWith(t, "--stock")
 	must.Do(t, simnode.InstallCRD(t.Context(), connection(t, filepath.Join(c.dir, "kubeconfig"))))
 	runDir := t.TempDir()
-	agent := c.startAgent(t, runDir, "--allocator=node")
+	agent := c.startAgent(t, runDir)
 	k := openKernel(t)
 	pod := func(name, port, request string) *corev1.Pod {
 		one := container("main", port, "1")
@@ -101,10 +100,7 @@ func TestAllocator(t *testing.T) {
 		return errors.Join(k.expectContainer(first, "main", settings{cpus: own, quota: bandwidth.Unlimited}), k.expectNobodyElseOn(own, group))
 	}
 	eventually(t, "the first pod's settings", holds)
-	forged := podOf("small", "static", container("main", "8002", "1"))
-	forged.Annotations[api.AllocationAnnotation] = fmt.Sprintf(
-		`{"version":1,"node":%q,"policy":"static","containers":[{"name":"main","cpus":%q,"numaNodes":[0]}]}`, localnode.Name, own)
-	c.run(t, forged)
+	c.run(t, podOf("small", "static", container("main", "8002", "1")))
 	greedy := podOf("greedy", "static", container("main", "8005", "100")) // bypasses the scheduler, which counts requests
 	greedy.Spec.NodeName, greedy.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = localnode.Name, resource.MustParse("100")
 	must.Do(t, c.create(t, greedy))
@@ -137,8 +133,8 @@ func TestAllocator(t *testing.T) {
 				return err
 			}
 			_, state, err := nodetopology.ToMachine(object)
-			if err != nil || state.Given == nil || len(state.Given.Pods) != 1 || state.Given.Pods[pod.UID].Containers[0].CPUs != want {
-				return errors.Join(err, fmt.Errorf("published %+v", state.Given))
+			if err != nil || len(state.Allocations) != 1 || state.Allocations[pod.UID].Containers[0].CPUs != want {
+				return errors.Join(err, fmt.Errorf("published %+v", state.Allocations))
 			}
 			return nil
 		}
@@ -148,7 +144,7 @@ func TestAllocator(t *testing.T) {
 		agent.kill()
 		must.Do(t, holds())
 		before()
-		agent = c.startAgent(t, runDir, "--allocator=node")
+		agent = c.startAgent(t, runDir)
 		eventually(t, "the file with the CPUs", func() error {
 			_, err := os.Stat(agent.saved)
 			return err
@@ -163,7 +159,7 @@ func TestAllocator(t *testing.T) {
 	eventually(t, "what is published", published(second, own))
 
 	agent.kill()
-	c.startAgent(t, runDir, "--allocator=node", "--on-failure=refuse")
+	c.startAgent(t, runDir, "--on-failure=refuse")
 	refused := podOf("refused", "static", container("main", "8004", "1"))
 	must.Do(t, c.create(t, refused))
 	eventually(t, "why a pod does not start", func() error {

@@ -26,7 +26,7 @@ import (
 
 // claimsFlags are the flags of an agent that serves resource claims on the node.
 func (c *cluster) claimsFlags() []string {
-	return []string{"--allocator=node", "--claims=numa", "--kubelet-dir=" + filepath.Join(c.dir, "node", "kubelet"), "--cdi-dir=" + filepath.Join(c.dir, "node", "cdi")}
+	return []string{"--claims=numa", "--kubelet-dir=" + filepath.Join(c.dir, "node", "kubelet"), "--cdi-dir=" + filepath.Join(c.dir, "node", "cdi")}
 }
 
 // createClass creates the device class and a template for claims of one CPU, both named like the

@@ -45,9 +45,8 @@ leaderElection: {leaderElect: false}
 clientConnection: {kubeconfig: %q}
 profiles:
 - schedulerName: %s
-  plugins: {multiPoint: {enabled: [{name: %s, weight: 20}]}, bind: {disabled: [{name: DefaultBinder}]}}
-  pluginConfig: [{name: %[3]s, args: {apiVersion: pinfold.dev/v1alpha1, kind: PinfoldArgs, signingKey: %[4]q}}]
-`, filepath.Join(c.dir, "kubeconfig"), own, scheduler.Name, filepath.Join(c.dir, "pki", "allocations.key")), 0o600))
+  plugins: {multiPoint: {enabled: [{name: %s, weight: 20}]}}
+`, filepath.Join(c.dir, "kubeconfig"), own, scheduler.Name), 0o600))
 	command := exec.Command(c.program, "component", localcluster.Scheduler, "--config="+file, "--secure-port=0")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log bytes.Buffer
@@ -62,8 +61,8 @@ profiles:
 
 // TestHistory runs random operations on real containers, of pods of the stock kube-scheduler and of
 // Pinfold's, while agent, kubelet, containerd and the stock scheduler are killed and stopped, and
-// while the agent ceases and begins to allocate and loses what it has saved. Neither in the history
-// nor in the kernel does a CPU belong to two containers. PINFOLD_TEST_OPERATIONS is the number of
+// while the agent loses what it has saved. Neither in the history nor in the kernel does a CPU belong
+// to two containers. PINFOLD_TEST_OPERATIONS is the number of
 // operations, PINFOLD_TEST_SEED repeats them.
 func TestHistory(t *testing.T) {
 	requireNode(t)
@@ -73,10 +72,9 @@ func TestHistory(t *testing.T) {
 	c := startWith(t, "--stock")
 	must.Do(t, simnode.InstallCRD(t.Context(), connection(t, filepath.Join(c.dir, "kubeconfig"))))
 	must.Do(t, admission.Install(t.Context(), c.client))
-	runDir, flags := t.TempDir(), []string{"--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub"), "--lease-namespace=default"}
+	runDir, flag := t.TempDir(), "--lease-namespace=default"
 	var agent atomic.Pointer[agentProcess]
-	allocator := "node"
-	agent.Store(c.startAgent(t, runDir, append(flags, "--allocator="+allocator)...))
+	agent.Store(c.startAgent(t, runDir, flag))
 	c.startScheduler(t)
 	seed := variables.Int(t, variables.Seed, int(time.Now().UnixNano()>>10))
 	t.Logf("PINFOLD_TEST_SEED=%d repeats the operations of this run", seed)
@@ -92,7 +90,7 @@ func TestHistory(t *testing.T) {
 		Random: rand.New(rand.NewPCG(uint64(seed), 0)),
 		Nodes:  []string{localnode.Name}, Pods: 8, Image: webImage, CPUs: 1,
 		Components: []string{localnode.Agent, localnode.Agent, localnode.Kubelet, localnode.Containerd, localcluster.Scheduler},
-		Faults:     6, SchedulerName: own, Stock: corev1.DefaultSchedulerName, Allocators: []string{localnode.Name},
+		Faults:     6, SchedulerName: own, Stock: corev1.DefaultSchedulerName,
 		Pause: 500 * time.Millisecond, // about the time that a container takes to start
 		Log: func(format string, args ...any) {
 			if testing.Verbose() {
@@ -100,15 +98,12 @@ func TestHistory(t *testing.T) {
 			}
 		},
 	}
-	driver.RestartAgent = func(_ context.Context, _ string, allocates, forgets bool) error {
+	driver.RestartAgent = func(_ context.Context, _ string, forgets bool) error {
 		agent.Load().kill()
 		if forgets {
 			_ = os.Remove(agent.Load().saved) // it may have saved nothing
 		}
-		if allocator = "scheduler"; allocates {
-			allocator = "node"
-		}
-		agent.Store(c.runAgent(t, runDir, append(flags, "--allocator="+allocator)...))
+		agent.Store(c.runAgent(t, runDir, flag))
 		return nil
 	}
 	supervised := history.Processes{Dir: c.dir}
@@ -117,7 +112,7 @@ func TestHistory(t *testing.T) {
 		case component != localnode.Agent:
 			return supervised.Signal(ctx, component, signal)
 		case signal == syscall.SIGKILL:
-			return driver.RestartAgent(ctx, localnode.Name, allocator == "node", false)
+			return driver.RestartAgent(ctx, localnode.Name, false)
 		}
 		return agent.Load().Process.Signal(signal)
 	}
@@ -145,20 +140,20 @@ func TestHistory(t *testing.T) {
 		for _, violation := range s.violations {
 			t.Error(violation)
 		}
-		if t.Failed() || report.Decisions+report.Given >= 5 && s.compared >= 100 {
+		if t.Failed() || report.Allocated >= 5 && s.compared >= 100 {
 			break
 		}
 		if round == 5 {
-			t.Fatal("too few decisions or comparisons for a test")
+			t.Fatal("too few allocations or comparisons for a test")
 		}
 		// On a busy machine, pods may be deleted before their containers have started.
 		driver.Pause, operations = 2*driver.Pause, (operations+1)/2
-		t.Logf("too few decisions or comparisons: %d operations with pauses of %v follow", operations, driver.Pause)
+		t.Logf("too few allocations or comparisons: %d operations with pauses of %v follow", operations, driver.Pause)
 	}
 	if err := driver.Clean(t.Context()); err != nil {
 		t.Error(err)
 	}
-	must.Do(t, driver.RestartAgent(t.Context(), localnode.Name, true, false))
+	must.Do(t, driver.RestartAgent(t.Context(), localnode.Name, false))
 	eventually(t, "the agent", agent.Load().ready)
 	t.Run("sampler", func(t *testing.T) { c.testSampler(t, agent.Load(), topologies) })
 }

@@ -66,13 +66,10 @@ func TestOperations(t *testing.T) {
 			}
 		},
 		"doctor": func(do func(...string)) { do("--nri-socket=" + c.nriSocket(t)) },
-		"sign": func(do func(...string)) {
+		"no pod": func(do func(...string)) {
 			do()
 			s = settleOn(t, c)
 			s.operator = o
-			if allocation := must.Get(api.AllocationOf(s.pods["static"]))(t); allocation == nil || allocation.Signature == "" {
-				t.Errorf("the allocation of the static pod is not signed: %+v", allocation)
-			}
 			t.Run("rows", s.testRows)
 			t.Run("node", s.testNode)
 			t.Run("privileges", s.testPrivileges)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -73,13 +73,12 @@ type owner struct {
 	pod   *corev1.Pod
 	group string
 	cpus  cpuset.Set
-	given bool // by the agent
 }
 
 // stillOwns reports whether a pod has its CPUs after the agent has had time to publish what it has
-// given: a second, but it may wait for a CPU, or just have been killed.
+// allocated: a second, but it may wait for a CPU, or just have been killed.
 func (s *sampler) stillOwns(ctx context.Context, o owner) bool {
-	for looks := 5; o.given && looks > 0 && s.owns(ctx, o); looks-- {
+	for looks := 5; looks > 0 && s.owns(ctx, o); looks-- {
 		time.Sleep(2 * time.Second)
 	}
 	return s.owns(ctx, o)
@@ -92,53 +91,51 @@ func (s *sampler) owners(ctx context.Context) (all []owner) {
 	if err != nil {
 		return nil
 	}
-	given, err := s.given(ctx)
+	published, err := s.published(ctx)
 	if err != nil {
 		return nil
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		allocation := allocationOf(pod, given)
-		if allocation == nil {
-			continue
-		}
-		for _, container := range allocation.Containers {
+		for _, container := range containersOf(pod, published) {
 			if group := s.kernel.containerGroup(pod, container.Name); group != "" && !container.CPUs.IsEmpty() {
-				_, byAgent := given.Pods[pod.UID]
-				all = append(all, owner{pod, group, container.CPUs, byAgent})
+				all = append(all, owner{pod, group, container.CPUs})
 			}
 		}
 	}
 	return all
 }
 
-// given returns what the agent has published.
-func (s *sampler) given(ctx context.Context) (*api.Given, error) {
+// published returns the allocations that the agent has published.
+func (s *sampler) published(ctx context.Context) (api.Allocations, error) {
 	object, err := s.topologies.Get(ctx, localnode.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	_, state, err := nodetopology.ToMachine(object)
-	if err == nil && state.Given == nil {
-		state.Given = &api.Given{}
-	}
-	return state.Given, err
+	return state.Allocations, err
 }
 
-// allocationOf returns what a pod has: what the agent has given it, or, unless the agent allocates,
-// what the scheduler has signed. It returns nil if a pod asks for something else meanwhile.
-func allocationOf(pod *corev1.Pod, given *api.Given) *api.Allocation {
-	if a, ok := given.Pods[pod.UID]; ok {
-		if asks, _ := api.Asks(pod); !asks || a.Matches(pod) != nil || a.Holds(pod) != nil {
-			return nil
+// containersOf returns what is allocated to a pod, nothing if it asks for something else meanwhile.
+func containersOf(pod *corev1.Pod, published api.Allocations) []api.ContainerAllocation {
+	if _, a, err := published.Claim(pod, nil); a != nil && err == nil {
+		return a.Containers
+	}
+	return nil
+}
+
+// allocated returns the exclusive CPUs that the agent has published for a pod, once it has.
+func (c *cluster) allocated(t *testing.T, pod *corev1.Pod) (cpus cpuset.Set) {
+	t.Helper()
+	s := &sampler{topologies: must.Get(nodetopology.NewClient(connection(t, filepath.Join(c.dir, "kubeconfig"))))(t)}
+	eventually(t, "the agent publishes what it allocates", func() error {
+		published, err := s.published(t.Context())
+		if cpus = published[pod.UID].CPUs(); err == nil && cpus.IsEmpty() {
+			err = fmt.Errorf("pod %s has none of %+v", pod.Name, published)
 		}
-		return &a
-	}
-	if given.Allocates || !strings.Contains(pod.Annotations[api.AllocationAnnotation], "signature") {
-		return nil
-	}
-	allocation, _ := api.AllocationOf(pod)
-	return allocation
+		return err
+	})
+	return cpus
 }
 
 // sample compares all cgroups with all owners once.
@@ -191,7 +188,7 @@ func (s *sampler) compare(ctx context.Context, o owner, group string, allowed cp
 
 // owns asks the API server whether a pod has its CPUs now.
 func (s *sampler) owns(ctx context.Context, o owner) bool {
-	given, err := s.given(ctx)
+	published, err := s.published(ctx)
 	if err != nil {
 		return false
 	}
@@ -199,8 +196,7 @@ func (s *sampler) owns(ctx context.Context, o owner) bool {
 	if err != nil || pod.UID != o.pod.UID || pod.DeletionTimestamp != nil || s.kernel.containerGroup(pod, "a") != s.kernel.containerGroup(o.pod, "a") {
 		return false
 	}
-	allocation := allocationOf(pod, given)
-	return allocation != nil && slices.ContainsFunc(allocation.Containers, func(c api.ContainerAllocation) bool { return c.CPUs == o.cpus })
+	return slices.ContainsFunc(containersOf(pod, published), func(c api.ContainerAllocation) bool { return c.CPUs == o.cpus })
 }
 
 // groups returns the cgroups of all containers, including sandboxes.

@@ -99,11 +99,7 @@ func settleOn(t *testing.T, c *cluster) *settled {
 	} {
 		s.pods[pod.Name] = s.run(t, pod)
 	}
-	allocation, err := api.AllocationOf(s.pods["static"])
-	if err != nil || allocation == nil {
-		t.Fatalf("the scheduler gave the static pod %v, %v", allocation, err)
-	}
-	s.own = allocation.Containers[0].CPUs
+	s.own = c.allocated(t, s.pods["static"])
 	s.shared = m.Online().Difference(s.own)
 	return s
 }

@@ -29,7 +29,7 @@ func TestSmoke(t *testing.T) {
 	c := startWith(t, "--stock")
 	config := connection(t, filepath.Join(c.dir, "kubeconfig"))
 	must.Do(t, errors.Join(simnode.InstallCRD(t.Context(), config), admission.Install(t.Context(), c.client)))
-	runDir, flags := t.TempDir(), []string{"--allocator=node", "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub"), "--lease-namespace=default"}
+	runDir, flags := t.TempDir(), []string{"--lease-namespace=default"}
 	agent := c.startAgent(t, runDir, flags...)
 	c.startScheduler(t)
 
@@ -39,16 +39,10 @@ func TestSmoke(t *testing.T) {
 	shared := podOf("shared", "", container("main", "8002", "500m"))
 	shared.Spec.SchedulerName = own
 	shared = c.run(t, shared)
-	topologies := must.Get(nodetopology.NewClient(config))(t)
-	var planned cpuset.Set
-	eventually(t, "the agent publishes what it gives", func() error {
-		owners := newSampler(t, c.client, topologies).owners(t.Context())
-		if len(owners) != 1 || owners[0].pod.UID != static.UID || owners[0].cpus.Len() != 1 {
-			return errors.New("no pod has a CPU")
-		}
-		planned = owners[0].cpus
-		return nil
-	})
+	planned := c.allocated(t, static)
+	if planned.Len() != 1 {
+		t.Fatalf("the pod has CPUs %s", planned)
+	}
 	k, others := openKernel(t), all.Difference(planned)
 	holds := func() error {
 		return errors.Join(k.expectContainer(static, "main", settings{cpus: planned, quota: bandwidth.Unlimited}),

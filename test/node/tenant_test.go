@@ -67,7 +67,7 @@ func TestHostileTenant(t *testing.T) {
 			})
 		})
 	}
-	t.Run("forged allocation", h.testForged)
+	t.Run("bound by itself", h.testBound)
 	t.Run("mirror pod", h.testMirror)
 	t.Run("pods that are created again", h.testRecreated)
 	if err := h.check(); err != nil {
@@ -171,18 +171,11 @@ func (h *hostile) countQuotas(ctx context.Context, group string) (changes int) {
 	return changes - 1 // the first is the initial quota
 }
 
-// testForged creates pods that claim CPUs and bypass the scheduler.
-func (h *hostile) testForged(t *testing.T) {
+// testBound creates a pod that names its node, and asks for CPUs that others have.
+func (h *hostile) testBound(t *testing.T) {
 	h.runOwn(t, "ordinary", "100m")
-	pod := podOf("forged", "static", container("main", "8001", "1"))
+	pod := podOf("bound", "static", container("main", "8001", "1"))
 	pod.Namespace, pod.Spec.NodeName = tenantNamespace, localnode.Name
-	pod.Annotations[api.AllocationAnnotation] = fmt.Sprintf(
-		`{"version":1,"node":%q,"policy":"static","containers":[{"name":"main","cpus":%q,"numaNodes":[0]}]}`, localnode.Name, h.shared)
-	_, err := h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{})
-	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
-		t.Errorf("a forged allocation: %v", err)
-	}
-	delete(pod.Annotations, api.AllocationAnnotation)
 	must.Get(h.tenant.CoreV1().Pods(tenantNamespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 	eventually(t, "the pod that named its node", func() error {
 		got, err := h.tenant.CoreV1().Pods(tenantNamespace).Get(t.Context(), pod.Name, metav1.GetOptions{})

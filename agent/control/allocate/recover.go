@@ -109,41 +109,57 @@ func (c *Controller) adopt(n node, at int) bool {
 		belongsToOther(s.Object, c.claimants(n.pods)) != nil {
 		return false
 	}
-	held, ok := n.held(s, intent.Ask.Containers)
-	if !ok || c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), ledger.Decision{Containers: held})) != nil {
+	held, ok := n.held(s, &intent.Ask)
+	if !ok || c.put(n, at, n.allocation(s, func(container string) cpuset.Set { return held[container] })) != nil {
 		return false
 	}
 	n.books.Add(s.Plan.Claim)
 	return true
 }
 
-// held returns the CPUs that containers run on. It returns false unless each runs on as many as it
-// asks for, and all are free and used by no other container but those with all CPUs, which came
-// while no agent ran. Init containers may have ended: they get CPUs of the others.
-func (n node) held(s *pods.Pod, asks []ledger.ContainerAsk) (held []ledger.ContainerClaim, ok bool) {
+// held returns the CPUs on which containers of a pod run, and for those that do not run others that it
+// can have. It returns false unless one runs, each on as many as it asks for, and all are free and used
+// by no other container but those with all CPUs, which came while no agent ran.
+func (n node) held(s *pods.Pod, ask *ledger.Ask) (cpus map[string]cpuset.Set, ok bool) {
 	free := n.Online.Difference(n.config.ReservedCPUs)
 	for ref, path := range n.Container {
-		own := ref.Pod == s.Plan.ID && slices.ContainsFunc(asks, func(a ledger.ContainerAsk) bool { return a.Name == ref.Container })
+		own := ref.Pod == s.Plan.ID && slices.ContainsFunc(ask.Containers, func(a ledger.ContainerAsk) bool { return a.Name == ref.Container })
 		if cpus := n.Held(path); !own && n.Exists(path) && cpus != n.Online {
 			free = free.Difference(cpus)
 		}
 	}
-	var all cpuset.Set
-	for _, ask := range slices.Backward(asks) { // init containers come first
-		path := n.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: ask.Name}]
-		var cpus cpuset.Set
-		switch {
-		case n.Exists(path):
-			cpus = n.Held(path)
-		case ask.Role == ledger.RoleInit:
-			cpus = all.FirstN(ask.CPUs)
+	cpus = map[string]cpuset.Set{}
+	var all, inits cpuset.Set
+	for _, c := range ask.Containers {
+		path := n.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: c.Name}]
+		if !n.Exists(path) {
+			continue
 		}
-		if cpus.Len() != ask.CPUs || !cpus.IsSubsetOf(free) {
+		if cpus[c.Name] = n.Held(path); cpus[c.Name].Len() != c.CPUs || !cpus[c.Name].IsSubsetOf(free) {
 			return nil, false
 		}
-		all = all.Union(cpus)
-		held = append(held, ledger.ContainerClaim{Name: ask.Name, Policy: placement.Static, CPUs: cpus})
+		if all = all.Union(cpus[c.Name]); c.Role == ledger.RoleInit {
+			inits = inits.Union(cpus[c.Name])
+		}
 	}
-	slices.Reverse(held)
-	return held, n.books.Shared().Difference(all).Len() >= n.config.MinShared
+	if all.IsEmpty() {
+		return nil, false
+	}
+	for _, c := range ask.Containers {
+		if !cpus[c.Name].IsEmpty() || c.Role == ledger.RoleInit {
+			continue
+		}
+		own := inits.FirstN(c.CPUs) // which end before it starts
+		if inits = inits.Difference(own); own.Len() < c.CPUs {
+			rest := ledger.ContainerAsk{Name: c.Name, CPUs: c.CPUs - own.Len()}
+			d, err := n.books.Decide(ledger.Ask{FullCores: ask.FullCores, Within: free.Difference(all), Containers: []ledger.ContainerAsk{rest}})
+			if err != nil {
+				return nil, false
+			}
+			own = own.Union(d.CPUs)
+		}
+		cpus[c.Name], all = own, all.Union(own)
+	}
+	n.addInits(ask, nil, cpus)
+	return cpus, n.books.Shared().Difference(all).Len() >= n.config.MinShared
 }
