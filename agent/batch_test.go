@@ -26,7 +26,7 @@ import (
 
 // newBatchPod returns a batch pod that requests this many thousandths of a CPU.
 func newBatchPod(name, amount string) *corev1.Pod {
-	p := newPod(name, "")
+	p := newPod(name)
 	request := corev1.ResourceList{api.BatchCPU: resource.MustParse(amount)}
 	p.Labels = map[string]string{api.QoSLabel: string(nodeplan.BE)}
 	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: request, Requests: request}
@@ -108,7 +108,7 @@ func TestGroupIdentity(t *testing.T) {
 	const sysctl = "proc/sys/kernel/sched_group_identity_enabled"
 	k := newTree(t)
 	k.file(sysctl, "0")
-	online, batch := newPod("web", ""), newBatchPod("batch", "700")
+	online, batch := newPod("web"), newBatchPod("batch", "700")
 	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
 	online.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":100}`}
 	k.file("proc/sys/kernel/sched_cfs_bw_burst_enabled", "0")

@@ -31,7 +31,7 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*age
 	b.Helper()
 	var pods []*corev1.Pod
 	for i := range count {
-		pod := newPod(fmt.Sprintf("p%d", i), "")
+		pod := newPod(fmt.Sprintf("p%d", i))
 		sidecar := pod.Spec.Containers[0]
 		sidecar.Name = "sidecar"
 		pod.Spec.Containers = append(pod.Spec.Containers, sidecar)
@@ -76,9 +76,11 @@ func BenchmarkRoundNothingDiffers(b *testing.B) {
 // which 1,000 containers of 500 other pods have to be moved.
 func BenchmarkStaticPodArrives(b *testing.B) {
 	h := newHostTree(b)
-	own, rest := h.divide()
+	_, rest := h.divide()
 	e, others := fullNode(b, h, 500, control.Config{})
-	arriving := newPod("static", own.String())
+	e.RunDir = b.TempDir()
+	e.control.SetReserved(0)
+	arriving := asking("static")
 	id := fmt.Sprintf("%064x", 3*len(others))
 	run(arriving, id)
 	h.make(h.podGroup(arriving))
@@ -125,8 +127,7 @@ func BenchmarkCreateAllocated(b *testing.B) {
 	var waits []time.Duration
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
-		arriving := newPod(fmt.Sprint("static", i), "")
-		arriving.Annotations = map[string]string{"pinfold.dev/cpuset-scheduler": "true"}
+		arriving := asking(fmt.Sprint("static", i))
 		arriving.Spec.Containers[0].Resources.Requests = arriving.Spec.Containers[0].Resources.Limits
 		id := fmt.Sprintf("%064x", 3*len(others))
 		h.make(h.podGroup(arriving))

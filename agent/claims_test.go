@@ -39,7 +39,7 @@ type claimWorld struct {
 
 func newClaimWorld(t *testing.T) *claimWorld {
 	t.Helper()
-	pod := newPod("web", "")
+	pod := newPod("web")
 	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "cpus"}},
 		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "cpus", ResourceClaimName: new("web-cpus")}}

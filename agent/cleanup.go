@@ -96,6 +96,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		kubelet = *last
 	}
 	c.SetKubelet(kubelet)
+	c.SetReserved(0) // nothing is allocated
 	pods, err := podsOf(ctx, o)
 	if err != nil {
 		return result, err

@@ -39,7 +39,7 @@ func TestCoresOnThisMachine(t *testing.T) {
 	}
 	tree := newGroupTree(t)
 	runDir := t.TempDir()
-	batch, online := newBatchPod("batch", "700"), newPod("online", "")
+	batch, online := newBatchPod("batch", "700"), newPod("online")
 	run(batch, containerID('a'))
 	run(online, containerID('b'))
 	pids := []int{tree.sleeping(batch, containerID('a')), tree.sleeping(online, containerID('b'))}

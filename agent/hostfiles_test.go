@@ -15,8 +15,8 @@ import (
 // agent keeps files of cgroups open, and must close those of cgroups that are gone.
 func TestFilesOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
-	own, rest := tree.divide()
-	bound := newPod("bound", own.String())
+	_, rest := tree.divide()
+	bound := asking("bound")
 	run(bound, containerID('a'))
 	tree.container(bound, containerID('a'))
 	w := tree.world(t, bound)
@@ -26,7 +26,7 @@ func TestFilesOnThisMachine(t *testing.T) {
 	const groups = 10
 	round := func() {
 		t.Helper()
-		p := newPod("passing", "")
+		p := newPod("passing")
 		tree.make(tree.podGroup(p))
 		made := []string{tree.podGroup(p)}
 		for i := range groups {

@@ -167,7 +167,7 @@ func (w *world) end(tree *hostTree, pod *corev1.Pod) {
 func TestIdleOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
-	one, two := newPod("one", ""), newPod("two", "")
+	one, two := newPod("one"), newPod("two")
 	run(one, containerID('a'))
 	run(two, containerID('b'))
 	groupOne, _ := tree.container(one, containerID('a'))
@@ -185,7 +185,7 @@ func TestIdleOnThisMachine(t *testing.T) {
 	before := tree.files()
 	stop := w.start()
 	w.rounds()
-	late := newPod("late", "")
+	late := newPod("late")
 	if answer := w.bind(tree, send, late, containerID('c')); answer != (nri.Settings{}) {
 		t.Errorf("a new container gets %+v", answer)
 	}
@@ -196,7 +196,7 @@ func TestIdleOnThisMachine(t *testing.T) {
 		t.Fatal("after the agent was installed: ", err)
 	}
 
-	web := newPod("web", own.String())
+	web := asking("web")
 	tree.write(tree.fs.File(groupTwo, cgroup.CPUSetCPUs), own.Union(rest).String())
 	for _, killed := range []bool{false, true} {
 		if answer := w.bind(tree, send, web, containerID('d')); answer.CPUs != own {

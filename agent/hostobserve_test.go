@@ -26,7 +26,7 @@ import (
 func TestObserveOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
-	bound, beside := newPod("bound", own.String()), newPod("beside", "")
+	bound, beside := asking("bound"), newPod("beside")
 	run(bound, containerID('a'))
 	run(beside, containerID('b'))
 	groupBound, _ := tree.container(bound, containerID('a'))
@@ -56,7 +56,7 @@ func TestObserveOnThisMachine(t *testing.T) {
 
 	stop := start(true)
 	w.rounds()
-	late := newPod("late", "")
+	late := newPod("late")
 	if answer := w.bind(tree, send, late, containerID('c')); answer != (nri.Settings{}) {
 		t.Errorf("a new container gets %+v", answer)
 	}

@@ -168,7 +168,7 @@ func (h *hostTree) has(group string, want bandwidth.Limits) error {
 
 // burstPod returns a pod with a limit of one CPU and the given annotations.
 func burstPod(name string, annotations map[string]string) *corev1.Pod {
-	p := newPod(name, "")
+	p := newPod(name)
 	p.Annotations = annotations
 	return p
 }

@@ -19,7 +19,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	tier := tree.root + "/kubepods/burstable"
 	container := func(name string, shares int) (group string) {
-		group, _ = tree.container(newPod(name, ""), containerID('a'))
+		group, _ = tree.container(newPod(name), containerID('a'))
 		tree.set(group, cgroup.CPUShares, strconv.Itoa(shares))
 		return group
 	}
@@ -45,7 +45,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	}
 	// When nothing is set any more, only the agent's own weight is the kubelet's again.
 	c := control.New(control.Config{})
-	c.SetPods([]*corev1.Pod{newPod("agent", ""), newPod("neighbour", "")})
+	c.SetPods([]*corev1.Pod{newPod("agent"), newPod("neighbour")})
 	for _, own := range []string{agent, neighbour} {
 		if err := k.setWeight(own, false, c); err != nil {
 			t.Errorf("%s: %v", own, err)

@@ -18,7 +18,6 @@ import (
 const (
 	childGroups = "PINFOLD_TEST_AGENT_GROUPS" // the kubelet's cgroupRoot
 	childRunDir = "PINFOLD_TEST_AGENT_RUN_DIR"
-	childCPU    = "PINFOLD_TEST_AGENT_CPU" // the bound pod's CPU
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // runChild runs an agent for the pods of TestKill.
 func runChild() error {
-	bound, beside := newPod("bound", os.Getenv(childCPU)), newPod("beside", "")
+	bound, beside := asking("bound"), newPod("beside")
 	run(bound, containerID('a'))
 	run(beside, containerID('b'))
 	w := makeWorld(bound, beside)
@@ -49,7 +48,7 @@ func TestKill(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
 	online := own.Union(rest)
-	bound, beside := newPod("bound", own.String()), newPod("beside", "")
+	bound, beside := asking("bound"), newPod("beside")
 	groupBound, _ := tree.container(bound, containerID('a'))
 	groupBeside, _ := tree.container(beside, containerID('b'))
 	runDir := t.TempDir()
@@ -72,14 +71,14 @@ func TestKill(t *testing.T) {
 	}
 	for i := range 12 {
 		widen()
-		kill := startChild(t, tree.root, runDir, own.String())
+		kill := startChild(t, tree.root, runDir)
 		time.Sleep(time.Duration(20+10*i) * time.Millisecond)
 		kill()
 		if err := errors.Join(allowed(groupBound, online, own), allowed(groupBeside, online, rest)); err != nil {
 			t.Errorf("killed after %d ms: %v", 20+10*i, err)
 		}
 	}
-	kill := startChild(t, tree.root, runDir, own.String())
+	kill := startChild(t, tree.root, runDir)
 	w := &world{t: t}
 	enforced := func() error { return errors.Join(allowed(groupBound, own), allowed(groupBeside, rest)) }
 	w.eventually(enforced)
@@ -89,10 +88,10 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func startChild(t *testing.T, groups, runDir, cpu string) (kill func()) {
+func startChild(t *testing.T, groups, runDir string) (kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), childGroups+"="+groups, childRunDir+"="+runDir, childCPU+"="+cpu)
+	command.Env = append(os.Environ(), childGroups+"="+groups, childRunDir+"="+runDir)
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stderr = os.Stderr
 	if err := command.Start(); err != nil {

@@ -64,7 +64,7 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	t.Helper()
 	n := &quietNode{tree: newTree(t), at: time.Unix(1_700_000_000, 0)}
 	busy := raisedPod("busy")
-	pods := []*corev1.Pod{busy, newPod("first", "0"), newPod("second", "0")}
+	pods := []*corev1.Pod{busy, asking("first"), asking("second")}
 	for i, p := range pods {
 		id := containerID('a' + rune(i))
 		run(p, id)
@@ -86,6 +86,7 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	n.agent = newAgent(o, k)
 	n.pods.list = func() []*corev1.Pod { return pods }
 	n.setKubelet(control.Kubelet{CPUManagerPolicy: "none"})
+	n.control.SetReserved(0)
 	if n.meters.sampler, err = sampler.New(k.groups, sampler.Options{Shortest: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/agent/kubelet"
@@ -32,7 +33,7 @@ import (
 func bothPods(t *testing.T) (w *world, k *tree, bound, beside string) {
 	t.Helper()
 	k = newTree(t)
-	web, other := newPod("web", "0"), newPod("other", "")
+	web, other := asking("web"), newPod("other")
 	run(web, containerID('a'))
 	run(other, containerID('b'))
 	w = newWorld(t, web, other)
@@ -195,7 +196,8 @@ func TestPublishTopology(t *testing.T) {
 
 func TestEventsAndMetrics(t *testing.T) {
 	k := newTree(t)
-	first, second := newPod("first", "0"), newPod("second", "0")
+	first, second := asking("first"), asking("second")
+	second.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("8")
 	second.CreationTimestamp = metav1.NewTime(time.Unix(1_800_000_000, 0))
 	run(first, containerID('a'))
 	run(second, containerID('b'))
@@ -209,7 +211,7 @@ func TestEventsAndMetrics(t *testing.T) {
 		if err != nil || len(events.Items) != 1 {
 			return errors.Join(err, fmt.Errorf("%d events, want 1", len(events.Items)))
 		}
-		if e := events.Items[0]; e.InvolvedObject.Name != "second" || e.Reason != "CPUConflict" {
+		if e := events.Items[0]; e.InvolvedObject.Name != "second" || e.Reason != "CPUsNotGiven" {
 			return fmt.Errorf("event %+v", e)
 		}
 		return nil
@@ -220,8 +222,8 @@ func TestEventsAndMetrics(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_conflicts 1`,
-			`pinfold_pod_warnings{namespace="default",pod="second",reason="CPUConflict"} 1`,
+		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_conflicts 0`,
+			`pinfold_pod_warnings{namespace="default",pod="second",reason="CPUsNotGiven"} 1`,
 			`pinfold_foreign_writes_undone_total{setting="cpuset"} 1`, `pinfold_cgroup_writes_total{file="cpuset.cpus",result="done"} 4`,
 			`pinfold_exclusive_split_cores 1`, `pinfold_runtime_connected 0`, `pinfold_containers{home="exclusive"} 1`} {
 			if !strings.Contains(text, line+"\n") {
@@ -236,7 +238,7 @@ func TestEventsAndMetrics(t *testing.T) {
 		}
 	}
 	w.eventually(func() error { // changes of the condition are published together, a moment later
-		if c := w.condition(); c.Status != corev1.ConditionTrue { // authors of pods can cause a conflict
+		if c := w.condition(); c.Status != corev1.ConditionTrue { // authors of pods can cause that
 			return fmt.Errorf("condition %+v", c)
 		}
 		return nil
@@ -275,7 +277,7 @@ func (w *world) setKubelet(err error) {
 // nothing, because no pod asked. What is set there is another program's.
 func TestCleanupOfOthersSettings(t *testing.T) {
 	k := newTree(t)
-	plain := newPod("plain", "")
+	plain := newPod("plain")
 	run(plain, containerID('a'))
 	w := newWorld(t, plain)
 	w.root = k.root

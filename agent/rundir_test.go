@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"

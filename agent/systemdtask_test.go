@@ -43,7 +43,7 @@ func newManaged(t *testing.T, limit time.Duration) *managed {
 	for _, tier := range nodeplan.Tiers() {
 		m.tree.group(m.naming.Tier(tier), "-1")
 	}
-	web, other := newPod("web", "0"), newPod("other", "")
+	web, other := asking("web"), newPod("other")
 	run(web, containerID('a'))
 	run(other, containerID('b'))
 	m.boundPod, m.bound = m.pod("web", 'a')
@@ -100,7 +100,7 @@ func (m *managed) quotas(groups ...string) error {
 // create lets the runtime create a container of a new pod that has a CPU alone.
 func (m *managed) create(cpu string) {
 	m.t.Helper()
-	pod := newPod("new"+cpu, cpu)
+	pod := asking("new" + cpu)
 	if _, err := m.client.CoreV1().Pods(pod.Namespace).Create(m.t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		m.t.Fatal(err)
 	}
@@ -119,21 +119,21 @@ func TestCreateDoesNotWaitForSystemd(t *testing.T) {
 	m := newManaged(t, time.Hour)
 	release := m.systemd.hold(m.other)
 	defer release()
-	m.create("1") // or it waits for an hour
-	if err := m.tree.cpus(m.other, "2-7"); err != nil {
+	m.create("4") // or it waits for an hour
+	if err := m.tree.cpus(m.other, "1-3,5-7"); err != nil {
 		t.Error(err)
 	}
 	release()
-	m.eventually(func() error { return m.settled("2-7") })
+	m.eventually(func() error { return m.settled("1-3,5-7") })
 }
 
-// hang holds systemd, lets a container with CPU 1 come, and waits until a call about the other
+// hang holds systemd, lets a container with a CPU come, and waits until a call about the other
 // container hangs.
 func (m *managed) hang() (release func()) {
 	m.t.Helper()
 	release = m.systemd.hold(m.other)
 	before, _ := m.systemd.told(m.other)
-	m.create("1")
+	m.create("4")
 	m.eventually(func() error {
 		if now, _ := m.systemd.told(m.other); now == before {
 			return errors.New("systemd was not called")
@@ -150,20 +150,20 @@ func TestLateCallUndoesNothing(t *testing.T) {
 	release := m.hang()
 	var released atomic.Bool
 	time.AfterFunc(10*time.Millisecond, func() { released.Store(true); release() })
-	m.create("2")
-	if err := m.tree.cpus(m.other, "3-7"); err != nil {
+	m.create("1")
+	if err := m.tree.cpus(m.other, "2-3,5-7"); err != nil {
 		t.Error(err)
 	}
 	if !released.Load() {
 		t.Error("the decision was written before the call had ended")
 	}
 	for range 100 {
-		if err := m.tree.cpus(m.other, "3-7"); err != nil {
+		if err := m.tree.cpus(m.other, "2-3,5-7"); err != nil {
 			t.Fatalf("after the late call: %v", err)
 		}
 		time.Sleep(time.Millisecond)
 	}
-	m.eventually(func() error { return m.settled("3-7") })
+	m.eventually(func() error { return m.settled("2-3,5-7") })
 }
 
 // TestDecisionDoesNotWaitForLong holds a call for longer than the limit: the decision is written,
@@ -172,12 +172,12 @@ func TestDecisionDoesNotWaitForLong(t *testing.T) {
 	m := newManaged(t, 10*time.Millisecond)
 	release := m.hang()
 	defer release()
-	m.create("2")
-	if err := m.tree.cpus(m.other, "3-7"); err != nil {
+	m.create("1")
+	if err := m.tree.cpus(m.other, "2-3,5-7"); err != nil {
 		t.Error(err)
 	}
 	release()
-	m.eventually(func() error { return m.settled("3-7") })
+	m.eventually(func() error { return m.settled("2-3,5-7") })
 }
 
 // TestAcceptedUnitsAreNotToldAgain lets a call about one unit fail twice: only that one is
@@ -191,9 +191,9 @@ func TestAcceptedUnitsAreNotToldAgain(t *testing.T) {
 	}
 	before, _ := m.systemd.told(m.other)
 	m.systemd.fail(m.other, 2)
-	m.create("1")
+	m.create("4")
 	m.eventually(func() error { return m.log.Says("set properties of cri-containerd-" + containerID('b')) })
-	m.eventually(func() error { return m.settled("2-7") })
+	m.eventually(func() error { return m.settled("1-3,5-7") })
 	if now, _ := m.systemd.told(m.other); now != before+3 {
 		t.Errorf("systemd was called %d times about the unit that failed twice, want 3", now-before)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nodetopology/nodetopologytest"
 	"pinfold.dev/pinfold/kube/nri"
@@ -165,23 +166,21 @@ func (w *world) condition() corev1.NodeCondition {
 	return corev1.NodeCondition{Message: "the node has no condition"}
 }
 
-// newPod returns a pod of one container with a limit of 1 CPU. Unless cpus is "", the pod has an
-// allocation of these CPUs.
-func newPod(name, cpus string) *corev1.Pod {
+// newPod returns a pod of one container with a limit of 1 CPU.
+func newPod(name string) *corev1.Pod {
 	amount := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-	p := &corev1.Pod{
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID("uid-" + name)},
 		Spec: corev1.PodSpec{NodeName: nodeName, Containers: []corev1.Container{{Name: "app",
 			Resources: corev1.ResourceRequirements{Limits: amount, Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}}}},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable},
 	}
-	if cpus != "" {
-		p.Annotations = map[string]string{
-			"pinfold.dev/cpuset-scheduler": "true",
-			"pinfold.dev/cpu-allocation": fmt.Sprintf(
-				`{"version":1,"node":%q,"policy":"static","containers":[{"name":"app","cpus":%q,"numaNodes":[0]}]}`, nodeName, cpus),
-		}
-	}
+}
+
+// asking returns one that asks for a CPU of its own.
+func asking(name string) *corev1.Pod {
+	p := newPod(name)
+	p.Annotations = map[string]string{api.CPUSetSchedulerAnnotation: "true"}
 	return p
 }
 
