@@ -126,11 +126,13 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 	return s
 }
 
-// sumUp computes the amounts of a node without a usable topology.
+// sumUp computes the amounts of a node without a usable topology. What a pod asks for beyond the whole
+// node does not count.
 func (s *nodeState) sumUp(node fwk.NodeInfo, nominated []*corev1.Pod) {
-	s.left = ledger.MilliCPU(node.Node().Status.Allocatable.Cpu().MilliValue())
+	allocatable := ledger.MilliCPU(node.Node().Status.Allocatable.Cpu().MilliValue())
+	s.left = allocatable
 	for _, e := range s.pods {
-		if s.left -= e.claim.SharedRequest; e.question != nil {
+		if s.left -= e.claim.SharedRequest; e.question != nil && e.question.amount() <= allocatable {
 			s.left += e.claim.SharedRequest - e.question.amount()
 			s.exclusive = s.exclusive || e.question.cpus > 0
 		}
@@ -151,15 +153,13 @@ func (s *nodeState) fits(q *question) error {
 	return nil
 }
 
-// predict returns the claim with what a pod would be allocated now. It may not fit, while it waits for
-// victims to end, or if the prediction for which it was bound was wrong. Then it claims its amount as
-// shared CPUs, so that no other pod takes what is free for it.
+// predict returns the claim with what a pod would be allocated now. If that is nothing, it is the claim as
+// it is: what a pod asks for without getting it must not keep others off the node.
 func (s *nodeState) predict(claim ledger.Claim, q *question) ledger.Claim {
 	s.books.Add(ledger.Claim{ID: claim.ID})
 	if decision, err := s.books.Decide(q.ask); err == nil {
 		return decision.Claim(claim.ID, claim.Rank)
 	}
-	claim.Containers, claim.SharedRequest = nil, q.amount()
 	return claim
 }
 
@@ -172,7 +172,7 @@ func (s *nodeState) bookNominated(pods []*corev1.Pod) {
 	})
 	for _, pod := range pods {
 		if q, err := newQuestion(pod); err == nil { // else it cannot be bound until its annotations are changed
-			s.books.Add(s.predict(ledger.Claim{ID: ledger.PodID(pod.UID), Rank: math.MaxInt64}, &q))
+			s.books.Add(s.predict(ledger.Claim{ID: ledger.PodID(pod.UID), Rank: math.MaxInt64, SharedRequest: q.amount()}, &q))
 		}
 	}
 }

@@ -27,27 +27,21 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// allocator is a node whose agent may allocate. The agent is a process, the kubelet and the runtime
-// are the test.
+// allocator is a node with an agent, which is a process. The kubelet and the runtime are the test.
 type allocator struct {
 	*test
 	*fixture
 	node    string
 	options agentOptions
 	agent   *exec.Cmd
-	since   time.Time                 // the allocator of the node is the same
 	running map[types.UID]*corev1.Pod // with the resources that the kubelet has allocated
 }
 
 // agentOptions are those of an agent's process, in agentVariable. They are all that [TestMain] runs
 // then.
-type agentOptions struct {
-	Node, Root, RunDir, Kubeconfig, Keys string
-	Allocates                            bool
-}
+type agentOptions struct{ Node, Root, RunDir, Kubeconfig string }
 
 const agentVariable = "PINFOLD_TEST_AGENT"
 
@@ -65,27 +59,19 @@ func runAgentProcess(text string) error {
 	if err := own.connect(config); err != nil {
 		return err
 	}
-	pem, err := os.ReadFile(o.Keys)
-	if err != nil {
-		return err
-	}
-	keys, err := api.ParsePublicKeys(pem)
-	if err != nil {
-		return err
-	}
 	return agent.Run(context.Background(), agent.Options{
-		Config: control.Config{NodeName: o.Node, Allocates: o.Allocates, Keys: api.NewKeys(keys...), MinShared: api.DefaultMinSharedCPUs},
+		Config: control.Config{NodeName: o.Node, MinShared: api.DefaultMinSharedCPUs},
 		Root:   o.Root, RunDir: o.RunDir, Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  200 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 }
 
-// newAllocator creates a node, and starts its agent, which allocates.
+// newAllocator creates a node, and starts its agent.
 func (c *test) newAllocator(name string) *allocator {
 	c.Helper()
 	a := &allocator{test: c, fixture: newFixture(c.T), node: name, running: map[types.UID]*corev1.Pod{}, options: agentOptions{
-		Node: name, RunDir: c.TempDir(), Kubeconfig: c.kubeconfig(), Keys: filepath.Join(c.dir, "pki", "allocations.pub"), Allocates: true}}
+		Node: name, RunDir: c.TempDir(), Kubeconfig: c.kubeconfig()}}
 	a.options.Root = a.root
 	c.createReadyNode(name)
 	a.start()
@@ -112,14 +98,9 @@ func (a *allocator) start() {
 
 func (a *allocator) kill() { _, _ = a.agent.Process.Kill(), a.agent.Wait() }
 
-// restart kills the agent and starts the next one. The allocator of a node does not change more
-// often than a scheduler may be stopped. The next agent forgets nothing that containers do not have
+// restart kills the agent and starts the next one. This forgets nothing that containers do not have
 // yet: nothing else shows these CPUs.
-func (a *allocator) restart(allocates, forgets bool) error {
-	if allocates != a.options.Allocates {
-		time.Sleep(time.Until(a.since.Add(3 * time.Second)))
-		a.since = time.Now()
-	}
+func (a *allocator) restart(forgets bool) error {
 	if err := a.agent.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -130,7 +111,6 @@ func (a *allocator) restart(allocates, forgets bool) error {
 			return err
 		}
 	}
-	a.options.Allocates = allocates
 	a.start()
 	return nil
 }
@@ -176,17 +156,23 @@ func requestOf(pod *corev1.Pod) int64 {
 	return requests.Cpu().MilliValue()
 }
 
+// requested returns what the pods that run request together.
+func (a *allocator) requested() (sum int64) {
+	for _, pod := range a.running {
+		sum += requestOf(pod)
+	}
+	return sum
+}
+
 func groupOf(uid types.UID) string { return "/kubepods/burstable/pod" + string(uid) }
 
 // serve admits and starts a pod, or carries out its resize, if its requests fit, and reports it.
 func (a *allocator) serve(ctx context.Context, pod *corev1.Pod) error {
-	requested := requestOf(pod)
-	for uid, other := range a.running {
-		if uid != pod.UID {
-			requested += requestOf(other)
-		}
-	}
 	runs := a.running[pod.UID]
+	requested := a.requested() + requestOf(pod)
+	if runs != nil {
+		requested -= requestOf(runs)
+	}
 	switch fits := requested <= 8000; {
 	case runs == nil && !fits:
 		pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "OutOfcpu"
@@ -222,34 +208,26 @@ func idOf(uid types.UID, container int) string {
 	return strings.ReplaceAll(string(uid), "-", "") + fmt.Sprintf("%032x", container)
 }
 
-// agrees returns an error until the groups of each pod that was given CPUs have these CPUs, and no
+// agrees returns an error until the groups of each pod have the CPUs that were allocated to it, and no
 // groups of another pod do.
 func (a *allocator) agrees() error {
-	object, err := a.topologies.Get(a.Context(), a.node, metav1.GetOptions{})
+	allocations, err := a.allocations(a.node)
 	if err != nil {
 		return err
 	}
-	_, state, err := nodetopology.ToMachine(object)
-	if err != nil || state.Given == nil {
-		return err
-	}
-	for uid, given := range state.Given.Pods {
-		var all cpuset.Set
-		for _, c := range given.Containers {
-			all = all.Union(c.CPUs)
-		}
+	for uid, allocated := range allocations {
 		for other, pod := range a.running {
 			for i, c := range pod.Spec.Containers {
 				cpus, err := cpuset.Parse(a.cpus(groupOf(other) + "/" + idOf(other, i)))
 				if err != nil {
 					return err // the agent writes this file, which the kernel would replace at once
 				}
-				of := slices.IndexFunc(given.Containers, func(one api.ContainerAllocation) bool { return one.Name == c.Name })
-				if other == uid && of >= 0 && !given.Containers[of].CPUs.IsEmpty() && cpus != given.Containers[of].CPUs {
-					return fmt.Errorf("%s: container %s of %s has CPUs %s, and was given %s", a.node, c.Name, uid, cpus, given.Containers[of].CPUs)
+				of := slices.IndexFunc(allocated.Containers, func(one api.ContainerAllocation) bool { return one.Name == c.Name })
+				if other == uid && of >= 0 && !allocated.Containers[of].CPUs.IsEmpty() && cpus != allocated.Containers[of].CPUs {
+					return fmt.Errorf("%s: container %s of %s has CPUs %s, and was allocated %s", a.node, c.Name, uid, cpus, allocated.Containers[of].CPUs)
 				}
-				if other != uid && cpus.Intersects(all) {
-					return fmt.Errorf("%s: container %s of %s has CPUs %s, of which %s were given to %s", a.node, c.Name, other, cpus, all, uid)
+				if all := allocated.CPUs(); other != uid && cpus.Intersects(all) {
+					return fmt.Errorf("%s: container %s of %s has CPUs %s, of which %s were allocated to %s", a.node, c.Name, other, cpus, all, uid)
 				}
 			}
 		}

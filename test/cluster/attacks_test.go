@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,150 +15,96 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/test/history"
 )
 
 // attacks are what a tenant may try: at creation, between two steps, and in loops.
 func attacks() map[string]func(*attacker) {
 	return map[string]func(*attacker){
-		"allocation at creation":         (*attacker).forgeAtCreation,
-		"allocation of a victim":         (*attacker).copyVictim,
-		"allocation of an earlier pod":   (*attacker).replay,
-		"allocations swapped":            (*attacker).swap,
-		"allocations that do not parse":  (*attacker).malformed,
-		"mirror pod":                     (*attacker).mirror,
-		"every annotation":               (*attacker).everyAnnotation,
-		"asks once bound":                (*attacker).askLate,
-		"asks while it is bound":         (*attacker).askMeanwhile,
-		"ceases and asks again":          (*attacker).toggle,
-		"removes and restores":           (*attacker).restore,
-		"resizes":                        (*attacker).resizes,
-		"names the node and requests it": (*attacker).fill,
-		"ephemeral containers":           (*attacker).ephemeral,
-		"forbidden":                      (*attacker).forbidden,
-		"poses as a scheduler":           (*attacker).poseAsScheduler,
-		"long annotations":               (*attacker).longAnnotations,
-		"thousands of containers":        (*attacker).thousandsOfContainers,
+		"every annotation":        (*attacker).everyAnnotation,
+		"mirror pods":             (*attacker).mirror,
+		"asks once bound":         (*attacker).askLate,
+		"asks while it is bound":  (*attacker).askMeanwhile,
+		"asks and ceases":         (*attacker).flip,
+		"changes the policy":      (*attacker).changePolicy,
+		"resizes":                 (*attacker).resize,
+		"names the node":          (*attacker).nameNode,
+		"long names":              (*attacker).longNames,
+		"thousands of containers": (*attacker).thousandsOfContainers,
+		"ephemeral containers":    (*attacker).ephemeral,
+		"forbidden":               (*attacker).forbidden,
+		"poses as Pinfold":        (*attacker).pose,
 	}
 }
 
-// forged returns an allocation of CPUs of small0.
-func forged(cpus string) string {
-	return `{"version":1,"node":"` + small0 + `","policy":"static","containers":[{"name":"app","cpus":"` + cpus + `","numaNodes":[0]}]}`
-}
-
-func (a *attacker) forgeAtCreation() {
-	for i, cpus := range []string{"0-7", "0-7", "0-1", "1", "3-6"} {
-		pod := a.forgedPod(fmt.Sprint("forged", i))
-		pod.Annotations[api.AllocationAnnotation] = forged(cpus)
-		a.submit(pod)
-		pod = a.forgedPod(fmt.Sprint("waiting", i)) // the scheduler overwrites it, or finds no space
-		pod.Spec.NodeName, pod.Spec.NodeSelector = "", map[string]string{corev1.LabelHostname: small0}
-		a.submit(pod)
-	}
-}
-
-// copyVictim assumes that the tenant could read a victim's allocation.
-func (a *attacker) copyVictim() {
-	pod := a.forgedPod("copy")
-	pod.Annotations = a.victims[0].Annotations
-	pod.Spec.Containers[0].Resources = a.victims[0].Spec.Containers[0].Resources
-	a.submit(pod)
-}
-
-// replay uses the allocation of a deleted pod.
-func (a *attacker) replay() {
-	pod := a.place("earlier")
-	a.must(a.tenant.CoreV1().Pods(a.namespace).Delete(a.Context(), pod.Name, *metav1.NewDeleteOptions(0)))
-	a.create(asking("heir", 2, "")) // gets the CPU, as one of two of the three that are left
-	a.victims = append(a.victims, a.bound("heir"))
-	again := a.parse(asking("earlier", 1, "nodeName: "+small0))
-	again.Annotations = pod.Annotations
-	a.submit(again)
-}
-
-func (a *attacker) swap() {
-	one, two := a.place("one"), a.place("two")
-	a.entitled = 2
-	a.edit("one", map[string]any{api.AllocationAnnotation: two.Annotations[api.AllocationAnnotation]})
-	a.edit("two", map[string]any{api.AllocationAnnotation: one.Annotations[api.AllocationAnnotation]})
-	a.edit("two", map[string]any{api.AllocationAnnotation: a.victims[0].Annotations[api.AllocationAnnotation]})
-}
-
-func (a *attacker) malformed() {
-	for i, text := range []string{"", "{", "null", "[]", forged(""), forged("-1"), forged("0-99999999999"), forged("0,0,0"),
-		strings.Replace(forged("0"), "1", "1e9", 1), forged("0")[:30], strings.Repeat("[", 100000),
-		strings.Replace(forged("0"), `"cpus"`, `"cpus":"7","cpus"`, 1)} {
-		pod := a.forgedPod(fmt.Sprint("malformed", i))
-		pod.Annotations[api.AllocationAnnotation] = text
-		a.submit(pod)
-	}
-}
-
-// mirror creates a pod that claims to be the mirror of a victim as a static pod.
-func (a *attacker) mirror() {
-	node, err := a.client.CoreV1().Nodes().Get(a.Context(), small0, metav1.GetOptions{})
-	a.must(err)
-	for i, hash := range []string{string(a.victims[0].UID), "x"} {
-		pod := a.forgedPod(fmt.Sprint("mirror", i))
-		pod.Annotations["kubernetes.io/config.mirror"] = hash
-		pod.Annotations["kubernetes.io/config.hash"] = hash
-		pod.Annotations["kubernetes.io/config.source"] = "file"
-		controller := true
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: small0, UID: node.UID, Controller: &controller}}
-		a.submit(pod)
-	}
-}
-
+// everyAnnotation writes what is read, and what no program reads, such as the CPUs of a victim.
 func (a *attacker) everyAnnotation() {
 	values := map[string][]string{
 		api.CPUBurstAnnotation:                      {`{"policy":"auto","burstPercent":10000,"quotaBurstSeconds":3600}`, "x", `{"policy":7}`},
 		api.CPUPeriodAnnotation:                     {"1ms", "1s", "0", "-1s", "1h"},
 		"koordinator.sh/cpuBurst":                   {`{"policy":"auto","cpuBurstPercent":10000}`},
 		"alibabacloud.com/cpuBurst":                 {`{"policy":"cpuBurstOnly"}`},
-		"pinfold.dev/full-cores":                    {"required", "x"},
+		api.FullCoresAnnotation:                     {"required", "x"},
 		api.CPUPolicyAnnotation:                     {"static-burst", "none", "x"},
 		api.CPUSetSchedulerAnnotation:               {"true", "false", "x"},
 		"scheduling.koordinator.sh/resource-status": {`{"cpuset":"0-7"}`},
-		"cpuset": {"0-7"},
+		"cpuset":                     {"0-7"},
+		"pinfold.dev/cpu-allocation": {"", "x", strings.Repeat("[", 100000)},
+	}
+	for _, has := range a.victims {
+		values["pinfold.dev/cpu-allocation"] = append(values["pinfold.dev/cpu-allocation"], has.Encode())
 	}
 	n := 0
 	for key, list := range values {
 		for _, value := range list {
-			n++
-			pod := a.forgedPod(fmt.Sprint("word", n))
-			pod.Annotations = map[string]string{key: value}
-			pod.Labels = map[string]string{api.QoSLabel: []string{"BE", "LS", "x"}[n%3], "koordinator.sh/qosClass": "LSE"}
-			a.submit(pod)
+			for _, asks := range []string{"true", "false"} {
+				pod := a.named(fmt.Sprint("named", n), "1m", "8")
+				pod.Annotations[api.CPUSetSchedulerAnnotation] = asks
+				pod.Annotations[key] = value
+				pod.Labels = map[string]string{api.QoSLabel: []string{"BE", "LS", "x"}[n%3], "koordinator.sh/qosClass": "LSE"}
+				a.submit(pod)
+				n++
+			}
 		}
 	}
 }
 
-// askLate creates a pod with an allocation, which asks for CPUs only after it is bound.
+// mirror poses as the copy of a static pod, and of a victim.
+func (a *attacker) mirror() {
+	node, err := a.client.CoreV1().Nodes().Get(a.Context(), a.node.node, metav1.GetOptions{})
+	a.must(err)
+	for i, hash := range append(slices.Collect(maps.Keys(a.victims)), "x") {
+		pod := a.named(fmt.Sprint("mirror", i), "10m", "2")
+		for _, key := range []string{"mirror", "hash", "source"} {
+			pod.Annotations["kubernetes.io/config."+key] = string(hash)
+		}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: new(true)}}
+		a.submit(pod)
+	}
+}
+
+// askLate asks for CPUs after the pods are bound.
 func (a *attacker) askLate() {
-	pod := a.forgedPod("late-asker")
-	pod.Annotations = map[string]string{api.AllocationAnnotation: forged("0-7")}
-	a.submit(pod)
-	pod = a.forgedPod("without")
-	pod.Annotations = nil
-	a.submit(pod)
-	for _, name := range []string{"late-asker", "without"} {
-		if _, err := a.client.CoreV1().Pods(a.namespace).Get(a.Context(), name, metav1.GetOptions{}); err != nil {
-			continue // rejected
+	for i, pod := range []*corev1.Pod{a.named("covered", "1", "1"), a.named("borrows", "1m", "8")} {
+		pod.Annotations = nil
+		a.submit(pod)
+		a.edit(pod.Name, map[string]any{api.CPUSetSchedulerAnnotation: "true"})
+		if i == 0 {
+			a.gets(a.boundIn(a.namespace, pod.Name))
 		}
-		a.edit(name, map[string]any{"cpuset-scheduler": "true"})
-		a.edit(name, map[string]any{api.AllocationAnnotation: forged("0-7")})
 	}
 }
 
-// askMeanwhile creates a pod that asks for CPUs while the scheduler binds it as one that does not.
+// askMeanwhile creates pods that ask for CPUs while the scheduler binds them as ones that do not.
 func (a *attacker) askMeanwhile() {
 	var work sync.WaitGroup
 	for i := range 15 {
-		pod := a.forgedPod(fmt.Sprint("race", i))
-		pod.Annotations = map[string]string{api.AllocationAnnotation: forged("0-7")}
-		pod.Spec.NodeName, pod.Spec.NodeSelector = "", map[string]string{corev1.LabelHostname: small0}
+		pod := a.pod(fmt.Sprint("race", i), "1m", "1")
+		pod.Annotations = nil
 		a.submit(pod)
 		work.Go(func() {
 			time.Sleep(time.Duration(i) * time.Millisecond)
@@ -167,62 +115,99 @@ func (a *attacker) askMeanwhile() {
 	work.Wait()
 }
 
-// toggle gives CPUs back and asks for them again, while the scheduler gives them to others.
-func (a *attacker) toggle() {
-	a.place("toggled")
-	a.entitled = 1
-	for i := range 10 {
-		a.edit("toggled", map[string]any{"cpuset-scheduler": nil})
-		if i == 4 {
-			a.create(asking("heir", 2, "")) // of three that are free while the tenant does not ask
-			a.victims = append(a.victims, a.bound("heir"))
+func (a *attacker) flip() {
+	a.runs("flips")
+	for i := range 1000 {
+		if a.edit("flips", map[string]any{api.CPUSetSchedulerAnnotation: []any{nil, "true", "false", "x"}[i%4]}); i%100 == 0 {
+			a.must(a.node.kubelet(a.Context()))
 		}
-		a.edit("toggled", map[string]any{"cpuset-scheduler": "true"})
-		a.edit("toggled", map[string]any{"cpu-policy": "none"})
-		a.edit("toggled", map[string]any{"cpu-policy": nil})
+	}
+	a.edit("flips", map[string]any{api.CPUSetSchedulerAnnotation: "true"})
+	a.gets(a.boundIn(a.namespace, "flips"))
+}
+
+func (a *attacker) changePolicy() {
+	a.runs("changes")
+	for i := range 200 {
+		a.edit("changes", map[string]any{api.CPUPolicyAnnotation: []any{"static-burst", "static", "none", "x", nil}[i%5],
+			api.FullCoresAnnotation: []any{"required", nil, "x"}[i%3]})
 	}
 }
 
-// restore is like toggle, with the allocation itself.
-func (a *attacker) restore() {
-	text := a.place("restored").Annotations[api.AllocationAnnotation]
-	a.entitled = 1
-	for range 10 {
-		a.edit("restored", map[string]any{api.AllocationAnnotation: nil})
-		a.edit("restored", map[string]any{api.AllocationAnnotation: strings.Replace(text, `"version":1`, `"version":1,"x":2`, 1)})
-		a.edit("restored", map[string]any{api.AllocationAnnotation: text})
+// resize requests less than what the pod was allocated, and more than the node has. The role edit does
+// not include that.
+func (a *attacker) resize() {
+	a.runs("resized")
+	for i := range 40 {
+		a.must(a.node.kubelet(a.Context()))
+		request, limit := []string{"10m", "1", "2", "100"}[i%4], []string{"1", "1", "2", "100"}[i%4]
+		patch := fmt.Appendf(nil, `{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":%q},"limits":{"cpu":%q}}}]}}`, request, limit)
+		_, err := a.client.CoreV1().Pods(a.namespace).Patch(a.Context(), "resized", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "resize")
+		a.expectAnswer(err)
+		time.Sleep(50 * time.Millisecond)
+	}
+	a.must(a.node.kubelet(a.Context()))
+}
+
+// nameNode bypasses the scheduler, which counts requests. The kubelet counts them, too. What the agent
+// cannot serve is an event.
+func (a *attacker) nameNode() {
+	for i, request := range []string{"100", "8", "2", "1", "1m"} {
+		a.submit(a.named(fmt.Sprint("named", i), request, map[bool]string{true: "100", false: request}[request == "1m"]))
+		if i%2 == 0 {
+			a.must(a.node.kubelet(a.Context()))
+		}
+	}
+	a.eventOf(a.namespace, "named4", "CPUsNotGiven", "it gets no CPUs of its own")
+}
+
+// longNames runs pods whose allocation would be large.
+func (a *attacker) longNames() {
+	for n, containers := range []int{4, 256} {
+		pod := a.named(fmt.Sprint("long", n), "10m", "1")
+		one := pod.Spec.Containers[0]
+		pod.Spec.Containers = nil
+		for i := range containers {
+			one.Name = fmt.Sprintf("%060d%03d", 0, i)
+			pod.Spec.Containers = append(pod.Spec.Containers, one)
+		}
+		a.submit(pod)
 	}
 }
 
-func (a *attacker) resizes() {
-	a.place("resized")
-	a.entitled = 1
-	a.runsOwn("resized")
-	for i := range 10 {
-		cpus := []string{"8", "1", "2500m", "1m"}[i%4]
-		a.patch("resized", types.StrategicMergePatchType, fmt.Appendf(nil,
-			`{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":%[1]q},"limits":{"cpu":%[1]q}}}]}}`, cpus), "resize")
+// thousandsOfContainers creates pods with 4,000 init containers that ask, and others with 1,000 that
+// do not (with more, the API server may be unable to change them once they run).
+func (a *attacker) thousandsOfContainers() {
+	for i := range 6 {
+		pod := a.pod(fmt.Sprint("many", i), "1", "1")
+		if i%2 == 1 {
+			pod.Annotations = nil
+		}
+		init := pod.Spec.Containers[0]
+		for n := range []int{4000, 1000}[i%2] {
+			init.Name = fmt.Sprint("init-", n)
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, init)
+		}
+		a.submit(pod)
 	}
+	begun := time.Now()
+	a.create(asking("between", 1, ""))
+	a.bound("between")
+	a.Logf("another tenant's pod was bound after %v", time.Since(begun))
+	for i := 0; i < 6; i += 2 {
+		a.refused(a.namespace, fmt.Sprint("many", i), "4001 of its containers have a whole number of CPUs as limits.cpu: at most ")
+	}
+	a.must(a.client.CoreV1().Pods(a.namespace).DeleteCollection(a.Context(), *metav1.NewDeleteOptions(0), metav1.ListOptions{})) // they are never placed
 }
 
-// runsOwn waits until the simulated kubelet runs a pod, which is required for resizing it.
-func (a *attacker) runsOwn(name string) {
-	a.Helper()
-	a.eventually("pod "+name+" runs", func() error { return a.reportRunning(a.namespace, name) })
+func (a *attacker) ephemeral() {
+	a.runs("debugged")
+	a.patch("debugged", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"ephemeralContainers":[{"name":"app2","image":"image","targetContainerName":"app"}]}}`), "ephemeralcontainers")
 }
 
-// fill requests all of a node and bypasses the scheduler. Later pods then find no space, which a
-// ResourceQuota prevents, but existing pods lose nothing.
-func (a *attacker) fill() {
-	pod := a.parse(asking("fill", 4, "nodeName: "+small0))
-	pod.Annotations = nil
-	a.submit(pod)
-	a.must(a.client.CoreV1().Pods(a.namespace).DeleteCollection(a.Context(), *metav1.NewDeleteOptions(0), metav1.ListOptions{}))
-}
-
-// poseAsScheduler names leases as those of a scheduler: one of the tenant, and ones that do not
-// exist, or cannot.
-func (a *attacker) poseAsScheduler() {
+// pose creates a lease as that of a scheduler, and pods with the labels of Pinfold's.
+func (a *attacker) pose() {
 	old := metav1.NewMicroTime(time.Now().Add(-time.Hour))
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "evil"},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("evil"), LeaseDurationSeconds: new(int32(1)), RenewTime: &old}}
@@ -231,58 +216,55 @@ func (a *attacker) poseAsScheduler() {
 	_, err := leases.Create(a.Context(), lease, metav1.CreateOptions{})
 	a.expectAnswer(err)
 	a.Cleanup(func() { _ = leases.Delete(context.Background(), lease.Name, metav1.DeleteOptions{}) })
-	for i, name := range []string{a.namespace + "/evil evil", "kube-system/kube-controller-manager x", "kube-system/none x", "../../nodes x", "none/none x", "/ /", "\x1b[2J x"} {
-		pod := a.forgedPod(fmt.Sprint("posing", i))
-		pod.Annotations = map[string]string{api.SchedulerAnnotation: name}
-		pod.Labels = map[string]string{"app.kubernetes.io/name": []string{"pinfold-scheduler", "pinfold-agent"}[i%2]}
+	for _, name := range []string{"pinfold-scheduler", "pinfold-agent"} {
+		pod := a.named(name, "1m", "1")
+		pod.Labels = map[string]string{"app.kubernetes.io/name": name}
 		a.submit(pod)
 	}
 }
 
-func (a *attacker) ephemeral() {
-	a.place("debugged")
-	a.entitled = 1
-	a.patch("debugged", types.StrategicMergePatchType,
-		[]byte(`{"spec":{"ephemeralContainers":[{"name":"app2","image":"image","targetContainerName":"app"}]}}`), "ephemeralcontainers")
-}
-
-// forbidden checks that the role edit does not allow the operations on which all protection
-// depends.
+// forbidden checks that the role edit does not allow the operations on which all protection depends,
+// such as publishing allocations in an agent's place.
 func (a *attacker) forbidden() {
-	a.place("own")
-	a.entitled = 1
+	a.runs("own")
+	config := rest.CopyConfig(a.config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
+	topologies, mine := a.as(config).topologies, a.topology(a.node.node)
 	pods := a.tenant.CoreV1().Pods(a.namespace)
 	ctx := a.Context()
-	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Target: corev1.ObjectReference{Kind: "Node", Name: small0}}
+	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Target: corev1.ObjectReference{Kind: "Node", Name: a.node.node}}
 	for what, try := range map[string]func() error{
-		"bind":         func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) },
-		"write status": func() error { return a.patchAs(ctx, "own", `{"status":{"phase":"Running"}}`, "status") },
+		"bind": func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) },
+		"write status": func() error {
+			_, err := pods.Patch(ctx, "own", types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`), metav1.PatchOptions{}, "status")
+			return err
+		},
 		"label the namespace": func() error {
 			_, err := a.tenant.CoreV1().Namespaces().Patch(ctx, a.namespace, types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"pinfold.dev/unprotected":"true"}}}`), metav1.PatchOptions{})
 			return err
 		},
 		"edit a node": func() error {
-			_, err := a.tenant.CoreV1().Nodes().Patch(ctx, small0, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+			_, err := a.tenant.CoreV1().Nodes().Patch(ctx, a.node.node, types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 			return err
 		},
-		"delete a victim": func() error {
-			return a.tenant.CoreV1().Pods(a.home).Delete(ctx, "holder", metav1.DeleteOptions{})
-		},
+		"delete a victim": func() error { return a.tenant.CoreV1().Pods(a.home).Delete(ctx, "holder", metav1.DeleteOptions{}) },
 		"make himself administrator": func() error {
 			_, err := a.tenant.RbacV1().RoleBindings(a.namespace).Create(ctx, &rbacv1.RoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: "admin"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}},
 				metav1.CreateOptions{})
 			return err
 		},
+		"read a topology":   func() error { _, err := topologies.Get(ctx, mine.Name, metav1.GetOptions{}); return err },
+		"update a topology": func() error { _, err := topologies.Update(ctx, mine, metav1.UpdateOptions{}); return err },
+		"create a topology": func() error {
+			_, err := topologies.Create(ctx, &nodetopology.NodeTopology{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{})
+			return err
+		},
+		"delete a topology": func() error { return topologies.Delete(ctx, mine.Name, metav1.DeleteOptions{}) },
 	} {
 		if err := try(); !apierrors.IsForbidden(err) {
 			a.Errorf("the tenant may %s: %v", what, err)
 		}
 	}
-}
-
-func (a *attacker) patchAs(ctx context.Context, pod, text string, subresources ...string) error {
-	_, err := a.tenant.CoreV1().Pods(a.namespace).Patch(ctx, pod, types.MergePatchType, []byte(text), metav1.PatchOptions{}, subresources...)
-	return err
 }

@@ -3,17 +3,14 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -74,67 +71,31 @@ spec:
 	c.checkBooks()
 }
 
-// allocationKeys is the flag that names the public keys of the cluster's scheduler.
-func (c *test) allocationKeys() string {
-	return "--allocation-keys=" + filepath.Join(c.dir, "pki", "allocations.pub")
-}
-
-// forgedPod returns the manifest of a pod with a node and an allocation of all CPUs there.
-func (c *test) forgedPod(name string) *corev1.Pod {
-	c.Helper()
-	return c.parse(`
-metadata: {name: ` + name + `, annotations: {cpuset-scheduler: "true", pinfold.dev/cpu-allocation: '` + forged("0-7") + `'}}
-spec:
-  nodeName: ` + small0 + `
-  containers:
-  - {name: app, image: app, resources: {requests: {cpu: 1m}, limits: {cpu: 8}}}
-`)
-}
-
-// bookedNode is the state of a node at one moment.
-type bookedNode struct {
-	machine *topology.Machine
-	config  ledger.Config
-	claims  []ledger.Claim
-	owners  map[cpuset.CPU]string
-}
-
-// checkBooks derives every node's books from the test's pods only, at one moment, since a list is a
-// consistent snapshot. If all pods were placed by the scheduler, there are no conflicts, and every
-// allocation is complete.
+// checkBooks waits until the agents have allocated CPUs to all pods of the test that are bound and
+// ask, and checks the books of their nodes.
 func (c *test) checkBooks() {
 	c.Helper()
-	nodes := map[string]*bookedNode{}
 	pods, err := c.pods()
 	c.must(err)
+	nodes := map[string][]*corev1.Pod{}
 	for i := range pods {
 		pod := &pods[i]
-		if pod.Spec.NodeName == "" {
-			continue
+		if asks, err := api.Asks(pod); pod.Spec.NodeName != "" && asks && !api.HasEnded(pod) {
+			c.must(err)
+			c.allocation(pod)
 		}
-		node := nodes[pod.Spec.NodeName]
-		if node == nil {
-			machine, state := c.machine(pod.Spec.NodeName)
-			node = &bookedNode{machine: machine, owners: map[cpuset.CPU]string{},
-				config: ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: 1}}
-			nodes[pod.Spec.NodeName] = node
-		}
-		claim, err := api.Claim(pod, node.machine)
-		if err != nil {
-			c.Errorf("pod %s on %s: %v", pod.Name, pod.Spec.NodeName, err)
-		}
-		node.claims = append(node.claims, claim)
-		for _, container := range claim.Containers {
-			for cpu := range container.CPUs.All() {
-				if owner := node.owners[cpu]; owner != "" && owner != pod.Name {
-					c.Errorf("CPU %d of %s belongs to pods %s and %s", cpu, pod.Spec.NodeName, owner, pod.Name)
-				}
-				node.owners[cpu] = pod.Name
-			}
-		}
+		nodes[pod.Spec.NodeName] = append(nodes[pod.Spec.NodeName], pod)
 	}
-	for name, node := range nodes {
-		books := ledger.New(placement.NewIndex(node.machine), node.config, node.claims...)
+	delete(nodes, "")
+	for name, pods := range nodes {
+		machine, state := c.machine(name)
+		var claims []ledger.Claim
+		for _, pod := range pods {
+			claim, _, err := state.Allocations.Claim(pod, machine)
+			c.must(err)
+			claims = append(claims, claim)
+		}
+		books := ledger.New(placement.NewIndex(machine), ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}, claims...)
 		for _, conflict := range books.Conflicts() {
 			c.Errorf("node %s: %s", name, conflict)
 		}

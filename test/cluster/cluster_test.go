@@ -184,15 +184,30 @@ func (c *test) boundIn(namespace, name string) (pod *corev1.Pod) {
 	return pod
 }
 
-// allocation returns the allocation of a bound pod.
-func (c *test) allocation(pod *corev1.Pod) *api.Allocation {
+// allocation waits until the agent of a bound pod's node has published what it has allocated to the
+// pod, and returns that.
+func (c *test) allocation(pod *corev1.Pod) (a api.Allocation) {
 	c.Helper()
-	a, err := api.AllocationOf(pod)
-	c.must(err)
-	if a == nil {
-		c.Fatalf("pod %s on %s has no allocation: %v", pod.Name, pod.Spec.NodeName, pod.Annotations)
-	}
+	c.eventually("pod "+pod.Name+" has CPUs", func() error {
+		all, err := c.allocations(pod.Spec.NodeName)
+		if found, has := all[pod.UID]; has {
+			a = found
+		} else if err == nil {
+			err = fmt.Errorf("the agent of %s has allocated %+v", pod.Spec.NodeName, all)
+		}
+		return err
+	})
 	return a
+}
+
+// allocations returns what the agent of a node has published.
+func (c *test) allocations(node string) (api.Allocations, error) {
+	obj, err := c.topologies.Get(c.Context(), node, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	_, state, err := nodetopology.ToMachine(obj)
+	return state.Allocations, err
 }
 
 func waitsFor(pod *corev1.Pod) string {
@@ -245,6 +260,26 @@ func (c *test) eventOf(namespace, name, reason, text string) {
 			got = append(got, event.Message)
 		}
 		return fmt.Errorf("the events are\n%s\nand none is\n%s", strings.Join(got, "\n"), text)
+	})
+}
+
+// runs waits until a pod runs and writes the resources of its containers to its status, as a
+// kubelet does. The API server resizes no other pods.
+func (c *test) runs(name string) {
+	c.Helper()
+	c.eventually("pod "+name+" runs", func() error {
+		pod, err := c.podAPI().Get(c.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning || len(pod.Status.ContainerStatuses) == 0 {
+			return fmt.Errorf("it is %s", pod.Status.Phase)
+		}
+		for i := range pod.Status.ContainerStatuses {
+			pod.Status.ContainerStatuses[i].Resources = &pod.Spec.Containers[i].Resources
+		}
+		_, err = c.podAPI().UpdateStatus(c.Context(), pod, metav1.UpdateOptions{}) // the simulated kubelet may have changed it
+		return err
 	})
 }
 

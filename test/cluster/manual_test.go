@@ -26,21 +26,20 @@ func TestStatusManual(t *testing.T) {
 		c.eventually("pods are deleted", func() error { return c.deletePods(context.Background(), c.home) })
 	})
 	c.create(asking("web", 3, ""))
-	c.bound("web")
+	c.allocation(c.bound("web"))
 	c.create(`
 metadata: {name: batch, annotations: {cpuset-scheduler: "true", cpu-policy: static-burst}}
 spec:
   nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
   containers: [{name: app, image: app, resources: {requests: {cpu: 500m}, limits: {cpu: 2}}}]
 `)
-	c.bound("batch")
+	c.allocation(c.bound("batch"))
 	c.create(`
-metadata: {name: direct, annotations: {cpuset-scheduler: "true"}}
+metadata: {name: direct}
 spec:
   nodeName: ` + small0 + `
-  containers: [{name: app, image: app, resources: {limits: {cpu: 2}}}]
+  containers: [{name: app, image: app, resources: {requests: {cpu: 5}}}]
 `)
-	c.event("direct", "CPUAllocationInvalid", "missing") // so the scheduler knows its request
 	c.create(asking("large", 6, ""))
 	c.waits("large", "CPUs")
 	binary, err := need.Program("pinfold")

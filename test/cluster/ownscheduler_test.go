@@ -31,8 +31,7 @@ func (c *test) ownConfiguration(election, connection string) string {
 	text := scheduler.DefaultConfiguration
 	begin, end := strings.Index(text, "leaderElection:"), strings.Index(text, "profiles:")
 	text = text[:begin] + "leaderElection: " + election + "\nclientConnection: " + connection + "\n" + text[end:]
-	text = strings.Replace(text, "schedulerName: default-scheduler", "schedulerName: "+ownName, 1)
-	return text + "      signingKey: " + filepath.Join(c.dir, "pki", "allocations.key") + "\n"
+	return strings.Replace(text, "schedulerName: default-scheduler", "schedulerName: "+ownName, 1)
 }
 
 // startScheduler runs a scheduler with more flags until it ends or the test does.

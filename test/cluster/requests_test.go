@@ -123,8 +123,8 @@ func TestStoredRequests(t *testing.T) {
 		"policy none":       {`{cpuset-scheduler: "true", cpu-policy: none}`, `containers: [` + app + `]`, map[string]string{"app": "1"}},
 		"static-burst":      {`{cpuset-scheduler: "true", cpu-policy: static-burst}`, `containers: [` + app + `]`, map[string]string{"app": "1"}},
 		"prefixed":          {`{pinfold.dev/cpuset-scheduler: "true", pinfold.dev/cpu-policy: static}`, `containers: [` + app + `]`, map[string]string{"app": "4"}},
-		"another scheduler": {asks, `{schedulerName: other, containers: [` + app + `]}`, map[string]string{"app": "1"}},
-		"with a node":       {asks, `{nodeName: ` + small0 + `, containers: [` + app + `]}`, map[string]string{"app": "1"}},
+		"another scheduler": {asks, `{schedulerName: other, containers: [` + app + `]}`, map[string]string{"app": "4"}},
+		"with a node":       {asks, `{nodeName: ` + small0 + `, containers: [` + app + `]}`, map[string]string{"app": "4"}},
 		"forms of whole numbers, duplicate variables": {asks, `containers:
 - {name: a, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 4000m}}, env: [{name: X, value: a}, {name: X, value: b}]}
 - {name: b, image: app, resources: {requests: {cpu: 1}, limits: {cpu: "4.0"}}}

@@ -45,8 +45,9 @@ func TestExampleWithoutPlacement(t *testing.T) {
 		c.apply(file, "")
 	}
 	for _, pod := range c.allBound(2) {
-		if text, ok := pod.Annotations["pinfold.dev/cpu-allocation"]; ok {
-			t.Errorf("pod %s has the allocation %s", pod.Name, text)
+		all, err := c.allocations(pod.Spec.NodeName)
+		if a, has := all[pod.UID]; err != nil || has {
+			t.Errorf("pod %s has the allocation %+v, %v", pod.Name, a, err)
 		}
 	}
 }

@@ -1,12 +1,9 @@
 package cluster
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/deploy/manifests"
@@ -30,20 +28,19 @@ import (
 func TestStatus(t *testing.T) {
 	c := begin(t)
 	c.create(asking("exclusive", 3, ""))
-	exclusive := c.allocation(c.bound("exclusive"))
+	exclusive := c.allocation(c.bound("exclusive")).Containers[0].CPUs
 	c.create(`
 metadata: {name: confined, annotations: {cpuset-scheduler: "true", cpu-policy: static-burst}}
 spec:
   nodeSelector: {kubernetes.io/hostname: ` + small1 + `}
   containers: [{name: app, image: app, resources: {requests: {cpu: 500m}, limits: {cpu: 2}}}]
 `)
-	c.bound("confined")
+	c.allocation(c.bound("confined"))
 	c.create(asking("waits", 6, ""))
 	c.waits("waits", "CPUs")
 	c.create(ownPod("elsewhere", small1, 1, ""))
-	keys := c.allocationKeys()
 
-	report, exit := c.status(c.kubeconfig(), "--check", keys)
+	report, exit := c.status(c.kubeconfig(), "--check")
 	if exit != 0 || len(report.Problems) > 0 || len(report.Unread) > 0 {
 		t.Errorf("exit status %d, problems %+v, unread %+v", exit, report.Problems, report.Unread)
 	}
@@ -53,9 +50,9 @@ spec:
 	c.schedulerLeads(report)
 	c.cpusAre(report, small0, status.CPUs{Online: 8, Exclusive: 3, Shared: 5, SharedRequests: 0})
 	c.cpusAre(report, small1, status.CPUs{Online: 8, Shared: 8, Confined: 2, SharedRequests: 0.5})
-	if got := nodeOf(c, report, small0).Containers; len(got) != 1 || got[0].Pod != c.home+"/exclusive" || got[0].CPUs != exclusive.Containers[0].CPUs ||
+	if got := nodeOf(c, report, small0).Containers; len(got) != 1 || got[0].Pod != c.home+"/exclusive" || got[0].CPUs != exclusive ||
 		got[0].Policy != placement.Static || got[0].Limit != 3 {
-		t.Errorf("containers of %s: %+v, want the allocation %+v", small0, got, exclusive)
+		t.Errorf("containers of %s: %+v, want CPUs %s", small0, got, exclusive)
 	}
 	waiting := map[string]status.Waiting{}
 	for _, w := range report.Waiting {
@@ -69,9 +66,7 @@ spec:
 	}
 
 	c.statusOfNeverPlaced()
-	c.statusOfConflict(keys)
-	c.statusOfForgery(keys)
-	c.statusOfNode()
+	c.statusOfNode(exclusive)
 	c.statusOfAgents()
 }
 
@@ -130,61 +125,11 @@ spec: {containers: [{name: app, image: app, resources: {requests: {cpu: 1}, limi
 	}
 }
 
-// statusOfConflict signs an allocation of CPUs that another pod has, as a second scheduler with the
-// same key could. The later decision wins.
-func (c *test) statusOfConflict(keys string) {
-	c.Helper()
-	c.create(`
-metadata: {name: thief, annotations: {cpuset-scheduler: "true"}}
-spec:
-  nodeName: ` + small0 + `
-  containers: [{name: app, image: app, resources: {limits: {cpu: 3}}}]
-`)
-	thief := c.bound("thief")
-	c.unprotect("thief")
-	allocation := *c.allocation(c.pod("exclusive"))
-	allocation.Time = time.Now().Add(time.Minute)
-	text, err := os.ReadFile(filepath.Join(c.dir, "pki", "allocations.key"))
-	c.must(err)
-	var key ed25519.PrivateKey
-	key, err = api.ParsePrivateKey(text)
-	c.must(err)
-	c.annotate("thief", api.AllocationAnnotation, allocation.Sign(thief.UID, key))
-	for _, args := range [][]string{{keys}, nil} {
-		report, exit := c.status(c.kubeconfig(), append(args, "--check")...)
-		conflicts := problemsOf(report, status.CPUConflict)
-		if exit != 0 || len(conflicts) != 1 || conflicts[0].Severity != status.Warning || conflicts[0].Pod != c.home+"/exclusive" || conflicts[0].Node != small0 ||
-			!strings.Contains(conflicts[0].Command, "kubectl -n "+c.home+" delete pod exclusive") {
-			c.Fatalf("%q: exit status %d, conflicts %+v", args, exit, conflicts)
-		}
-		c.event("exclusive", "CPUConflict", conflicts[0].Message)
-		if noted := len(report.Notes) > 0; noted != (args == nil) {
-			c.Errorf("%q: notes %q", args, report.Notes)
-		}
-	}
-}
-
-// statusOfForgery checks the report on a pod with an unsigned allocation.
-func (c *test) statusOfForgery(keys string) {
-	c.Helper()
-	_, err := c.podAPI().Create(c.Context(), c.forgedPod("forged"), metav1.CreateOptions{})
-	c.must(err)
-	report, _ := c.status(c.kubeconfig(), keys)
-	invalid := problemsOf(report, status.InvalidAllocation)
-	if len(invalid) != 1 || invalid[0].Pod != c.home+"/forged" {
-		c.Fatalf("invalid allocations %+v", invalid)
-	}
-	_, reason, _ := strings.Cut(invalid[0].Message, "annotation ")
-	c.event("forged", "CPUAllocationInvalid", "annotation "+reason)
-	c.must(c.podAPI().Delete(c.Context(), "forged", *metav1.NewDeleteOptions(0)))
-}
-
 // statusOfNode shows one node as a map, and a node that does not exist.
-func (c *test) statusOfNode() {
+func (c *test) statusOfNode(exclusive cpuset.Set) {
 	c.Helper()
-	thief := c.allocation(c.pod("thief")).Containers[0].CPUs
 	out, messages, exit := c.pinfold(c.kubeconfig(), "status", small0)
-	for _, want := range []string{"Node       " + small0 + ", ready", "CPUConflict, node " + small0, "A " + c.home + "/thief  3 CPUs: " + thief.String(), "┌ Package 0"} {
+	for _, want := range []string{"Node       " + small0 + ", ready", "A " + c.home + "/exclusive  3 CPUs: " + exclusive.String(), "┌ Package 0"} {
 		if exit != 0 || !strings.Contains(out, want) {
 			c.Errorf("exit status %d %s, %q is missing in\n%s", exit, messages, want, out)
 		}
@@ -202,35 +147,33 @@ func (c *test) statusOfNode() {
 // published the topology and has none yet.
 func (c *test) statusOfAgents() {
 	c.Helper()
-	for _, node := range []string{small0, small1} {
-		c.changeTopology(node, func(obj *nodetopology.NodeTopology) {
-			machine, state, err := nodetopology.ToMachine(obj)
-			c.must(err)
-			state.AgentLease = nodetopology.LeaseNamespace + "/" + node
-			changed, err := nodetopology.FromMachine(node, machine, state)
-			c.must(err)
-			obj.Machine, obj.Status, obj.Digest = changed.Machine, changed.Status, changed.Digest
-		})
+	const silent, starts = "agent-silent", "agent-starts"
+	machine, _ := c.machine(small0)
+	for _, name := range []string{silent, starts} {
+		node := c.createReadyNode(name)
+		object, err := nodetopology.FromMachine(name, machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy,
+			AgentLease: nodetopology.LeaseNamespace + "/" + name, Allocations: api.Allocations{}})
+		c.must(err)
+		nodetopology.OwnedByNode(object, node.UID)
+		_, err = c.topologies.Create(c.Context(), object, metav1.CreateOptions{})
+		c.must(err)
 	}
-	anew := c.topology(small1)
-	c.must(c.topologies.Delete(c.Context(), small1, metav1.DeleteOptions{}))
-	c.restoreTopology(anew)
 	leases := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
 	renewed := metav1.NewMicroTime(time.Now().Add(-5*time.Minute - 30*time.Second))
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: small0},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(small0), LeaseDurationSeconds: new(int32(40)), RenewTime: &renewed}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: silent},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(silent), LeaseDurationSeconds: new(int32(40)), RenewTime: &renewed}}
 	api.SetVersion(lease, "v0.0.9")
 	_, err := leases.Create(c.Context(), lease, metav1.CreateOptions{})
 	c.must(err)
 	report, _ := c.status(c.kubeconfig())
-	c.must(leases.Delete(c.Context(), small0, metav1.DeleteOptions{}))
-	silent := nodeOf(c, report, small0).Agent
-	if p := problemsOf(report, status.AgentIsSilent); silent.State != status.AgentSilent || silent.Version != "v0.0.9" || silent.RenewalAge < 329 ||
-		silent.Grace != 40 || len(p) != 1 || p[0].Node != small0 || !strings.Contains(p[0].Message, "for 5m") {
-		c.Errorf("the agent of %s: %+v, problems %+v", small0, silent, p)
+	c.must(leases.Delete(c.Context(), silent, metav1.DeleteOptions{}))
+	agent := nodeOf(c, report, silent).Agent
+	if p := problemsOf(report, status.AgentIsSilent); agent.State != status.AgentSilent || agent.Version != "v0.0.9" || agent.RenewalAge < 329 ||
+		agent.Grace != 40 || len(p) != 1 || p[0].Node != silent || !strings.Contains(p[0].Message, "for 5m") {
+		c.Errorf("the agent of %s: %+v, problems %+v", silent, agent, p)
 	}
-	if p := problemsOf(report, status.AgentIsGone); nodeOf(c, report, small1).Agent.State != status.AgentStarts || len(p) > 0 {
-		c.Errorf("the agent of %s: %+v, problems %+v", small1, nodeOf(c, report, small1).Agent, p)
+	if p := problemsOf(report, status.AgentIsGone); nodeOf(c, report, starts).Agent.State != status.AgentStarts || len(p) > 0 {
+		c.Errorf("the agent of %s: %+v, problems %+v", starts, nodeOf(c, report, starts).Agent, p)
 	}
 	if got := nodeOf(c, report, intel).Agent.State; got != status.AgentNoLease {
 		c.Errorf("the agent of a simulated node is %s", got)

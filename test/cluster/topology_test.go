@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,18 +10,6 @@ import (
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
-
-// change changes the topology of a node and restores it after the test.
-func (c *test) changeTopology(node string, change func(*nodetopology.NodeTopology)) {
-	c.Helper()
-	before := c.topology(node)
-	changed := before.DeepCopy()
-	change(changed)
-	nodes := c.topologies
-	_, err := nodes.Update(c.Context(), changed, metav1.UpdateOptions{})
-	c.must(err)
-	c.Cleanup(func() { c.restoreTopology(before) })
-}
 
 // TestTopologyGoesWithItsNode: the topology of a node is deleted with it. A pod that waits for a
 // node, as for an autoscaler, is bound when a new node of the same name has reported a new one.
@@ -49,27 +36,8 @@ func TestTopologyGoesWithItsNode(t *testing.T) {
 	c.must(err)
 	c.waits("asks", "1 has not reported its CPU topology")
 	nodetopology.OwnedByNode(report, node.UID)
-	c.restoreTopology(report)
+	report.ResourceVersion, report.UID = "", ""
+	_, err = c.topologies.Create(t.Context(), report, metav1.CreateOptions{})
+	c.must(err)
 	c.bound("asks")
-}
-
-// restoreTopology restores the object of a node.
-func (c *test) restoreTopology(want *nodetopology.NodeTopology) {
-	ctx, nodes := context.Background(), c.topologies
-	obj := want.DeepCopy()
-	have, err := nodes.Get(ctx, obj.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		obj.ResourceVersion, obj.UID = "", ""
-		if _, err := nodes.Create(ctx, obj, metav1.CreateOptions{}); err != nil {
-			c.Error(err)
-		}
-		return
-	}
-	if err == nil {
-		obj.ResourceVersion, obj.UID = have.ResourceVersion, have.UID
-		_, err = nodes.Update(ctx, obj, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		c.Error(err)
-	}
 }

@@ -4,9 +4,11 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -16,6 +18,7 @@ import (
 func (c *checker) applyAllocations(name string, n *node, published api.Allocations) {
 	before := n.allocated
 	n.allocated, n.published = map[types.UID]cpuset.Set{}, published
+	n.publications++
 	var all cpuset.Set
 	for _, uid := range slices.Sorted(maps.Keys(published)) {
 		cpus := published[uid].CPUs()
@@ -35,6 +38,7 @@ func (c *checker) applyAllocations(name string, n *node, published api.Allocatio
 			c.report.Allocated++
 		}
 		p.allocated, p.served = cpus, true
+		p.shared = min(p.shared, n.sharedRequest(p.Pod))
 	}
 	c.changed[name] = true
 }
@@ -45,4 +49,10 @@ func (n *node) own(p *pod) (none cpuset.Set) {
 		return n.allocated[p.UID]
 	}
 	return none
+}
+
+// sharedRequest returns what a pod requests of the shared CPUs.
+func (n *node) sharedRequest(pod *corev1.Pod) ledger.MilliCPU {
+	claim, _, _ := n.published.Claim(pod, nil)
+	return claim.SharedRequest
 }

@@ -51,9 +51,9 @@ type Options struct {
 // Report is the result of a check.
 type Report struct {
 	Violations []Violation
-	// Allocated counts the pods to which agents have allocated CPUs, Unserved those that ran and were
-	// deleted without any, although Pinfold's scheduler has bound them, and HandedOver the CPUs that had
-	// belonged to another pod before.
+	// Allocated counts the pods to which agents have allocated CPUs, Unserved those that ran without any,
+	// although Pinfold's scheduler has predicted some, and HandedOver the CPUs that had belonged to
+	// another pod before.
 	Allocated, Unserved, HandedOver int
 	// Most is the largest number of pods with allocations at one time.
 	Most int
@@ -64,7 +64,7 @@ type Report struct {
 }
 
 func (r Report) String() string {
-	return fmt.Sprintf("%d events, %d pods were allocated CPUs, %d were not, %d CPUs handed over, at most %d pods with CPUs at a time; "+
+	return fmt.Sprintf("%d events, %d pods were allocated CPUs, %d predictions were wrong, %d CPUs handed over, at most %d pods with CPUs at a time; "+
 		"%d gaps, %d events not checked", r.Events, r.Allocated, r.Unserved, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
 }
 
@@ -88,6 +88,7 @@ type node struct {
 	reservedCPUs cpuset.Set
 	past         map[cpuset.CPU]types.UID // the pod to which a CPU last belonged
 	published    api.Allocations
+	publications int
 	allocated    map[types.UID]cpuset.Set // the CPUs in it
 }
 
@@ -113,6 +114,9 @@ func Check(events []Event, options Options) (Report, error) {
 		case last || events[i+1].Revision != event.Revision:
 			c.checkNodes()
 		}
+	}
+	for _, p := range c.pods {
+		c.leaves(p)
 	}
 	c.report.Events = len(events)
 	return c.report, nil

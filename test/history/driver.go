@@ -58,10 +58,13 @@ type Driver struct {
 	// SchedulerName is set in the pods' specs. "" is the default scheduler. Some pods name Stock
 	// instead, a scheduler that knows nothing of Pinfold, unless it is "".
 	SchedulerName, Stock string
-	// Allocators are those of Nodes whose agent RestartAgent kills. The next one allocates or does
-	// not, and does not find what the earlier one has saved, if it is to forget.
+	// Predictable leaves out what makes a scheduler's predictions wrong: edits of pods, and pods that
+	// it has not bound.
+	Predictable bool
+	// Allocators are those of Nodes whose agent RestartAgent kills. The next one does not find what
+	// the earlier one has saved, if it is to forget.
 	Allocators   []string
-	RestartAgent func(ctx context.Context, node string, allocates, forgets bool) error
+	RestartAgent func(ctx context.Context, node string, forgets bool) error
 	// Kubelets is called after each operation. It may be nil.
 	Kubelets func(ctx context.Context) error
 	// Image is the image of all containers. CPUs is the largest limit of a container.
@@ -294,12 +297,12 @@ func (d *Driver) operations() []operation {
 		{"replace", 30, d.replace},
 		{"delete", 10, func(ctx context.Context) error { return d.delete(ctx, int64(d.Random.IntN(2))) }},
 		{"force-delete", 6, func(ctx context.Context) error { return d.delete(ctx, 0) }},
-		{"cease", 3, d.cease},
-		{"resize", 4, d.resize},
 		{"preempt", 3, d.preempt},
 		{"relabel", 3, d.relabel},
-		{"forge", 8, d.forge},
-		{"create-bound", 4, d.createBound},
+	}
+	if !d.Predictable {
+		all = append(all, operation{"cease", 3, d.cease}, operation{"resize", 4, d.resize}, operation{"forge", 8, d.forge},
+			operation{"create-bound", 4, d.createBound})
 	}
 	if d.Simulated {
 		all = append(all, operation{"finish", 6, d.finish}, operation{"crash", 3, d.crash})

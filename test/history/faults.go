@@ -24,7 +24,7 @@ import (
 // damage is what a driver does to nodes for some operations, and then undoes.
 type damage struct {
 	*Driver
-	// intact are the topologies before any damage, by node.
+	// intact are the topologies without any damage, by node, as last read.
 	intact map[string]*nodetopology.NodeTopology
 	undo   map[int][]func(context.Context) error // by the operation before which it is due
 }
@@ -97,23 +97,23 @@ func (d *damage) deleteTopology(ctx context.Context) error {
 
 // deleteTopologyFor deletes a topology, if it exists, and restores it later, as an agent would.
 func (d *damage) deleteTopologyFor(ctx context.Context, name string, steps int) error {
-	kept, err := d.topology(ctx, name)
-	if err != nil {
-		return err
-	}
 	var gone types.UID
-	if kept != nil {
-		gone = kept.UID
-	}
-	d.later(steps, func(ctx context.Context) error { return d.restoreTopology(ctx, name, gone) })
-	if kept == nil {
-		return nil
-	}
-	// A request without an answer may be carried out after the topology is restored.
-	options := metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(gone))}
-	return d.try(ctx, func() error {
-		return d.Topologies.Delete(ctx, name, options)
+	err := d.await(ctx, func() error {
+		last, err := d.topology(ctx, name)
+		if err != nil || last == nil {
+			return err
+		}
+		// A request without an answer may be carried out after the topology is restored. And what is
+		// restored must be all that the agent has published.
+		gone = last.UID
+		err = d.Topologies.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &gone, ResourceVersion: &last.ResourceVersion}})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
 	})
+	d.later(steps, func(ctx context.Context) error { return d.restoreTopology(ctx, name, gone) })
+	return err
 }
 
 // restoreTopology restores a topology after it was deleted. It returns an error while one exists
@@ -183,8 +183,14 @@ func (d *damage) topology(ctx context.Context, name string) (*nodetopology.NodeT
 		}
 		return object, err
 	})
-	if err == nil && object != nil && d.intact[name] == nil && isIntact(object) {
-		d.intact[name] = object // the damage comes later
+	if err == nil && object != nil {
+		intact := object.DeepCopy()
+		if earlier := d.intact[name]; earlier != nil {
+			intact.Machine = earlier.Machine
+		}
+		if isIntact(intact) {
+			d.intact[name] = intact
+		}
 	}
 	return object, err
 }
@@ -227,12 +233,11 @@ func (d *Driver) stop(ctx context.Context) error {
 	return nil
 }
 
-// restartAgent kills the agent of a node. The next one may allocate where it did not, or the other
-// way around, and may not find what the last one has saved.
+// restartAgent kills the agent of a node. The next one may not find what the last one has saved.
 func (d *Driver) restartAgent(ctx context.Context) error {
-	node, allocates, forgets := d.Allocators[d.Random.IntN(len(d.Allocators))], d.Random.IntN(3) > 0, d.Random.IntN(3) == 0
-	d.Log("restart the agent of %s: allocates %v, forgets %v", node, allocates, forgets)
-	return d.RestartAgent(ctx, node, allocates, forgets)
+	node, forgets := d.Allocators[d.Random.IntN(len(d.Allocators))], d.Random.IntN(3) == 0
+	d.Log("restart the agent of %s: forgets %v", node, forgets)
+	return d.RestartAgent(ctx, node, forgets)
 }
 
 // Processes sends signals to the components of a local cluster.

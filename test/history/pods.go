@@ -29,8 +29,10 @@ type pod struct {
 	// the same. served is set once it has got some.
 	allocated     cpuset.Set
 	keeps, served bool
-	// shared is the smallest request for shared CPUs since the pod was bound, because the scheduler does
-	// not decide about later increases by a resize.
+	// ran is how often its node's agent had published when the pod was seen to run, 0 before.
+	ran int
+	// shared is the smallest request for shared CPUs since the pod was bound: it has others then, and the
+	// scheduler does not decide about later increases by a resize.
 	shared ledger.MilliCPU
 }
 
@@ -57,12 +59,14 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 		}
 		return
 	}
-	now.origin, now.boundAt, now.allocated, now.served = before.origin, before.boundAt, before.allocated, before.served
+	now.origin, now.boundAt, now.allocated, now.served, now.ran = before.origin, before.boundAt, before.allocated, before.served, before.ran
+	if now.ran == 0 && object.Status.Phase == corev1.PodRunning {
+		now.ran = c.node(object.Spec.NodeName).publications
+	}
 	same := sameAnnotations(before.Pod, object) && equality.Semantic.DeepEqual(before.Spec.Containers, object.Spec.Containers)
 	asks, _ := api.Asks(object)
 	now.keeps, now.unchanged = before.keeps && asks && same, before.unchanged && api.AskAlike(before.Pod, object)
-	claim, _, _ := c.node(object.Spec.NodeName).published.Claim(object, nil)
-	now.shared = claim.SharedRequest
+	now.shared = c.node(object.Spec.NodeName).sharedRequest(object)
 	switch {
 	case object.Spec.NodeName == "":
 	case before.Spec.NodeName == "":
@@ -78,9 +82,11 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	}
 }
 
-// leaves counts a pod that is deleted, if the scheduler's prediction for it was wrong.
+// leaves counts a pod, in the end, if the scheduler's prediction for it was wrong: its node's agent has
+// published what it has allocated since the pod ran, more than once because the first may be older.
 func (c *checker) leaves(p *pod) {
-	if p == nil || p.origin != scheduled || !p.unchanged || p.served || p.Status.Phase != corev1.PodRunning {
+	if p == nil || p.origin != scheduled || !p.unchanged || p.served || p.Status.Phase != corev1.PodRunning ||
+		c.node(p.Spec.NodeName).publications < p.ran+2 {
 		return
 	}
 	if intent, err := api.Parse(p.Pod); err == nil && intent.Asks() {
