@@ -14,8 +14,7 @@
 //	done := c.Tick(tick)
 //	if done.Write: Decide, Execute, Applied, as in a round
 //
-// Before the decision, it allocates CPUs to pods, and saves that, so that nothing is enforced that is
-// not saved:
+// Before the decision it allocates CPUs to pods, and saves them, so that nothing else is enforced:
 //
 //	if c.Allocate(now) { c.Allocated(save(c.Allocations())) }
 //

@@ -14,10 +14,8 @@
 // NUMA nodes may have no CPUs, and CPUs that no NUMA node lists have none. For each NUMA node there
 // is a row of distances ("10,21 21,10") and a size of memory.
 //
-// Allocations are JSON ([api.Allocation]), in the order of the UIDs of their pods.
-//
-// Without them an object takes 1 KB for 104 CPUs, and 17 KB for 1,024 CPUs that are an LLC each. Nodes of one
-// type differ in the memory and the status only: a [Decoder] decodes each type once.
+// Allocations are JSON ([api.Allocation]). Without them an object takes 1 KB for 104 CPUs, 17 KB for
+// 1,024 that are an LLC each. A [Decoder] decodes machines that differ in the memory only once.
 //
 // # Integrity
 //

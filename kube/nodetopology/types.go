@@ -53,8 +53,7 @@ type Status struct {
 	KubeletPolicy string `json:"kubeletCPUManagerPolicy"`
 	AgentHealth   string `json:"agentHealth"`
 	AgentLease    string `json:"agentLease,omitempty"`
-	// Allocator is [AllocatorNode], or "" if the agent allocates nothing: it observes, or is of an
-	// earlier version.
+	// Allocator is [AllocatorNode], or "" if the agent allocates nothing: it only observes, say.
 	Allocator   string          `json:"allocator,omitempty"`
 	Allocations []PodAllocation `json:"allocations,omitempty"` // in the order of the UIDs
 }
