@@ -1,6 +1,6 @@
-// Package claims is the DRA driver of a node: it publishes the node's CPUs as devices, and has CPUs
-// allocated to the claims that the kubelet prepares. The agent decides and saves that (package
-// allocate); this package tells others about it.
+// Package claims is the DRA driver of a node: it publishes the node's CPUs as devices, and asks the
+// agent to allocate CPUs to the claims that the kubelet prepares. The agent decides and saves that
+// (package allocate); this package tells others about it.
 //
 // Each step can be repeated. The kubelet prepares a claim again after an error, and after its own
 // restart, and gets the same answer. Before a step of its own can be seen, what it depends on is
@@ -188,7 +188,7 @@ func mayPass(err error) bool {
 	return errors.Is(err, control.ErrNotYet) || errors.As(err, new(*ledger.ExclusiveError))
 }
 
-// PrepareResourceClaims has CPUs allocated to the claims of a pod.
+// PrepareResourceClaims lets the agent allocate CPUs to the claims of a pod.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	prepared, err := d.prepare(ctx, claims)
 	results := map[types.UID]kubeletplugin.PrepareResult{}
@@ -268,7 +268,7 @@ func (d *Driver) writeStatus(ctx context.Context, claim *resourceapi.ResourceCla
 	return err
 }
 
-// UnprepareResourceClaims has taken back what was allocated for claims.
+// UnprepareResourceClaims takes back what was allocated for claims.
 func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	var uids []types.UID
 	for _, claim := range claims {
