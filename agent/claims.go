@@ -63,7 +63,7 @@ func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []d
 	}, nil
 }
 
-// claim gives CPUs to a pod whose claims read returns.
+// claim allocates CPUs to a pod whose claims read returns.
 func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (given api.Allocation, err error) {
 	e.update(func() {
 		var request dra.Request
@@ -92,7 +92,7 @@ func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device
 	return read(pods[at], slices.Concat(dra.Devices(machine, dra.ByNUMA), dra.Devices(machine, dra.ByPackage), dra.Devices(machine, dra.ByMachine)))
 }
 
-// unclaim takes back what claims were given.
+// unclaim takes back what was allocated for claims.
 func (e *engine) unclaim(uids []types.UID) (err error) {
 	e.update(func() {
 		if e.control.Unclaim(uids...) {

@@ -1,6 +1,6 @@
-// Package agent is the node daemon. It enforces the scheduler's CPU decisions in the cgroups of one
-// node, or makes them itself, and reports the node's state to the cluster. [Run] runs the agent;
-// [Cleanup] undoes its settings.
+// Package agent is the node daemon. It allocates the CPUs of one node to pods, enforces that in the
+// cgroups, and publishes it together with the node's state. [Run] runs the agent; [Cleanup] undoes its
+// settings.
 //
 //	err := agent.Run(ctx, agent.Options{...})
 //
@@ -31,13 +31,13 @@
 //	      |  inputs of control.Control, a state machine without I/O; engine.mu is held
 //	      v
 //	engine.go: decide
-//	      |  Allocate --> the CPUs of pods that ask, if the agent gives them: rundir.go saves these first
+//	      |  Allocate --> the CPUs of pods that ask: rundir.go saves them first, publish.go publishes them
 //	      |  Decide  --> Decision, writes in order --> systemd.go: kernel.Apply writes the cgroups.
 //	      |                                            The task units.run tells systemd afterwards
 //	      |  Applied <-- Result <----------------------+
 //	      v
 //	Status
-//	      |  given to     meters, delays (what to sample and trace), reports.go (log, events,
+//	      |  passed to    meters, delays (what to sample and trace), reports.go (log, events,
 //	      |               the node's condition)
 //	      |  taken by     the next tick (what to read), metrics.go, publish.go (capacity for batch
 //	      |               pods), package batch (cookies; the scheduler for batch pods)

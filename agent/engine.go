@@ -139,7 +139,7 @@ func (e *engine) decide() {
 	e.reports.publish(e.status.Report)
 }
 
-// saveAllocations saves what is given to pods, and publishes it. mu must be locked.
+// saveAllocations saves what is allocated to pods, and has it published. mu must be locked.
 func (e *engine) saveAllocations() error {
 	err := saveAllocations(e.RunDir, e.control.Allocations())
 	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)

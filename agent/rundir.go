@@ -87,7 +87,7 @@ func saveAllocations(runDir string, all api.Allocations) error {
 	return saveJSON(allocationsFile(runDir), 0o644, all)
 }
 
-// savedAllocations returns what an agent has given since the machine was started, also by what the
+// savedAllocations returns what agents have allocated since the machine was started, also by what the
 // container runtime was told of resource claims: what is later counts. With an error it returns what
 // can be read.
 func savedAllocations(o *Options) (api.Allocations, error) {

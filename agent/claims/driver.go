@@ -1,12 +1,12 @@
-// Package claims is the DRA driver of a node whose agent allocates: it publishes the node's CPUs as
-// devices, and gives them to the claims that the kubelet prepares. What is given is decided and
-// saved by the agent (package allocate); this package tells others about it.
+// Package claims is the DRA driver of a node: it publishes the node's CPUs as devices, and asks the
+// agent to allocate CPUs to the claims that the kubelet prepares. The agent decides and saves that
+// (package allocate); this package tells others about it.
 //
 // Each step can be repeated. The kubelet prepares a claim again after an error, and after its own
 // restart, and gets the same answer. Before a step of its own can be seen, what it depends on is
 // saved, so that an agent that is killed in between leaks nothing:
 //
-//	prepare:    choose and save, enforce, write files for the runtime, write the claim's status, answer
+//	prepare:    allocate and save, enforce, write files for the runtime, write the claim's status, answer
 //	unprepare:  take back and save, enforce, remove the files, answer
 package claims
 
@@ -61,10 +61,10 @@ type Options struct {
 	// Devices returns the devices of the node and how they are published, or an error while they are
 	// not known.
 	Devices func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error)
-	// Give gives CPUs to a pod whose claims read returns, and saves and enforces this. Read gets the
+	// Give allocates CPUs to a pod whose claims read returns, and saves and enforces this. Read gets the
 	// devices of all groupings, and does not call other options.
 	Give func(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (api.Allocation, error)
-	// TakeBack takes back what claims were given. Kept returns the UIDs of those that have CPUs.
+	// TakeBack takes back what was allocated for claims. Kept returns the UIDs of those that have CPUs.
 	TakeBack func(claims []types.UID) error
 	Kept     func() map[types.UID]bool
 
@@ -188,7 +188,7 @@ func mayPass(err error) bool {
 	return errors.Is(err, control.ErrNotYet) || errors.As(err, new(*ledger.ExclusiveError))
 }
 
-// PrepareResourceClaims gives CPUs to the claims of a pod.
+// PrepareResourceClaims lets the agent allocate CPUs to the claims of a pod.
 func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	prepared, err := d.prepare(ctx, claims)
 	results := map[types.UID]kubeletplugin.PrepareResult{}
@@ -268,7 +268,7 @@ func (d *Driver) writeStatus(ctx context.Context, claim *resourceapi.ResourceCla
 	return err
 }
 
-// UnprepareResourceClaims takes back what claims were given.
+// UnprepareResourceClaims takes back what was allocated for claims.
 func (d *Driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	var uids []types.UID
 	for _, claim := range claims {

@@ -29,9 +29,9 @@ const (
 	// containerFile is where the container finds that file.
 	containerFile = "/var/run/pinfold/" + assigned
 
-	// Annotations of the files for the runtime have what their pods were given.
+	// Annotations of the files for the runtime have their pods.
 	podAnnotation = "pinfold.dev/pod"
-	// allocationAnnotation has what was allocated to it.
+	// allocationAnnotation has what was allocated to the pod.
 	allocationAnnotation = "pinfold.dev/cpu-allocation"
 
 	kind       = dra.Driver + "/claim"
@@ -124,7 +124,7 @@ func (d *Driver) tidy() error {
 	return err
 }
 
-// Saved returns what the files in a CDI directory say that pods were given for claims, by the UID of
+// Saved returns what the files in a CDI directory say that was allocated to pods for claims, by the UID of
 // the pod, for an agent that has lost what it has saved itself. Only root writes there.
 func Saved(dir string) (map[types.UID]api.Allocation, error) {
 	given := map[types.UID]api.Allocation{}

@@ -48,7 +48,7 @@ type Config struct {
 	Partition cgroup.Partition
 	// Repack is how much better its CPUs must get for a running pod to be moved, "" for never.
 	Repack allocate.Repack
-	// Refuses keeps pods that it cannot give CPUs to from starting. Otherwise they run in the
+	// Refuses keeps pods to which it cannot allocate CPUs from starting. Otherwise they run in the
 	// shared CPUs.
 	Refuses bool
 	// Observe makes the agent write nothing, and say what it would write.
@@ -225,7 +225,7 @@ func (c *Control) SetAllocations(saved api.Allocations, unreadable error) {
 // Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
 func (c *Control) Claimed() map[types.UID]bool { return c.allocate.Claimed() }
 
-// Settled reports whether what an earlier agent has given has been compared with the kernel, as far
+// Settled reports whether what an earlier agent has allocated has been compared with the kernel, as far
 // as this agent will.
 func (c *Control) Settled() bool {
 	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""

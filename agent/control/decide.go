@@ -54,7 +54,7 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// Allocate gives CPUs to pods that ask. If it reports that something has changed, save what
+// Allocate allocates CPUs to pods that ask. If it reports that something has changed, save what
 // Control.Allocations returns, and pass the result to Control.Allocated before the next decision.
 func (c *Control) Allocate(now time.Time) (changed bool) {
 	if err := c.cannotAllocate(now); err != nil {
@@ -66,7 +66,7 @@ func (c *Control) Allocate(now time.Time) (changed bool) {
 	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
 }
 
-// cannotAllocate begins a round, and returns why nothing can be given in it, or nil.
+// cannotAllocate begins a round, and returns why nothing can be allocated in it, or nil.
 func (c *Control) cannotAllocate(now time.Time) error {
 	if hold := c.hold(); hold != "" {
 		return fmt.Errorf("%w: %s", ErrNotYet, hold)
@@ -79,7 +79,7 @@ func (c *Control) cannotAllocate(now time.Time) error {
 	return nil
 }
 
-// Claim gives a pod the CPUs that its resource claims ask for. Then save what Control.Allocations
+// Claim allocates to a pod the CPUs that its resource claims ask for. Then save what Control.Allocations
 // returns, and pass the result to Control.Allocated before the next decision.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
 	if err := c.cannotAllocate(now); err != nil {
@@ -102,14 +102,14 @@ func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
 	return c.allocate.Devices(c.Pods, c.node.index.Machine(), c.books(), by), nil
 }
 
-// Unclaim takes back what was given for claims. It reports whether there is something to save, as
+// Unclaim takes back what was allocated for claims. It reports whether there is something to save, as
 // Control.Allocate does.
 func (c *Control) Unclaim(claims ...types.UID) (changed bool) {
 	return c.allocate.Unclaim(c.Pods, claims...)
 }
 
-// Allocated records that what was given is saved. If err is not nil, the pods lose what the last
-// Allocate gave them.
+// Allocated records that what was allocated is saved. If err is not nil, the pods lose what the last
+// Allocate has allocated.
 func (c *Control) Allocated(err error) { c.allocate.Saved(c.Pods, err) }
 
 // Decide returns the decision that follows from the inputs.

@@ -14,7 +14,7 @@
 //	done := c.Tick(tick)
 //	if done.Write: Decide, Execute, Applied, as in a round
 //
-// If the agent gives CPUs to pods, it saves these before the decision that enforces them:
+// Before the decision it allocates CPUs to pods, and saves them, so that nothing else is enforced:
 //
 //	if c.Allocate(now) { c.Allocated(save(c.Allocations())) }
 //
@@ -29,7 +29,7 @@
 //	             |                     |                       |
 //	             +----------+----------+-----------------------+
 //	                        v
-//	 allocate/   the CPUs of pods that ask, if the agent gives them: once per pod, before plans
+//	 allocate/   the CPUs of pods that ask: once per pod, before plans
 //	                        v
 //	 plan.go     the input of package nodeplan, with what controllers remember: annotations in
 //	             force and raised quotas (quota), core sets (cpus), mechanisms and budget (batch)

@@ -20,7 +20,7 @@ const (
 	// UnknownKey: an annotation or label has no effect and may be misspelled.
 	UnknownKey = "UnknownAnnotation"
 	// Ignored: an annotation or label cannot be read, so none of the pod's has an effect, or it has none
-	// together with the others. The scheduler uses the same reason.
+	// together with the others.
 	Ignored = "CPUAnnotationIgnored"
 	// Postponed: changed annotations have no effect yet.
 	Postponed = "ChangePostponed"
@@ -33,9 +33,9 @@ const (
 	Pinned = "ThreadsPinned"
 	// NotPartitioned: a container could not become a partition.
 	NotPartitioned = "NotPartitioned"
-	// BadAllocation: a pod's allocation is invalid. The scheduler uses the same reason.
+	// BadAllocation: a pod's allocation names CPUs that the node does not have.
 	BadAllocation = "CPUAllocationInvalid"
-	// NotGiven: the agent could not give a pod the CPUs that it asks for.
+	// NotGiven: the agent could not allocate the CPUs that a pod asks for.
 	NotGiven = "CPUsNotGiven"
 	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
 	Lost = "CPUsLost"

@@ -14,7 +14,7 @@
 //   - dra-driver-cpu, as it is by default: a device per NUMA node. Its own code chooses the CPUs
 //     (cpumanager.TakeByTopologyNUMAPacked). Which arguments it gets is copied from the driver
 //     (prepareGroupedResourceClaim), because only a driver that runs on a node can be called.
-//   - Pinfold's agent as allocator: core/ledger decides about all CPUs of the node.
+//   - Pinfold's agent: core/ledger decides about all CPUs of the node.
 //   - Pinfold's DRA driver: a device per NUMA node (kube/dra), in which core/ledger decides.
 //
 // For both DRA drivers kube-scheduler's own allocator
@@ -23,7 +23,7 @@
 // out.
 //
 // Pinfold's scheduler is the same kube-scheduler with the plugin and the configuration that Pinfold
-// installs. Its CPUs are read from its Binding.
+// installs. The agent of each node allocates, and publishes that to the scheduler.
 //
 // The scheduler's queue and the API server are left out: a pod is scheduled when the one before it
 // has its CPUs.

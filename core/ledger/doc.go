@@ -8,7 +8,7 @@
 // # Books
 //
 // Every online CPU is either exclusive to one pod or shared, except for isolated CPUs
-// ([topology.Machine.Balanced]), which are not given or shared. [Books] depend only on the machine,
+// ([topology.Machine.Balanced]), which are not allocated or shared. [Books] depend only on the machine,
 // the [Config] and the set of [Claim]s. The order in which claims were added has no effect, so
 // books rebuilt after a restart equal the books before it.
 //
@@ -18,17 +18,17 @@
 //
 // A claim loses if it cannot be enforced: it names a CPU that an earlier claim holds, that is
 // reserved, or that the machine does not have, or a NUMA node that does not exist. Insufficient
-// amounts never make a claim lose. A pod that was bound without the scheduler runs whether or not
+// amounts never make a claim lose. A pod that was bound whatever the books say runs whether or not
 // the sums hold, and taking its CPUs away would not help. [Books.Overflow] reports the sums
 // instead.
 //
 // A CPU that goes offline still belongs to its pod. The pod keeps its other CPUs, none of them is
-// given to another pod, and it gets the missing CPU again when that comes back ([Books.Offline]). A
+// allocated to another pod, and it gets the missing CPU again when that comes back ([Books.Offline]). A
 // container with no CPU online runs in the shared CPUs meanwhile.
 //
 // # Rules
 //
-// Four rules constrain the scheduler's decisions for every pod, annotated or not:
+// Four rules constrain decisions, the agent's and the scheduler's, for every pod, annotated or not:
 //
 //  1. Everything that runs in the shared CPUs, together with Config.Reserved, requests at most the
 //     number of shared CPUs.

@@ -13,7 +13,7 @@ type site struct {
 	index  *placement.Index
 	config Config
 	online cpuset.Set
-	// balanced are the online CPUs that are not isolated: only these are shared or given.
+	// balanced are the online CPUs that are not isolated: only these are shared or allocated.
 	balanced cpuset.Set
 	offline  cpuset.Set
 	// nodeIDs are the ids of the NUMA nodes, ascending. CPUs without a node form one more node with

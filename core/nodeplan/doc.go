@@ -19,7 +19,7 @@
 //   - An ordinary init container without a claim, in a pod that has CPUs, runs on those CPUs of its
 //     pod that no container running at the same time has.
 //   - An ephemeral container, in a pod that has CPUs, runs on all of them.
-//   - Everything else, including pods that lose a conflict, has the shared CPUs and the quota set
+//   - Everything else, including pods that ask and have no CPUs of their own, has the shared CPUs and the quota set
 //     by the kubelet. Batch pods (BE) have what State.Batch names: cpu.idle puts them behind all
 //     others of their tier, cpu.bvt_warp_ns behind all others on kernels with Group Identity.
 //     State.BatchBudget bounds those of the tier BestEffort together by a quota of that.

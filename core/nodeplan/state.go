@@ -73,7 +73,7 @@ type Pod struct {
 	ID    ledger.PodID
 	Tier  Tier
 	Class Class
-	// Claim is what the scheduler gave to the pod; its ID is ignored. It is the zero Claim for pods
+	// Claim is what is allocated to the pod; its ID is ignored. It is the zero Claim for pods
 	// that did not ask for CPUs and pods that are unknown to the API server.
 	Claim ledger.Claim
 	// Limit is the pod-level CPU limit, 0 if there is none.

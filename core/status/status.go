@@ -1,5 +1,5 @@
 // Package status describes what an operator sees of Pinfold in a cluster: the schedulers, the
-// agents, which CPUs are exclusive and to which pods, what is wrong, and which pods wait.
+// agents, which CPUs the agents have allocated to which pods, what is wrong, and which pods wait.
 //
 // A [Report] is plain data. Package kube/survey makes one of the objects of a cluster, and
 // report/status prints it as text. Its JSON is documented in docs/status.md.

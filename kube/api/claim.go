@@ -54,7 +54,7 @@ func (a Allocation) Concerns(pod *corev1.Pod) bool {
 }
 
 // entitles returns what the pod holds, whether or not its limits are still the same: they may be
-// changing, and only the agent decides when it gives something else.
+// changing, and only the agent decides when it allocates something else.
 func (a Allocation) entitles(pod *corev1.Pod) *entitlement {
 	e := &entitlement{allocation: a}
 	counts := newCounts(pod)
@@ -152,7 +152,7 @@ func hasName(claims []ClaimRef, name string) bool {
 	return slices.ContainsFunc(claims, func(c ClaimRef) bool { return c.Name == name })
 }
 
-// ClaimOf returns the claim of a pod that was given the allocation.
+// ClaimOf returns the claim of a pod with the allocation.
 func (a Allocation) ClaimOf(pod *corev1.Pod) ledger.Claim {
 	claim, _, _ := claimOf(pod, nil, a.entitles(pod))
 	return claim

@@ -20,7 +20,7 @@ type Intent struct {
 	// Ask is the request for [ledger.Books.Decide]. It has no Containers if the pod does not ask
 	// for CPUs.
 	Ask ledger.Ask
-	// MayMove is set if an agent that allocates may give the running pod better CPUs.
+	// MayMove is set if the agent may allocate better CPUs to the running pod.
 	MayMove bool
 	// Class is "" if the pod has none.
 	Class nodeplan.Class

@@ -247,7 +247,7 @@ func ClaimNames(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// Divide returns the CPUs of each part, of those that its container was given.
+// Divide returns the CPUs of each part, of those that were allocated to its container.
 func (r *Request) Divide(a api.Allocation) []cpuset.Set {
 	left := map[string]cpuset.Set{}
 	for _, c := range a.Containers {

@@ -46,7 +46,7 @@ func (n *NodeTopology) state() (State, error) {
 }
 
 // maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with
-// one container has some 150, and an agent gives none with more than 3 KiB.
+// one container has some 150, and an agent makes none with more than 3 KiB.
 const maxAllocations = 1 << 20
 
 // allocations returns nil if the agent allocates nothing.

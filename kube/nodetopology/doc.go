@@ -1,6 +1,6 @@
-// Package nodetopology converts a [topology.Machine] to and from a NodeTopology object
-// (pinfold.dev/v1alpha1), by which the agent of a node reports its CPUs to the scheduler, without
-// loss.
+// Package nodetopology converts a [topology.Machine] and a [State] to and from a NodeTopology object
+// (pinfold.dev/v1alpha1), by which the agent of a node publishes its CPUs, and what it has allocated
+// to pods, without loss.
 //
 //	object, err := nodetopology.FromMachine(nodeName, machine, state)
 //	machine, state, err := nodetopology.ToMachine(object)
@@ -14,8 +14,8 @@
 // NUMA nodes may have no CPUs, and CPUs that no NUMA node lists have none. For each NUMA node there
 // is a row of distances ("10,21 21,10") and a size of memory.
 //
-// An object takes 1 KB for 104 CPUs, and 17 KB for 1,024 CPUs that are an LLC each. Nodes of one
-// type differ in the memory and the status only: a [Decoder] decodes each type once.
+// Allocations are JSON ([api.Allocation]). Without them an object takes 1 KB for 104 CPUs, 17 KB for
+// 1,024 that are an LLC each. A [Decoder] decodes machines that differ in the memory only once.
 //
 // # Integrity
 //

@@ -53,12 +53,12 @@ type Status struct {
 	KubeletPolicy string `json:"kubeletCPUManagerPolicy"`
 	AgentHealth   string `json:"agentHealth"`
 	AgentLease    string `json:"agentLease,omitempty"`
-	// Allocator is [AllocatorNode], or "".
+	// Allocator is [AllocatorNode], or "" if the agent allocates nothing: it only observes, say.
 	Allocator   string          `json:"allocator,omitempty"`
 	Allocations []PodAllocation `json:"allocations,omitempty"` // in the order of the UIDs
 }
 
-// PodAllocation is the CPUs that the agent has given to a pod.
+// PodAllocation is the CPUs that the agent has allocated to a pod.
 type PodAllocation struct {
 	UID        types.UID `json:"uid"`
 	Allocation string    `json:"allocation"` // an [api.Allocation] in text

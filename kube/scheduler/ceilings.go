@@ -32,7 +32,7 @@ func (p *Plugin) aboveCeiling(q *question, pod *corev1.Pod, nodes []fwk.NodeInfo
 }
 
 // aboveCeilingNow checks the namespace's ceiling again in Reserve: the pods of a group pass
-// PreFilter before the first of them has a reservation.
+// PreFilter before the first of them is on a node.
 func (p *Plugin) aboveCeilingNow(c *cycle, pod *corev1.Pod) string {
 	if p.args.Ceilings.For(pod.Namespace).ExclusiveCPUs.PerNamespace == nil {
 		return ""

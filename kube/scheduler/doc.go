@@ -13,13 +13,13 @@
 //
 //   - A pod to which the agent has allocated CPUs claims those.
 //   - A pod that asks and is bound, or assumed to be, claims what the agent would allocate now: a
-//     prediction, in the order in which pods came to the node.
+//     prediction, in the order of NodeInfo, which is about that in which pods came to the node.
 //   - A nominated pod (one that waits for its victims to end) claims the same after all others or, if
 //     it does not fit yet, the amount it will take.
 //   - Every pod claims what it requests of the shared CPUs.
 //
-// A wrong prediction gives no CPU to two pods: the agent decides. It can leave a pod without CPUs of
-// its own, or with worse ones.
+// A wrong prediction allocates no CPU to two pods, because it allocates nothing: the agent does. It can
+// leave a pod without CPUs of its own, or with worse ones.
 //
 // While a node's topology is missing or unusable, sums replace the books: the exclusive CPUs that pods
 // ask for and all requests must fit in the node's allocatable CPUs.

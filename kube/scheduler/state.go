@@ -291,7 +291,7 @@ func (n *nodeStates) kept(name string) *keptNode {
 func (n *nodeStates) forget(name string) { n.byName.Delete(name) }
 
 // answer is what Filter and Score need to know about a node for one question. It is much smaller
-// than the decision, which Reserve computes for the chosen node only.
+// than the decision.
 type answer struct {
 	err     error
 	quality placement.Quality

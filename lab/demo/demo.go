@@ -3,7 +3,7 @@
 //
 // [Run] has three rounds: nginx without placement, everything with the manifests' own policy
 // (static), and everything with policy static-burst. Each round creates its objects, waits until
-// all of their pods are bound, draws the result, and deletes the objects again.
+// all of their pods are bound and have their CPUs, draws the result, and deletes the objects again.
 //
 // [RunReal] runs the workloads on a real node, one at a time, and shows the kernel's view of their
 // containers' threads.

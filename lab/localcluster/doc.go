@@ -1,6 +1,6 @@
 // Package localcluster runs a complete Kubernetes control plane on this machine: etcd,
-// kube-apiserver, kube-controller-manager, a scheduler, and KWOK, which simulates the kubelets of
-// simulated nodes. With Config.RealNode, this machine is a node, too, which needs root.
+// kube-apiserver, kube-controller-manager, a scheduler, and for simulated nodes KWOK, which simulates
+// their kubelets, and one program that allocates CPUs as their agents would. With Config.RealNode, this machine is a node, too, which needs root.
 //
 //	cluster, err := localcluster.Start(ctx, config)
 //	defer cluster.Stop()

@@ -1,7 +1,8 @@
 // Package simnode creates simulated nodes: objects in a real API server that describe machines that
 // do not exist. [Nodes] builds them from groups of equal machines and [Create] creates them. KWOK
 // simulates the kubelet of each, so in the API the node becomes ready and its pods run. Each node
-// has the NodeTopology that Pinfold's agent would publish for such a machine.
+// has the NodeTopology that Pinfold's agent would publish for such a machine, and [RunAgents] allocates
+// CPUs to its pods as that agent would.
 package simnode
 
 import (

@@ -1,6 +1,6 @@
 // Package allocate allocates CPUs to the pods of a node, whichever scheduler has bound them. It is the
-// only owner of that decision. It decides once for each pod, from the same books as Pinfold's
-// scheduler, and remembers the decision until the pod has ended.
+// only owner of that decision. It decides once for each pod, as Pinfold's scheduler predicts, and
+// remembers the decision until the pod has ended, does not ask any more or is resized.
 //
 //	c := allocate.New(node, allocate.RepackNone)
 //	c.Restore(saved)                         // of an earlier agent
@@ -40,14 +40,14 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Controller remembers what it has given.
+// Controller remembers what it has allocated.
 type Controller struct {
 	name      string // of the node
 	repack    Repack
 	allocated api.Allocations
 	recovered bool // what was not saved
 	changed   bool // since the last call of Saved
-	// added is what pods had before the last decision, of those to which it gave something.
+	// added is what pods had before the last decision, of those to which it allocated something.
 	added  map[types.UID]api.Allocation
 	moved  *Move     // by the last decision, or nil
 	looked time.Time // for a pod to move, or started
@@ -84,8 +84,8 @@ func (c *Controller) Allocations() api.Allocations { return c.allocated }
 // Moved returns what the last decision has moved, or nil.
 func (c *Controller) Moved() *Move { return c.moved }
 
-// Saved records that what is given is saved. If err is not nil, it takes back what the last
-// decision has given, because after a crash the next agent would give it to others.
+// Saved records that what is allocated is saved. If err is not nil, it takes back what the last
+// decision has allocated, because after a crash the next agent would allocate it to others.
 func (c *Controller) Saved(p *pods.Pods, err error) {
 	for i := range p.All {
 		uid := p.All[i].Object.UID
@@ -120,7 +120,7 @@ func (e notGivenError) Error() string {
 	return "it gets no CPUs of its own: " + e.error.Error()
 }
 
-// NotGiven reports whether a pod's problem is that it was not given what it asks for, and whether its
+// NotGiven reports whether a pod's problem is that it was not allocated what it asks for, and whether its
 // containers must not run: those without CPUs where the agent refuses them, and those of claims.
 func NotGiven(problem error, refuses bool) (is, refused bool) {
 	var e notGivenError
@@ -128,7 +128,7 @@ func NotGiven(problem error, refuses bool) (is, refused bool) {
 	return is, is && !e.keeps && (refuses || e.claim)
 }
 
-// Refuse tells the pods that ask and have none that this node gives no CPUs.
+// Refuse tells the pods that ask and have none that this node allocates no CPUs.
 func (c *Controller) Refuse(p *pods.Pods, why error) {
 	for i := range p.All {
 		s := &p.All[i]
@@ -138,8 +138,8 @@ func (c *Controller) Refuse(p *pods.Pods, why error) {
 	}
 }
 
-// Decide gives CPUs to the pods that ask and have none, first to those that were bound first. If it
-// gives none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
+// Decide allocates CPUs to the pods that ask and have none, first to those that were bound first. If it
+// allocates none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
 // any more. It reports whether there is something to save.
 func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
 	c.added, c.moved = nil, nil
@@ -311,7 +311,7 @@ func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
 	return online.Difference(n.allowed(s, online)).Union(cpus.Intersection(n.Withheld))
 }
 
-// giveAll gives CPUs to pods, in this order, but last to those that borrow them. Who got nothing before
+// giveAll allocates CPUs to pods, in this order, but last to those that borrow them. Who got nothing before
 // gets nothing from less.
 func (c *Controller) giveAll(n node, waiting []int) {
 	slices.SortStableFunc(waiting, func(x, y int) int {
@@ -342,7 +342,7 @@ func (n node) borrower(at int) int {
 	return 0
 }
 
-// give gives CPUs to one pod.
+// give allocates CPUs to one pod.
 func (c *Controller) give(n node, at int) error {
 	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)
@@ -368,14 +368,14 @@ func (c *Controller) give(n node, at int) error {
 	return nil
 }
 
-// maxText bounds an allocation in bytes, and laterText one that is given while pods have many: all of
+// maxText bounds an allocation in bytes, and laterText one that is made while pods have many: all of
 // a node are published in one object, of which others read 1 MiB. That is enough for 750 pods.
 const (
 	maxText, laterText = 3 << 10, 512
 	many               = 250
 )
 
-// put gives an allocation to a pod.
+// put sets the allocation of a pod.
 func (c *Controller) put(n node, at int, a api.Allocation) error {
 	s := &n.pods.All[at]
 	a.Time = n.Now.UTC()

@@ -19,7 +19,7 @@ import (
 	"pinfold.dev/pinfold/kube/dra"
 )
 
-// Claim gives a pod the CPUs that its resource claims ask for. They stay its own until Unclaim. If
+// Claim allocates to a pod the CPUs that its resource claims ask for. They stay its own until Unclaim. If
 // it has them already, nothing changes.
 func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config, pod types.UID, request dra.Request) error {
 	at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == pod })
@@ -94,7 +94,7 @@ func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 	return allocation(), nil
 }
 
-// Unclaim takes back what pods were given for claims. It reports whether there is something to
+// Unclaim takes back what was allocated to pods for claims. It reports whether there is something to
 // save.
 func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
 	for uid, a := range c.allocated {

@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Restore sets what an earlier agent has given, as far as it could be read. It is saved again, because
+// Restore sets what an earlier agent has allocated, as far as it could be read. It is saved again, because
 // not all may be where this agent saves it.
 func (c *Controller) Restore(saved map[types.UID]api.Allocation, unreadable error) {
 	if unreadable != nil {
@@ -100,8 +100,8 @@ func (n node) shows(s *pods.Pod, a api.Allocation) (shown bool) {
 	return shown
 }
 
-// adopt gives a pod that asks the CPUs that its containers run on, and reports whether it has them. It
-// does so even if more is bound to the node than fits: then pods that are given CPUs later get none.
+// adopt allocates to a pod that asks the CPUs that its containers run on, and reports whether it has
+// them. It does so even if more is bound to the node than fits: then pods that come later get none.
 func (c *Controller) adopt(n node, at int) bool {
 	s := &n.pods.All[at]
 	intent, err := api.Parse(s.Object)

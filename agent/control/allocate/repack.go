@@ -35,7 +35,7 @@ const (
 // moveEvery is the least time between two moves, and for which a pod keeps its CPUs.
 const moveEvery = time.Minute
 
-// Move gives a running pod better CPUs.
+// Move allocates better CPUs to a running pod.
 type Move struct {
 	Pod      *corev1.Pod
 	Text     string // what changes, and why

@@ -20,7 +20,7 @@ func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 		a.Node == c.name && !s.MayResize()
 }
 
-// resize gives a pod that has CPUs the number that it asks for now, without those that it may not
+// resize allocates to a pod that has CPUs the number that it asks for now, without those that it may not
 // use. A container that grows keeps what it has, and one that shrinks keeps a part. With an error the
 // pod keeps what it has.
 func (c *Controller) resize(n node, at int, ask ledger.Ask) error {

@@ -14,7 +14,7 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// Node is a node on which the allocator decides alone.
+// Node is a node without a kernel, on which allocations can be decided.
 type Node struct {
 	Round groups.Round
 	Index *placement.Index

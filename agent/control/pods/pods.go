@@ -72,7 +72,7 @@ func (p *Pods) SetMachine(m *topology.Machine) {
 	}
 }
 
-// Reread brings a pod up to date after a change of the machine or of what it was given.
+// Reread brings a pod up to date after a change of the machine or of its allocation.
 func (p *Pods) Reread(at int) {
 	s := &p.All[at]
 	id, denied := s.Plan.ID, s.denied

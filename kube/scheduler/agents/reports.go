@@ -1,5 +1,5 @@
-// Package agents keeps what the agents of nodes report: the topology that each publishes, and
-// whether it still renews its lease.
+// Package agents keeps what the agents of nodes report: the topology and the allocations that each
+// publishes, and whether it still renews its lease.
 //
 //	reports := agents.New("pinfold-system", 40*time.Second, time.Now)
 //	err := reports.FollowLeases(ctx, client, changed)
