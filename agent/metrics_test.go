@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // quietNode is an agent on ordinary files and with a clock of its own. It has one container whose
-// quota may be raised, and two that were allocated the same CPU.
+// quota may be raised, one with a CPU of its own, and one that asks for more than there are.
 type quietNode struct {
 	*agent
 	tree  *tree
@@ -64,7 +64,7 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	t.Helper()
 	n := &quietNode{tree: newTree(t), at: time.Unix(1_700_000_000, 0)}
 	busy := raisedPod("busy")
-	pods := []*corev1.Pod{busy, asking("first"), asking("second")}
+	pods := []*corev1.Pod{busy, asking("first"), askingTooMany("second")}
 	for i, p := range pods {
 		id := containerID('a' + rune(i))
 		run(p, id)

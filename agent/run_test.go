@@ -18,7 +18,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/agent/kubelet"
@@ -196,8 +195,7 @@ func TestPublishTopology(t *testing.T) {
 
 func TestEventsAndMetrics(t *testing.T) {
 	k := newTree(t)
-	first, second := asking("first"), asking("second")
-	second.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("8")
+	first, second := asking("first"), askingTooMany("second")
 	second.CreationTimestamp = metav1.NewTime(time.Unix(1_800_000_000, 0))
 	run(first, containerID('a'))
 	run(second, containerID('b'))

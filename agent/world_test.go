@@ -184,6 +184,13 @@ func asking(name string) *corev1.Pod {
 	return p
 }
 
+// askingTooMany is [asking] for more CPUs than the machine has.
+func askingTooMany(name string) *corev1.Pod {
+	p := asking(name)
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceCPU] = resource.MustParse("16")
+	return p
+}
+
 // run sets the status of the pod's container to running, as the kubelet does.
 func run(p *corev1.Pod, id string) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", ContainerID: "containerd://" + id,

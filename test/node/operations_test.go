@@ -26,7 +26,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/admission"
-	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/test/must"
 )

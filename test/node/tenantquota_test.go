@@ -79,16 +79,12 @@ func (h *hostile) testEdits(t *testing.T) {
 func (h *hostile) testEphemeral(t *testing.T) {
 	pod := h.runAsking(t, "debugged")
 	defer h.removeOwn(t, pod.Name)
-	allocation, err := api.AllocationOf(pod)
-	if err != nil || allocation == nil {
-		t.Fatalf("the scheduler gave %v, %v", allocation, err)
-	}
+	want := settings{cpus: h.allocated(t, pod), quota: bandwidth.Unlimited}
 	debug := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon(container("debug", "8002", ""))}
 	with := pod.DeepCopy()
 	with.Spec.EphemeralContainers = append(with.Spec.EphemeralContainers, debug)
 	pods := h.client.CoreV1().Pods(tenantNamespace) // the ClusterRole edit does not include it
 	must.Get(pods.UpdateEphemeralContainers(t.Context(), pod.Name, with, metav1.UpdateOptions{}))(t)
-	want := settings{cpus: allocation.Containers[0].CPUs, quota: bandwidth.Unlimited}
 	eventually(t, "the ephemeral container", func() error {
 		now, err := pods.Get(t.Context(), pod.Name, metav1.GetOptions{})
 		if err == nil {
