@@ -129,12 +129,11 @@ func limit(p *corev1.Pod, cpus string) {
 func TestConditionOfStaticPods(t *testing.T) {
 	n := attackedNode(t)
 	static := &corev1.Pod{Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "main"}}}}
-	static.Name, static.Namespace, static.UID = "etcd", "kube-system", "of-mirror"
-	static.Annotations = map[string]string{mirror: "uid-etcd", hash: "uid-etcd", api.CPUSetSchedulerAnnotation: "true"}
+	static.Name, static.Namespace, static.UID = "etcd", "kube-system", "uid-etcd"
+	static.Annotations = map[string]string{mirror: "0a5f", hash: "0a5f", api.CPUSetSchedulerAnnotation: "yes"}
 	n.pods["etcd"] = static
-	n.create("etcd/main")
 	n.observe()
-	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"uid-etcd": {Namespace: "kube-system", Name: "etcd"}})
+	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
 	n.decide()
 	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
