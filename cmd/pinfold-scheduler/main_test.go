@@ -77,19 +77,15 @@ func TestGivenConfigurationIsKept(t *testing.T) {
 	}
 }
 
-// In a cluster the configuration has no kubeconfig. The plugin replaces the default scheduler's
-// binder.
+// In a cluster the configuration has no kubeconfig.
 func TestConfigurationInCluster(t *testing.T) {
 	text := must.Get(configuration(""))(t)
 	c := decode(t, text)
 	if len(c.Profiles) != 1 || c.Profiles[0].SchedulerName != "default-scheduler" || c.ClientConnection.Kubeconfig != "" {
 		t.Fatalf("profiles %+v, kubeconfig %q", c.Profiles, c.ClientConnection.Kubeconfig)
 	}
-	plugins := c.Profiles[0].Plugins
-	has := func(list []config.Plugin, name string) bool {
-		return slices.ContainsFunc(list, func(p config.Plugin) bool { return p.Name == name })
-	}
-	if !has(plugins.MultiPoint.Enabled, scheduler.Name) || !has(plugins.Bind.Disabled, "DefaultBinder") {
-		t.Errorf("plugins %+v", plugins)
+	enabled := c.Profiles[0].Plugins.MultiPoint.Enabled
+	if !slices.ContainsFunc(enabled, func(p config.Plugin) bool { return p.Name == scheduler.Name }) {
+		t.Errorf("plugins %+v", enabled)
 	}
 }

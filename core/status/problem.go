@@ -34,7 +34,6 @@ type Kind string
 
 // The kinds of problem.
 const (
-	SchedulerMissing  Kind = "SchedulerMissing"     // no lease of a scheduler exists
 	SchedulerReplaced Kind = "SchedulerReplaced"    // a scheduler that is not Pinfold's leads
 	SchedulerSilent   Kind = "SchedulerSilent"      // no replica leads
 	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
@@ -67,7 +66,7 @@ func (k Kind) Severity() Severity {
 // rank orders kinds: what affects most comes first.
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
-		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, AgentLeaseInvalid, TopologyIsNone,
+		SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, AgentLeaseInvalid, TopologyIsNone,
 		TopologyIsInvalid, TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation,
 		NotAllocated, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)

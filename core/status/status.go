@@ -113,7 +113,7 @@ type Node struct {
 	// CPUs are known if the topology is usable.
 	CPUs *CPUs `json:"cpus,omitempty"`
 	// Pods is the number of pods that have exclusive CPUs or are confined, nil if pods could not be
-	// read.
+	// read, or the topology, with which the agent publishes what it allocates, is not usable.
 	Pods       *int        `json:"podsWithCPUs,omitempty"`
 	Containers []Container `json:"containers"` // of these pods
 

@@ -11,38 +11,31 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/status"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // fillBooks adds the CPUs of a node, the containers that have some, and what is wrong with them.
-// object is nil if nodes could not be read, topology if it is not usable.
+// object is nil if nodes could not be read.
 func (a *assembly) fillBooks(n *status.Node, object *corev1.Node, topology *Topology) {
 	n.Pods = new(int)
+	machine := topology.Index.Machine()
 	pods := map[ledger.PodID]*corev1.Pod{}
 	var claims []ledger.Claim
 	for _, pod := range a.podsOn[n.Name] {
-		claim, allocation, err := topology.allocations().Claim(pod, topology.machine())
+		claim, allocation, err := topology.State.Allocations.Claim(pod, machine)
 		if err != nil {
 			a.invalid(n, pod, err)
-		} else if asks, _ := api.Asks(pod); asks && allocation == nil && topology != nil {
+		} else if asks, _ := api.Asks(pod); asks && allocation == nil {
 			a.notAllocated(n, pod)
 		}
 		pods[claim.ID] = pod
 		claims = append(claims, claim)
-	}
-	if topology == nil {
-		for _, claim := range claims {
-			addContainers(n, pods[claim.ID], claim)
-		}
-		return
 	}
 	config := ledger.Config{ReservedCPUs: topology.State.ReservedCPUs}
 	if object != nil {
 		config.Reserved = api.Reserved(object)
 	}
 	books := ledger.New(topology.Index, config, claims...)
-	machine := topology.Index.Machine()
 	n.CPUs = &status.CPUs{
 		Online: len(machine.CPUs), Exclusive: books.Exclusive().Len(), Shared: books.Shared().Len(),
 		Reserved: topology.State.ReservedCPUs.Intersection(books.Shared()).Len(), Offline: machine.Offline.Len(),
@@ -72,22 +65,6 @@ func (a *assembly) notAllocated(n *status.Node, pod *corev1.Pod) {
 	a.add(status.Problem{Kind: status.NotAllocated, Node: n.Name, Pod: nameOf(pod),
 		Message: fmt.Sprintf("pod %s asks for CPUs of its own, and the node's agent has allocated none to it", nameOf(pod)),
 		Action:  "its events say why", Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)})
-}
-
-// machine returns nil for a node without a usable topology.
-func (t *Topology) machine() *topology.Machine {
-	if t == nil {
-		return nil
-	}
-	return t.Index.Machine()
-}
-
-// allocations returns nil for a node without a usable topology.
-func (t *Topology) allocations() api.Allocations {
-	if t == nil {
-		return nil
-	}
-	return t.State.Allocations
 }
 
 // bookProblems adds what is wrong in the books of a node, and returns the pods that have lost their

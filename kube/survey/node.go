@@ -35,11 +35,11 @@ func (a *assembly) node(name string) {
 	n.Agent = a.agent(name, topology)
 	a.agentProblems(&n)
 	a.topologyProblems(&n)
-	if !a.unread(Pods) {
-		a.fillBooks(&n, object, topology)
-	}
 	if topology != nil {
 		n.Machine, n.Reserved = topology.Index.Machine(), topology.State.ReservedCPUs
+		if !a.unread(Pods) {
+			a.fillBooks(&n, object, topology)
+		}
 	}
 	a.conditionProblem(&n, topology)
 	if object != nil && !n.Agent.State.Away() {

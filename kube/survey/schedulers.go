@@ -85,13 +85,12 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 	a.report.Schedulers = append(a.report.Schedulers, s)
 }
 
-// noScheduler adds the problem that no lease is Pinfold's.
+// noScheduler adds the note that no lease is Pinfold's. That is right where the agents are installed alone.
 func (a *assembly) noScheduler() {
-	message := "no lease of a Pinfold scheduler was found in namespaces " + strings.Join(slices.Sorted(maps.Keys(a.trusted)), ", ")
+	note := "no lease of a Pinfold scheduler is in namespaces " + strings.Join(slices.Sorted(maps.Keys(a.trusted)), ", ")
 	if stock := a.leases[defaultLease]; stock != nil {
-		message += fmt.Sprintf("; %s is held by %s, which has not recorded a version of Pinfold and is probably a stock kube-scheduler", defaultLease, holderOf(stock))
+		note += fmt.Sprintf(" (%s is held by %s)", defaultLease, holderOf(stock))
 	}
-	a.add(status.Problem{Kind: status.SchedulerMissing, Message: message + ". Pods that ask for CPUs are not placed on chosen ones",
-		Action: "install the scheduler (docs/scheduler.md), or name the namespace of its lease with --lease-namespace; " +
-			"one without leader election cannot be seen here"})
+	a.report.Notes = append(a.report.Notes, note+": another scheduler chooses nodes, without looking at the CPUs that pods will get there; "+
+		"one without leader election, or with another --lease-namespace, cannot be seen here")
 }

@@ -33,7 +33,6 @@ func WriteNode(w io.Writer, r *status.Report, o Options) error {
 	p.remarks()
 	p.problems()
 	if n.Machine == nil {
-		p.containers(n)
 		return report.Flush(p.Writer, "print the status")
 	}
 	fmt.Fprintln(p)
@@ -102,19 +101,4 @@ func ownerName(all []status.Container, c *status.Container) string {
 		return c.Pod + "/" + c.Container
 	}
 	return c.Pod
-}
-
-// containers prints the holders of CPUs on a node whose machine is not known.
-func (p *printer) containers(n *status.Node) {
-	if len(n.Containers) > 0 {
-		fmt.Fprintln(p, "\nThe machine is not known. By the pods' allocations:")
-	}
-	for i := range n.Containers {
-		c := &n.Containers[i]
-		has := "CPUs " + c.CPUs.String()
-		if c.Policy == placement.StaticBurst {
-			has = fmt.Sprintf("confined to NUMA nodes %v", c.NUMANodes)
-		}
-		p.paragraph(2, "", ownerName(n.Containers, c)+": "+has)
-	}
 }

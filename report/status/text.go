@@ -173,11 +173,9 @@ func (p *printer) cpus() {
 			sum.Shared, sum.Confined = sum.Shared+c.Shared, sum.Confined+c.Confined
 		}
 	}
-	text := cpusText(&sum)
+	text := cpusText(&sum) + p.unknownOf(known)
 	if known == 0 {
 		text = "not known"
-	} else if known < len(p.Nodes) {
-		text += fmt.Sprintf("; those of %s are not known", quantity.Count(len(p.Nodes)-known, "node"))
 	}
 	p.fact("CPUs", text)
 }
@@ -191,20 +189,15 @@ func cpusText(c *status.CPUs) string {
 }
 
 func (p *printer) pods() {
-	holding, lost, known := 0, 0, true
+	holding, known, lost := 0, 0, 0
 	for i := range p.Nodes {
-		if p.Nodes[i].Pods == nil {
-			known = false
-			continue
+		if pods := p.Nodes[i].Pods; pods != nil {
+			holding, known = holding+*pods, known+1
 		}
-		holding += *p.Nodes[i].Pods
-	}
-	if !known {
-		p.fact("Pods", "not known")
-		return
 	}
 	for i := range p.Problems {
-		if kind := p.Problems[i].Kind; kind == status.CPUConflict || kind == status.InvalidAllocation {
+		switch p.Problems[i].Kind {
+		case status.CPUConflict, status.InvalidAllocation, status.NotAllocated:
 			lost++
 		}
 	}
@@ -212,7 +205,20 @@ func (p *printer) pods() {
 	if lost > 0 {
 		text += fmt.Sprintf(", %d without the CPUs that they asked for", lost)
 	}
+	if known == 0 && len(p.Nodes) > 0 {
+		text = "not known"
+	} else {
+		text += p.unknownOf(known)
+	}
 	p.fact("Pods", text)
+}
+
+// unknownOf returns the end of a sum over nodes of which so many are known.
+func (p *printer) unknownOf(known int) string {
+	if known == len(p.Nodes) {
+		return ""
+	}
+	return fmt.Sprintf("; those of %s are not known", quantity.Count(len(p.Nodes)-known, "node"))
 }
 
 // remarks prints what could not be read, and what the report cannot know.
