@@ -88,7 +88,7 @@ func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 	gauge(out, "exclusive_split_cores", "Cores of which a container with exclusive CPUs has only some threads, summed over these containers.")(
 		float64(s.Quality.SplitCores))
 	gauge(out, "exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.LLCs))
-	gauge(out, "conflicts", "Pods that lost their CPUs to a pod bound earlier.")(float64(s.Conflicts))
+	gauge(out, "pods_lost_cpus", "Pods that have lost their CPUs, as their events say.")(float64(s.Lost))
 	problems := gauge(out, "problems", "What is wrong with the node, by the reason in its condition.", "reason")
 	reasons := map[string]int{}
 	for i := range s.Problems {

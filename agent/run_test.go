@@ -220,7 +220,7 @@ func TestEventsAndMetrics(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_conflicts 0`,
+		for _, line := range []string{`pinfold_cpus{kind="exclusive"} 1`, `pinfold_cpus{kind="shared"} 7`, `pinfold_pods_lost_cpus 0`,
 			`pinfold_pod_warnings{namespace="default",pod="second",reason="CPUsNotGiven"} 1`,
 			`pinfold_foreign_writes_undone_total{setting="cpuset"} 1`, `pinfold_cgroup_writes_total{file="cpuset.cpus",result="done"} 4`,
 			`pinfold_exclusive_split_cores 1`, `pinfold_runtime_connected 0`, `pinfold_containers{home="exclusive"} 1`} {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/agent/control/cpus"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -39,11 +38,7 @@ func (c *Control) problems() (all, notes []Notice) {
 	for i := range c.All {
 		s := &c.All[i]
 		if s.Problem != nil {
-			reason := BadAllocation
-			if is, _ := allocate.NotGiven(s.Problem, false); is {
-				reason = NotGiven
-			}
-			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
+			all = append(all, Notice{s.Object, NotGiven, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
 		}
 		if id := s.Forged(); id != "" { // not a problem: it harms no other pod
 			notes = append(notes, Notice{s.Object, NotAStaticPod, fmt.Sprintf("pod %s has the annotations of a mirror pod, but the "+

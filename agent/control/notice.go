@@ -33,8 +33,6 @@ const (
 	Pinned = "ThreadsPinned"
 	// NotPartitioned: a container could not become a partition.
 	NotPartitioned = "NotPartitioned"
-	// BadAllocation: a pod's allocation names CPUs that the node does not have.
-	BadAllocation = "CPUAllocationInvalid"
 	// NotGiven: the agent could not allocate the CPUs that a pod asks for.
 	NotGiven = "CPUsNotGiven"
 	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
@@ -87,8 +85,8 @@ type Summary struct {
 	Containers map[nodeplan.Home]int
 	// Quality is the sum over the containers that have exclusive CPUs.
 	Quality placement.Quality
-	// Conflicts is the number of pods that lost their CPUs to other pods.
-	Conflicts int
+	// Lost is the number of pods that have lost their CPUs and still run.
+	Lost int
 	// Problems say what is wrong with the node, and make its condition False. Notes, which the
 	// condition repeats, say what is done differently there than requested. Warnings and PodNotes
 	// are the same about what authors of pods can cause: the condition must not depend on them.
@@ -111,9 +109,9 @@ func (c *Control) summary() Summary {
 			}
 		}
 	}
-	for _, f := range c.round.Plan.Findings {
-		if f.Kind == nodeplan.Conflict {
-			s.Conflicts++
+	for i := range c.All {
+		if c.allocate.Loss(&c.All[i]) != "" {
+			s.Lost++
 		}
 	}
 	problems, notes := c.problems()

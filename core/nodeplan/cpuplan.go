@@ -52,9 +52,6 @@ func newCPUPlan(s *State) *cpuPlan {
 	if plan.books.Shared().IsEmpty() && plan.needsShared() {
 		plan.shareHighestRank(claims)
 	}
-	for i := range s.Pods {
-		plan.reportMissing(&s.Pods[i])
-	}
 	return plan
 }
 
@@ -131,22 +128,6 @@ func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
 	}
 	plan.report(Finding{Kind: NoSharedCPUs, Pod: last.ID})
 	plan.openBooks(claims)
-}
-
-// reportMissing reports claims for containers that the pod does not have.
-func (plan *cpuPlan) reportMissing(p *Pod) {
-	if len(p.Claim.Containers) == 0 {
-		return
-	}
-	names := make(map[string]bool, len(p.Containers))
-	for i := range p.Containers {
-		names[p.Containers[i].Name] = true
-	}
-	for _, c := range p.Claim.Containers {
-		if !names[c.Name] {
-			plan.report(Finding{Kind: NoSuchContainer, Pod: p.ID, Container: c.Name})
-		}
-	}
 }
 
 // claimOf returns the claim in force of a container, or nil.

@@ -17,7 +17,6 @@ const (
 	Overflow        FindingKind = "CPUOverflow"     // Overflow; Pod where it is about one
 	Offline         FindingKind = "CPUOffline"      // Pod, Offline
 	NoSharedCPUs    FindingKind = "NoSharedCPUs"    // Pod
-	NoSuchContainer FindingKind = "NoSuchContainer" // Pod, Container
 	NoneInNodes     FindingKind = "NoCPUsInNodes"   // Pod, Container
 	CoreSetsOverlap FindingKind = "CoreSetsOverlap" // Pod, Container
 	NoKernelBurst   FindingKind = "NoKernelBurst"   // Reason; of the node
@@ -58,8 +57,6 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 	case NoSharedCPUs:
 		return fmt.Sprintf("static pods hold every CPU of this node and other containers need some: the CPUs of pod %s "+
 			"are shared; raise minSharedCPUs of the scheduler", podName(f.Pod))
-	case NoSuchContainer:
-		return fmt.Sprintf("the CPU allocation of pod %s names container %q, which the pod does not have", podName(f.Pod), f.Container)
 	case NoneInNodes:
 		return fmt.Sprintf("container %q of pod %s has the shared CPUs of the whole node: "+
 			"no CPU of its NUMA nodes is shared", f.Container, podName(f.Pod))

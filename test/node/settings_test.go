@@ -166,7 +166,7 @@ func (s *settled) testNode(t *testing.T) {
 func (s *settled) testMetrics(t *testing.T) {
 	text := s.metrics(t)
 	for _, line := range []string{
-		"pinfold_runtime_connected 1", "pinfold_holding 0", "pinfold_conflicts 0", "pinfold_failed_groups 0",
+		"pinfold_runtime_connected 1", "pinfold_holding 0", "pinfold_pods_lost_cpus 0", "pinfold_failed_groups 0",
 		fmt.Sprintf(`pinfold_cpus{kind="exclusive"} %d`, s.own.Len()), fmt.Sprintf(`pinfold_cpus{kind="shared"} %d`, s.shared.Len()),
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {
