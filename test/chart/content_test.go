@@ -115,9 +115,10 @@ func TestSchedulerConfiguration(t *testing.T) {
 			if err := strict.Ceilings.Validate(); err != nil {
 				t.Error(err)
 			}
-			mounted := mountedFiles(deployment.Spec.Template.Spec, "/etc/pinfold")
-			if !mounted["/etc/pinfold/scheduler.yaml"] {
-				t.Errorf("the configuration is not mounted; %v are", mounted)
+			spec := deployment.Spec.Template.Spec
+			mount, volume := spec.Containers[0].VolumeMounts[0], spec.Volumes[0]
+			if mount.MountPath != "/etc/pinfold" || mount.Name != volume.Name || volume.ConfigMap == nil || volume.ConfigMap.Name != "pinfold-scheduler" {
+				t.Errorf("the configuration is not mounted: %+v of %+v", mount, volume)
 			}
 			if name == "mode-default" {
 				compareYAML(t, scheduler.DefaultConfiguration, text)
@@ -160,9 +161,8 @@ func compareYAML(t *testing.T, want, got string) {
 }
 
 // mountedFiles returns the files of the projected volumes that a pod's container mounts at a
-// directory. The chart's ConfigMaps have one key each.
+// directory. A ConfigMap that is mounted whole has the ceilings.
 func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
-	keys := map[string]string{"pinfold-scheduler": "scheduler.yaml", "pinfold-ceilings": "ceilings.yaml"}
 	files := map[string]bool{}
 	for _, mount := range pod.Containers[0].VolumeMounts {
 		for _, volume := range pod.Volumes {
@@ -173,7 +173,7 @@ func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
 				var items []corev1.KeyToPath
 				if m := source.ConfigMap; m != nil {
 					if items = m.Items; items == nil {
-						items = []corev1.KeyToPath{{Path: keys[m.Name]}}
+						items = []corev1.KeyToPath{{Path: "ceilings.yaml"}}
 					}
 				}
 				if s := source.Secret; s != nil {
@@ -189,7 +189,7 @@ func mountedFiles(pod corev1.PodSpec, dir string) map[string]bool {
 }
 
 // TestAgentFiles checks that the files that the agent is told of are mounted, and that it accepts
-// the ceilings and the keys of its own pods.
+// the ceilings.
 func TestAgentFiles(t *testing.T) {
 	seen := 0
 	for name, values := range allValues(t) {
