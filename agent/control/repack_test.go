@@ -162,7 +162,7 @@ func TestMoves(t *testing.T) {
 		t.Fatalf("pods still move after\n%s", strings.Join(history, "\n"))
 	})
 	t.Logf("%d moves", moves)
-	if moves == 0 {
+	if moves == 0 && !testing.Short() { // of few runs, all may move nothing
 		t.Fatal("no pod has moved")
 	}
 }

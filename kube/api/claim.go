@@ -1,11 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -236,12 +239,31 @@ func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim
 // rank returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
 // server), or the time of creation for pods that are not bound.
 func rank(pod *corev1.Pod) int64 {
+	if at := boundAt(pod); at != math.MaxInt64 {
+		return at
+	}
+	return pod.CreationTimestamp.UnixNano()
+}
+
+// boundAt returns the time of binding like [rank], or [math.MaxInt64] if none is recorded.
+func boundAt(pod *corev1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
 			return c.LastTransitionTime.UnixNano()
 		}
 	}
-	return pod.CreationTimestamp.UnixNano()
+	return math.MaxInt64
+}
+
+// CompareBound orders pods as they were bound, as far as the API server tells: by whole seconds, and
+// within a second by the versions of their objects. Those that are not known to be bound come last.
+func CompareBound(a, b *corev1.Pod) int {
+	at, bt := boundAt(a), boundAt(b)
+	if at != bt || at == math.MaxInt64 {
+		return cmp.Compare(at, bt)
+	}
+	order, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return order
 }
 
 // AskAlike reports whether two versions of a bound pod are equal in everything that determines which

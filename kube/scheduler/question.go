@@ -20,6 +20,8 @@ type question struct {
 	asks bool
 	ask  ledger.Ask
 	cpus int // that the pod asks for, 0 if it does not ask
+	// borrows is 1 for a pod that requests less than it asks for, which an agent serves last, else 0.
+	borrows int
 	// batch reports whether the pod is a batch pod that can be evicted, see [evict.Evictable].
 	batch bool
 	key   string
@@ -32,6 +34,9 @@ func newQuestion(pod *corev1.Pod) (question, error) {
 		return question{}, err
 	}
 	q := question{asks: intent.Asks(), ask: intent.Ask, cpus: intent.Ask.CPUs(), batch: evict.Evictable(pod, intent.Class)}
+	if !api.Covers(&intent.Ask) {
+		q.borrows = 1
+	}
 	if q.key = keyOf(&intent.Ask); q.batch {
 		q.key += " batch"
 	}

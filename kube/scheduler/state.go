@@ -116,6 +116,9 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 	}
 	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs, MinShared: *p.args.MinSharedCPUs}
 	s.books = ledger.New(t.Index, config, claims...)
+	slices.SortStableFunc(waiting, func(a, b *podEntry) int { // as the agent does
+		return cmp.Or(a.question.borrows-b.question.borrows, api.CompareBound(a.pod, b.pod))
+	})
 	for _, e := range waiting {
 		predicted := *e // the entry is shared with other states
 		predicted.claim = s.predict(e.claim, e.question)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -60,6 +62,34 @@ func TestNominatedPods(t *testing.T) {
 				t.Error("the state of the copy was cached for the node")
 			}
 		})
+	}
+}
+
+// TestPredictionsInOrder checks that CPUs are predicted for pods in the order in which agents allocate:
+// as they were bound, and last to those that request less than they ask for.
+func TestPredictionsInOrder(t *testing.T) {
+	p, node := barePlugin(t), nodeInfoOf("n", 8)
+	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 8}.MustBuild(), 1)
+	borrows := askingPod("borrows", 1)
+	borrows.Spec.Containers[0].Resources.Requests = nil
+	for _, bound := range []struct {
+		pod     *corev1.Pod
+		second  int64
+		version string
+	}{
+		{borrows, 1, "1"}, {askingPod("assumed", 1), 0, "1"}, {askingPod("third", 1), 2, "10"}, {askingPod("second", 1), 2, "9"}, {askingPod("first", 1), 1, "20"},
+	} {
+		pod := bound.pod
+		if pod.Spec.NodeName, pod.ResourceVersion = "n", bound.version; bound.second > 0 {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(bound.second, 0)}}
+		}
+		node.AddPod(pod)
+	}
+	got := lastingState(p, node).pods
+	for i, name := range []types.UID{"first", "second", "third", "assumed", "borrows"} {
+		if cpus := got[name].claim.Containers[0].CPUs; cpus != cpuset.Of(cpuset.CPU(i)) {
+			t.Errorf("pod %s gets CPUs %s, want %d", name, cpus, i)
+		}
 	}
 }
 

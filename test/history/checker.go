@@ -51,10 +51,11 @@ type Options struct {
 // Report is the result of a check.
 type Report struct {
 	Violations []Violation
-	// Allocated counts the pods to which agents have allocated CPUs, Unserved those that ran without any,
-	// although Pinfold's scheduler has predicted some, and HandedOver the CPUs that had belonged to
-	// another pod before.
-	Allocated, Unserved, HandedOver int
+	// Allocated counts the pods to which agents have allocated CPUs, and HandedOver the CPUs that had
+	// belonged to another pod before.
+	Allocated, HandedOver int
+	// Unserved are the pods that ran without CPUs although Pinfold's scheduler has predicted some.
+	Unserved []string
 	// Most is the largest number of pods with allocations at one time.
 	Most int
 	// Gaps are the recorder's gaps. Unchecked counts the events within gaps of pods.
@@ -65,7 +66,7 @@ type Report struct {
 
 func (r Report) String() string {
 	return fmt.Sprintf("%d events, %d pods were allocated CPUs, %d predictions were wrong, %d CPUs handed over, at most %d pods with CPUs at a time; "+
-		"%d gaps, %d events not checked", r.Events, r.Allocated, r.Unserved, r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
+		"%d gaps, %d events not checked", r.Events, r.Allocated, len(r.Unserved), r.HandedOver, r.Most, len(r.Gaps), r.Unchecked)
 }
 
 // checker is the state of the cluster at one revision.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -90,7 +91,7 @@ func (c *checker) leaves(p *pod) {
 		return
 	}
 	if intent, err := api.Parse(p.Pod); err == nil && intent.Asks() {
-		c.report.Unserved++
+		c.report.Unserved = append(c.report.Unserved, fmt.Sprintf("%s on %s", p, p.Spec.NodeName))
 	}
 }
 

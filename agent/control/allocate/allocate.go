@@ -315,7 +315,7 @@ func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
 // gets nothing from less.
 func (c *Controller) giveAll(n node, waiting []int) {
 	slices.SortStableFunc(waiting, func(x, y int) int {
-		return n.borrower(x) - n.borrower(y)
+		return cmp.Or(n.borrower(x)-n.borrower(y), api.CompareBound(n.pods.All[x].Object, n.pods.All[y].Object))
 	})
 	last := c.refused
 	if last.books == nil || !n.books.DecidesAs(last.books) {
