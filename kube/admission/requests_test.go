@@ -273,7 +273,7 @@ func TestRequestsAgreeWithBooks(t *testing.T) {
 
 func requestsAgree(t *testing.T, scheduler string) {
 	s, seen := newServer(t, scheduler), map[string]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	check := func(rt *rapid.T) {
 		pod := drawRequests(rt)
 		intent, err := api.Parse(pod)
 		if err != nil && !slices.Contains(slices.Collect(maps.Values(pod.Labels)), "BE") {
@@ -306,10 +306,13 @@ func requestsAgree(t *testing.T, scheduler string) {
 			rt.Fatalf("a second time (-want +got):\n%s", diff)
 		}
 		valid(rt, got)
-	})
-	if seen["low true"] == 0 || seen["low false"] == 0 || seen["asks"] == seen["low true"] {
-		t.Errorf("%v: the test proves nothing", seen)
 	}
+	for range 10 { // few pods may be of one kind by chance
+		if rapid.Check(t, check); seen["low true"] > 0 && seen["low false"] > 0 && seen["asks"] > seen["low true"] {
+			return
+		}
+	}
+	t.Errorf("%v: the test proves nothing", seen)
 }
 
 // valid checks the resources of a pod as the API server does.
