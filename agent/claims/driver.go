@@ -84,8 +84,8 @@ type Options struct {
 type Driver struct {
 	Options
 	wake   chan struct{}
-	failed chan error              // a server has ended
-	next   map[types.UID]time.Time // when to look at the claims of an unserved pod
+	failed chan error          // a server has ended
+	looks  map[types.UID]*look // at the claims of unserved pods
 	// registered is set once the kubelet has registered the driver.
 	registered atomic.Bool
 

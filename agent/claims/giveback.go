@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -32,46 +31,61 @@ func (d *Driver) giveBack(ctx context.Context) (err error) {
 	if !d.Offers {
 		return nil
 	}
-	next := map[types.UID]time.Time{}
+	now, looks, due := d.Now(), map[types.UID]*look{}, []*look(nil)
 	for _, pod := range d.Unserved() {
-		at, seen := d.next[pod.UID]
-		switch {
-		case !seen:
-			at = d.Now().Add(2 * d.Period)
-		case !d.Now().Before(at):
-			wait, errPod := d.review(ctx, pod)
-			at, err = d.Now().Add(wait), errors.Join(err, errPod)
+		l := d.looks[pod.UID]
+		if l == nil {
+			l = &look{due: now.Add(2 * d.Period)}
 		}
-		next[pod.UID] = at
+		l.pod, looks[pod.UID] = pod, l
+		if !now.Before(l.due) {
+			due = append(due, l)
+		}
 	}
-	d.next = next
+	d.looks = looks
+	for _, l := range due {
+		err = errors.Join(err, d.review(ctx, l, max(1, maxReads/len(due))))
+	}
 	return err
 }
 
-// forever is how long a pod without claims for CPUs of this node has none.
-const forever = time.Duration(math.MaxInt64)
+// maxReads is how many claims are read in a period. A pod may name any number, and delays no other pod.
+const maxReads = 128
 
-// review gives back the claims of a pod, if it can never start. It returns when to look again.
-func (d *Driver) review(ctx context.Context, pod *corev1.Pod) (wait time.Duration, err error) {
-	var claims, own []*resourceapi.ResourceClaim
-	for _, name := range dra.ClaimNames(pod) {
-		claim, err := d.Client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue
-		} else if err != nil {
-			return d.Period, err
-		}
-		if claim.Status.Allocation == nil || d.has(claim) {
-			claims = append(claims, claim)
-		}
-		if d.has(claim) {
-			own = append(own, claim)
-		}
+// look is one at the claims of a pod that has no CPUs for any.
+type look struct {
+	pod    *corev1.Pod
+	due    time.Time
+	left   []string                     // the names of claims to be read
+	claims []*resourceapi.ResourceClaim // that have been read: of this node, or not allocated
+}
+
+// review reads some claims of a pod, and after the last one gives them back if the pod can never start.
+func (d *Driver) review(ctx context.Context, l *look, reads int) (err error) {
+	if l.left == nil {
+		l.left, l.claims = slices.Compact(slices.Sorted(slices.Values(dra.ClaimNames(l.pod)))), nil
 	}
+	for ; len(l.left) > 0 && reads > 0; reads-- {
+		claim, err := d.Client.ResourceV1().ResourceClaims(l.pod.Namespace).Get(ctx, l.left[0], metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err == nil && (claim.Status.Allocation == nil || d.has(claim)) {
+			l.claims = append(l.claims, &resourceapi.ResourceClaim{ // the rest may be large
+				ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Namespace: claim.Namespace, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
+				Status:     resourceapi.ResourceClaimStatus{Allocation: claim.Status.Allocation, ReservedFor: claim.Status.ReservedFor}})
+		}
+		l.left = l.left[1:]
+	}
+	if len(l.left) > 0 {
+		return nil
+	}
+	l.left, l.due = nil, d.Now().Add(d.Period)
+	own := slices.DeleteFunc(slices.Clone(l.claims), func(claim *resourceapi.ResourceClaim) bool { return !d.has(claim) })
 	if len(own) == 0 {
-		return forever, nil
+		return nil
 	}
-	why := d.Forfeit(pod.UID, func(pod *corev1.Pod, devices []dra.Device) (dra.Request, error) {
+	why := d.Forfeit(l.pod.UID, func(pod *corev1.Pod, devices []dra.Device) (dra.Request, error) {
 		for _, claim := range own {
 			if !resourceclaim.IsReservedForPod(pod, claim, true) {
 				return dra.Request{}, control.ErrNotYet
@@ -80,14 +94,14 @@ func (d *Driver) review(ctx context.Context, pod *corev1.Pod) (wait time.Duratio
 		if _, err := dra.PodOf(own); err != nil {
 			return dra.Request{}, err
 		}
-		return dra.Read(pod, claims, d.NodeName, devices)
+		return dra.Read(pod, l.claims, d.NodeName, devices)
 	})
 	for _, claim := range own {
 		if why != nil {
-			err = errors.Join(err, d.release(ctx, pod, claim, why))
+			err = errors.Join(err, d.release(ctx, l.pod, claim, why))
 		}
 	}
-	return d.Period, err
+	return err
 }
 
 // isOwn reports whether a device is one of this node's.

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -31,6 +33,33 @@ func claimOf(name string, pods ...string) *resourceapi.ResourceClaim {
 		claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod, UID: types.UID(pod)})
 	}
 	return claim
+}
+
+// podWith returns a pod, of which a container uses each claim.
+func podWith(name string, claims ...string) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name)}}
+	for _, claim := range claims {
+		pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: claim, Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: claim}}}})
+	}
+	return pod
+}
+
+// giver returns a driver whose agent has given pods nothing, and never does if their claims cannot be
+// read or refused is not nil.
+func giver(t *testing.T, client *fake.Clientset, now *time.Time, refused error, pods ...*corev1.Pod) *Driver {
+	return New(Options{Client: client, NodeName: "n1", Offers: true, Files: t.TempDir(), Dedup: logdedup.New(slog.New(slog.DiscardHandler), time.Now),
+		Now: func() time.Time { return *now }, Period: 15 * time.Second, Tell: func(*corev1.Pod, string) {},
+		Unserved: func() []*corev1.Pod { return pods },
+		Kept:     func() map[types.UID]bool { return map[types.UID]bool{"kept": true} },
+		Forfeit: func(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) error {
+			at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
+			_, err := read(pods[at], []dra.Device{{Name: "numa-0", CPUs: cpuset.MustParse("0-7")}})
+			if errors.Is(err, control.ErrNotYet) || err == nil && refused == nil {
+				return nil
+			}
+			return errors.Join(err, refused)
+		}})
 }
 
 // TestGiveBack checks of which claims of a pod that cannot start the devices become free, and when.
@@ -63,25 +92,10 @@ func TestGiveBack(t *testing.T) {
 			if test.change != nil {
 				test.change(a, b)
 			}
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default", UID: "pod"}}
-			for _, claim := range []string{"a", "b"} {
-				pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, corev1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
-				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: claim, Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: claim}}}})
-			}
 			now, told := time.Unix(0, 0), []string{}
 			client := fake.NewClientset(a, b)
-			d := New(Options{Client: client, NodeName: "n1", Offers: true, Files: t.TempDir(), Dedup: logdedup.New(slog.New(slog.DiscardHandler), time.Now),
-				Now: func() time.Time { return now }, Period: 15 * time.Second,
-				Unserved: func() []*corev1.Pod { return []*corev1.Pod{pod} },
-				Kept:     func() map[types.UID]bool { return map[types.UID]bool{"kept": true} },
-				Forfeit: func(_ types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) error {
-					_, err := read(pod, []dra.Device{{Name: "numa-0", CPUs: cpuset.MustParse("0-7")}})
-					if errors.Is(err, control.ErrNotYet) || err == nil && test.refused == nil {
-						return nil
-					}
-					return errors.Join(err, test.refused)
-				},
-				Tell: func(_ *corev1.Pod, text string) { told = append(told, text) }})
+			d := giver(t, client, &now, test.refused, podWith("pod", "a", "b"))
+			d.Tell = func(_ *corev1.Pod, text string) { told = append(told, text) }
 			free := func() string {
 				must.Do(t, d.giveBack(t.Context()))
 				var free []string
@@ -106,5 +120,35 @@ func TestGiveBack(t *testing.T) {
 				t.Errorf("claims %q are given back, want %q; the pod is told %q", got, test.free, told)
 			}
 		})
+	}
+}
+
+// TestGiveBackOfMany: however many claims a pod names, few are read at once, those of another pod are
+// given back at once, and its own one day.
+func TestGiveBackOfMany(t *testing.T) {
+	names := []string{"z"}
+	for i := range 3 * maxReads {
+		names = append(names, fmt.Sprint("a", i))
+	}
+	now, client := time.Unix(0, 0), fake.NewClientset(claimOf("z", "many"), claimOf("b", "few"))
+	d := giver(t, client, &now, errors.New("its requests are too small"), podWith("many", names...), podWith("few", "b"))
+	must.Do(t, d.giveBack(t.Context()))
+	now = now.Add(2 * d.Period)
+	var free []string
+	for range 8 {
+		client.ClearActions()
+		must.Do(t, d.giveBack(t.Context()))
+		for _, action := range client.Actions() {
+			if patch, is := action.(clienttesting.PatchAction); is {
+				free = append(free, patch.GetName())
+			}
+		}
+		if reads := len(client.Actions()); reads > maxReads || !slices.Contains(free, "b") {
+			t.Errorf("%d requests, and claims %s are given back", reads, free)
+		}
+		now = now.Add(d.Period)
+	}
+	if want := []string{"b", "z"}; !slices.Equal(free, want) {
+		t.Errorf("claims %s are given back, want %s", free, want)
 	}
 }
