@@ -21,7 +21,7 @@ func (a *account) chooseStatic(ask *Ask, budget *placement.Budget) (placement.Re
 	if !errors.As(err, &short) {
 		return placed, err
 	}
-	if short.GaveUp {
+	if short.GaveUp && !s.served.budget.Exhausted() {
 		if cpus, ok := s.takeGreedily(want, s.pool()); ok {
 			return placement.Result{CPUs: cpus, Quality: a.index.Quality(cpus)}, nil
 		}

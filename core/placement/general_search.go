@@ -38,7 +38,7 @@ func (q query) placeGeneral() (Result, bool) {
 // faster ones.
 func (ix *Index) designSets() []uint32 {
 	var sets []uint32
-	for m := uint32(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
+	for m := uint32(1); m < 1<<min(len(ix.cpusOfDesign), maxDesigns); m++ {
 		sets = append(sets, m)
 	}
 	slices.SortFunc(sets, func(a, b uint32) int {
@@ -66,8 +66,8 @@ func (q *query) searchGeneral() (Result, bool) {
 	}
 	for size := sets.start(q.req.Budget, q.req.CPUs, q.ix.all()); size <= len(q.ix.nodes); size++ {
 		for above := -1; sets.next(size, above); above = sets.distance {
-			if r, ok := g.bestOf(&sets); ok {
-				return r, true
+			if r, ok := g.bestOf(&sets); ok || q.req.Budget.Exhausted() {
+				return r, ok
 			}
 		}
 	}
@@ -88,8 +88,8 @@ func (g *general) capacity(n int) int {
 // bestOf returns the best placement on one of the sets of nodes that were found.
 func (g *general) bestOf(sets *nodeSearch) (r Result, ok bool) {
 	best, on, cut := &divider{cost: impossible}, mask(0), false
-	for _, set := range sets.found {
-		if cut = cut || best.best != nil && g.req.Budget.Exhausted(); cut {
+	for i, set := range sets.found {
+		if cut = cut || i > 0 && g.req.Budget.Exhausted(); cut {
 			break
 		}
 		if !g.admits(set) {

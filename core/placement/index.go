@@ -21,9 +21,8 @@ type Index struct {
 	pieces []piece
 	cores  []core
 	llcs   int // number of LLCs; piece.llc is below it
-	// designs are those of the machine's kinds, fastest first.
-	designs      []topology.Kind
-	cpusOfDesign []cpuset.Set
+	designOf     []int        // by kind; designs are numbered from the fastest on
+	cpusOfDesign []cpuset.Set // by design
 	dist         []int // between nodes i and j at i*len(nodes)+j, both directions added
 	minDist      int   // the least of them
 
@@ -64,13 +63,14 @@ func NewIndex(m *topology.Machine) *Index {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
 	ix := &Index{machine: m, balanced: m.Balanced()}
+	designs := map[topology.Kind]int{}
 	for _, k := range m.Kinds {
-		at := slices.Index(ix.designs, k.Design())
-		if at < 0 {
-			at = len(ix.designs)
-			ix.designs, ix.cpusOfDesign = append(ix.designs, k.Design()), append(ix.cpusOfDesign, cpuset.Set{})
+		at, known := designs[k.Design()]
+		if !known {
+			at = len(designs)
+			designs[k.Design()], ix.cpusOfDesign = at, append(ix.cpusOfDesign, cpuset.Set{})
 		}
-		ix.cpusOfDesign[at] = ix.cpusOfDesign[at].Union(m.CPUsOfKind(k))
+		ix.designOf = append(ix.designOf, at)
 	}
 	ix.buildTree()
 	ix.buildDistances()
@@ -110,6 +110,7 @@ func (ix *Index) buildTree() {
 		ix.cores = append(ix.cores, c)
 		for _, t := range c.threads {
 			ix.nodes[at].cpus.Add(t)
+			ix.cpusOfDesign[ix.designOf[c.kind]].Add(t)
 		}
 	}
 	ix.llcs = len(llcs)
@@ -127,19 +128,22 @@ func (ix *Index) coresInOrder() []core {
 		lowestOfNode[c.NUMA] = c.ID
 		lowestOfPiece[pieceKey{c.NUMA, c.LLC}] = c.ID
 	}
+	kinds := map[topology.Kind]int{}
+	for i, k := range ix.machine.Kinds {
+		kinds[k] = i
+	}
 	var cores []core
+	place := map[cpuset.CPU][2]cpuset.CPU{} // by a core's lowest CPU: those of its node and its piece
 	for _, g := range ix.machine.Cores() {
 		c := core{threads: slices.Collect(g.CPUs.All())}
-		c.kind = slices.Index(ix.machine.Kinds, ix.mustCPU(c.threads[0]).Kind)
+		first := ix.mustCPU(c.threads[0])
+		c.kind = kinds[first.Kind]
 		cores = append(cores, c)
+		place[first.ID] = [2]cpuset.CPU{lowestOfNode[first.NUMA], lowestOfPiece[pieceKey{first.NUMA, first.LLC}]}
 	}
 	slices.SortFunc(cores, func(a, b core) int {
-		x, y := ix.mustCPU(a.threads[0]), ix.mustCPU(b.threads[0])
-		return cmp.Or(
-			cmp.Compare(lowestOfNode[x.NUMA], lowestOfNode[y.NUMA]),
-			cmp.Compare(lowestOfPiece[pieceKey{x.NUMA, x.LLC}], lowestOfPiece[pieceKey{y.NUMA, y.LLC}]),
-			cmp.Compare(x.ID, y.ID),
-		)
+		x, y := place[a.threads[0]], place[b.threads[0]]
+		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a.threads[0], b.threads[0]))
 	})
 	return cores
 }
@@ -200,7 +204,7 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 		if held < len(c.threads) {
 			q.SplitCores++
 		}
-		designs.Add(cpuset.CPU(slices.Index(ix.designs, ix.machine.Kinds[c.kind].Design())))
+		designs.Add(cpuset.CPU(ix.designOf[c.kind]))
 		nodes |= 1 << ix.pieces[c.piece].node
 		llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
 		packages.Add(cpuset.CPU(c.pkg))
