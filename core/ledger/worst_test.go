@@ -22,24 +22,24 @@ import (
 func BenchmarkWorstDecision(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	slowest, index := map[string]*worst{}, &worst{}
-	gaveUp := 0
+	slowest, index, gaveUp := map[string]*worst{}, &worst{}, 0
+	for _, kind := range kinds() {
+		slowest[kind] = &worst{}
+	}
 	for i := 0; b.Loop(); i++ {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		m := strangeMachine(rng)
 		index.measure(func() { placement.NewIndex(m) })
 		books := strangeBooks(rng, placement.NewIndex(m))
-		for kind, ask := range strangeAsks(rng, m) {
-			if slowest[kind] == nil {
-				slowest[kind] = &worst{}
-			}
+		for _, kind := range kinds() {
+			ask := strangeAsk(rng, m, kind)
 			var err error
 			if slowest[kind].measure(func() {
 				books.digested = &digest{}
 				_, err = books.Decide(ask)
 			}) {
-				slowest[kind].what = fmt.Sprintf("seed %d: %d CPUs, %d NUMA nodes, %d LLCs, %d kinds, %d confinements, %d CPUs for %d containers: %v", i, len(m.CPUs),
-					len(m.NUMANodes), len(m.LLCs()), len(m.Kinds), len(books.confinements), ask.CPUs(), len(ask.Containers), err)
+				slowest[kind].what = fmt.Sprintf("seed %d: %d CPUs, %d NUMA nodes, %d LLCs, %d kinds, %d confinements, %d CPUs for %d containers: %v",
+					i, len(m.CPUs), len(m.NUMANodes), len(m.LLCs()), len(m.Kinds), len(books.confinements), ask.CPUs(), len(ask.Containers), err)
 			}
 			var exclusive *ExclusiveError
 			var confinement *ConfinementError
@@ -84,7 +84,7 @@ func oneOf[T any](rng *rand.Rand, list ...T) T { return list[rng.IntN(len(list))
 
 // strangeMachine returns a machine of up to 1,024 CPUs.
 func strangeMachine(rng *rand.Rand) *topology.Machine {
-	m := &topology.Machine{}
+	m := &topology.Machine{LLCBytes: map[topology.LLCID]uint64{}}
 	nodes, llcs := oneOf(rng, 1, 2, 4, 8, 16, 32, 64, 1+rng.IntN(64)), oneOf(rng, 1, 2, 8, 64, 1024)
 	threads, kinds := oneOf(rng, 1, 2, 2, 4, 8), oneOf(rng, 1, 1, 1, 2, 8, 64, 1024)
 	clocks, mixed, nested, most := rng.IntN(2) == 0, rng.IntN(4) == 0, rng.IntN(4) > 0, oneOf(rng, 64, 256, 256, 1024)
@@ -107,7 +107,6 @@ func strangeMachine(rng *rand.Rand) *topology.Machine {
 		}
 	}
 	m.Kinds = topology.KindsOf(m.CPUs)
-	m.LLCBytes = map[topology.LLCID]uint64{}
 	for _, llc := range m.LLCs() {
 		m.LLCBytes[llc.ID] = 1 << 20
 	}
@@ -158,8 +157,10 @@ func strangeBooks(rng *rand.Rand, ix *placement.Index) *Books {
 				Request: MilliCPU(rng.IntN(small)), NUMANodes: ids}}})
 			continue
 		}
-		ask := strangeAsk(rng, m)
-		ask.Containers[0].CPUs = 1 + ask.Containers[0].CPUs/oneOf(rng, 10, 100)
+		ask := strangeAsk(rng, m, oneOf(rng, kinds()...))
+		if ask.Containers = ask.Containers[:min(len(ask.Containers), 1)]; len(ask.Containers) > 0 {
+			ask.Containers[0].CPUs = 1 + ask.Containers[0].CPUs/oneOf(rng, 10, 100)
+		}
 		if d, err := books.Decide(ask); err == nil {
 			books.Add(d.Claim(id, int64(i)))
 		}
@@ -167,36 +168,26 @@ func strangeBooks(rng *rand.Rand, ix *placement.Index) *Books {
 	return books
 }
 
-func strangeAsk(rng *rand.Rand, m *topology.Machine) Ask {
-	return Ask{
-		Policy:     oneOf(rng, placement.Static, placement.Static, placement.StaticBurst),
-		FullCores:  oneOf(rng, placement.FullCoresPreferred, placement.FullCoresRequired),
-		Containers: []ContainerAsk{{Name: "main", CPUs: 1 + rng.IntN(len(m.CPUs)), Request: MilliCPU(rng.IntN(4000))}},
-	}
-}
+// kinds are the kinds of questions.
+func kinds() []string { return []string{"static", "whole-cores", "static-burst", "claim", "shared"} }
 
-// strangeAsks returns an ask of every kind, of which some have many containers.
-func strangeAsks(rng *rand.Rand, m *topology.Machine) map[string]Ask {
-	asks := map[string]Ask{}
-	for _, kind := range []string{"static", "whole-cores", "static-burst", "claim", "shared"} {
-		ask := strangeAsk(rng, m)
-		ask.Policy, ask.FullCores = placement.Static, placement.FullCoresPreferred
-		for range oneOf(rng, 0, 0, 2, 20, 255) {
-			ask.Containers = append(ask.Containers, ContainerAsk{Name: fmt.Sprint("c", len(ask.Containers)),
-				Role: oneOf(rng, RoleMain, RoleSidecar, RoleInit), CPUs: 1 + rng.IntN(4), Request: 1})
-		}
-		switch kind {
-		case "whole-cores":
-			ask.FullCores = placement.FullCoresRequired
-		case "static-burst":
-			ask.Policy = placement.StaticBurst
-		case "claim":
-			ask.Within = oneOf(rng, m.NUMANodes...).CPUs
-			ask.Containers[0].CPUs = 1 + rng.IntN(ask.Within.Len())
-		case "shared":
-			ask = Ask{SharedRequest: ask.Containers[0].Request}
-		}
-		asks[kind] = ask
+// strangeAsk returns an ask of a kind, sometimes with many containers.
+func strangeAsk(rng *rand.Rand, m *topology.Machine, kind string) Ask {
+	within, request := oneOf(rng, m.NUMANodes...).CPUs, MilliCPU(rng.IntN(4000))
+	ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 1 + rng.IntN(len(m.CPUs)), Request: request}}}
+	for i := range oneOf(rng, 0, 0, 2, 20, 255) {
+		ask.Containers = append(ask.Containers, ContainerAsk{Name: fmt.Sprint(i), Role: oneOf(rng, RoleMain, RoleSidecar, RoleInit),
+			CPUs: 1 + rng.IntN(4), Request: 1})
 	}
-	return asks
+	switch kind {
+	case "whole-cores":
+		ask.FullCores = placement.FullCoresRequired
+	case "static-burst":
+		ask.Policy = placement.StaticBurst
+	case "claim":
+		ask.Within, ask.Containers[0].CPUs = within, 1+rng.IntN(within.Len())
+	case "shared":
+		ask = Ask{SharedRequest: request}
+	}
+	return ask
 }

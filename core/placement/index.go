@@ -17,14 +17,14 @@ type Index struct {
 	machine  *topology.Machine
 	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
-	nodes  []node
-	pieces []piece
-	cores  []core
-	llcs   int // number of LLCs; piece.llc is below it
+	nodes        []node
+	pieces       []piece
+	cores        []core
+	llcs         int          // number of LLCs; piece.llc is below it
 	designOf     []int        // by kind; designs are numbered from the fastest on
 	cpusOfDesign []cpuset.Set // by design
-	dist         []int // between nodes i and j at i*len(nodes)+j, both directions added
-	minDist      int   // the least of them
+	dist         []int        // between nodes i and j at i*len(nodes)+j, both directions added
+	minDist      int          // the least of them
 
 	uniform *uniform  // nil unless the fast solver applies
 	pool    sync.Pool // of *search, for the fast solver
