@@ -20,11 +20,13 @@ type Index struct {
 	nodes        []node
 	pieces       []piece
 	cores        []core
-	llcs         int          // number of LLCs; piece.llc is below it
-	designOf     []int        // by kind; designs are numbered from the fastest on
-	cpusOfDesign []cpuset.Set // by design
-	dist         []int        // between nodes i and j at i*len(nodes)+j, both directions added
-	minDist      int          // the least of them
+	llcs         int                     // number of LLCs; piece.llc is below it
+	designOf     []int                   // by kind; designs are numbered from the fastest on
+	cpusOfDesign []cpuset.Set            // by design; the last of maxDesigns has all others
+	designSets   []uint32                // see newDesignSets
+	position     map[topology.NUMAID]int // in nodes
+	dist         []int                   // between nodes i and j at i*len(nodes)+j, both directions added
+	minDist      int                     // the least of them
 
 	uniform *uniform  // nil unless the fast solver applies
 	pool    sync.Pool // of *search, for the fast solver
@@ -62,16 +64,18 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, balanced: m.Balanced()}
+	ix := &Index{machine: m, balanced: m.Balanced(), position: map[topology.NUMAID]int{}}
 	designs := map[topology.Kind]int{}
 	for _, k := range m.Kinds {
 		at, known := designs[k.Design()]
 		if !known {
 			at = len(designs)
-			designs[k.Design()], ix.cpusOfDesign = at, append(ix.cpusOfDesign, cpuset.Set{})
+			designs[k.Design()] = at
 		}
 		ix.designOf = append(ix.designOf, at)
 	}
+	ix.cpusOfDesign = make([]cpuset.Set, min(len(designs), maxDesigns))
+	ix.designSets = newDesignSets(len(ix.cpusOfDesign))
 	ix.buildTree()
 	ix.buildDistances()
 	ix.uniform = newUniform(ix)
@@ -89,6 +93,7 @@ func (ix *Index) buildTree() {
 	for i, c := range cores {
 		first := ix.mustCPU(c.threads[0])
 		if len(ix.nodes) == 0 || ix.nodes[len(ix.nodes)-1].id != first.NUMA {
+			ix.position[first.NUMA] = len(ix.nodes)
 			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}})
 		}
 		llc, known := llcs[first.LLC]
@@ -110,7 +115,7 @@ func (ix *Index) buildTree() {
 		ix.cores = append(ix.cores, c)
 		for _, t := range c.threads {
 			ix.nodes[at].cpus.Add(t)
-			ix.cpusOfDesign[ix.designOf[c.kind]].Add(t)
+			ix.cpusOfDesign[min(ix.designOf[c.kind], maxDesigns-1)].Add(t)
 		}
 	}
 	ix.llcs = len(llcs)
@@ -150,9 +155,12 @@ func (ix *Index) coresInOrder() []core {
 
 // limitNodes returns the nodes that a limit covers.
 func (ix *Index) limitNodes(l Limit) (nodes mask) {
-	for i := range ix.nodes {
-		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, ix.nodes[i].id) {
-			nodes |= 1 << i
+	if l.NUMANodes == nil {
+		return ix.all()
+	}
+	for _, id := range l.NUMANodes {
+		if at, known := ix.position[id]; known {
+			nodes |= 1 << at
 		}
 	}
 	return nodes
