@@ -71,7 +71,8 @@ func TestServerBounds(t *testing.T) {
 		reviews = 0
 		request := must.Get(http.NewRequest(http.MethodGet, url+test.path, http.NoBody))(t)
 		request.Header.Set("Authorization", "Bearer "+test.token)
-		response := must.Get(transport.RoundTrip(request))(t)
+		response, err := transport.RoundTrip(request)
+		must.Do(t, err)
 		must.Do(t, response.Body.Close())
 		if response.StatusCode != test.code || reviews != test.review || response.ProtoMajor != 1 {
 			t.Errorf("a path of %d and a token of %d bytes: %s %s, %d reviews, want %d and %d",
