@@ -115,8 +115,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.setClass(args)
 	case "remove":
 		delete(n.pods, args[0])
-	case "claim":
-		return n.claim(args), nil
+	case "claim", "forfeit":
+		return n.claim(command, args), nil
 	case "unclaim":
 		n.observe()
 		n.control.Unclaim(types.UID("claim-" + args[0]))

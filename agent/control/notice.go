@@ -35,6 +35,8 @@ const (
 	NotPartitioned = "NotPartitioned"
 	// NotGiven: the agent could not allocate the CPUs that a pod asks for.
 	NotGiven = "CPUsNotGiven"
+	// GivenBack: a pod can never start, so a resource claim of it serves others.
+	GivenBack = "ClaimGivenBack"
 	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
 	Lost = "CPUsLost"
 	// Withheld: pods may not use all CPUs of the machine.

@@ -10,8 +10,7 @@ import (
 // largest returns the largest number of CPUs that the pod could get, for a pod that cannot get what
 // it wants. It counts down from an upper bound, which is the answer unless bounds overlap or cores
 // of different sizes do not add up. It returns an upper bound if the budget is exhausted.
-func (s *staticSearch) largest(most int) (int, error) {
-	p := s.pool()
+func (s *staticSearch) largest(most int, p pool) (int, error) {
 	for n := most; n > 0; {
 		if _, ok := s.takeGreedily(n, p); ok || s.budget.Exhausted() {
 			return n, nil

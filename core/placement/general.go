@@ -72,10 +72,13 @@ func (c *chain) divide(n int) []int {
 	return take
 }
 
+// stepsPerTable is the work for the memory of one table.
+const stepsPerTable = 32
+
 // combine returns the least costs of taking up to req.CPUs CPUs from a and b together.
 func (q *query) combine(a, b []cost) []cost {
 	sum := make([]cost, min(len(a)+len(b)-1, q.req.CPUs+1))
-	q.req.Budget.Spend(len(a) * len(b))
+	q.req.Budget.Spend(stepsPerTable + len(a)*len(b))
 	for t := range sum {
 		sum[t] = impossible
 		for x := max(0, t-len(b)+1); x <= min(t, len(a)-1); x++ {
@@ -119,7 +122,7 @@ func (g *general) node(n int) *chain {
 func (g *general) takePiece(p int) []cost {
 	var parts [][]cost
 	g.classes[p] = g.classesOf(p)
-	g.req.Budget.Spend(4 * g.ix.pieces[p].cores.len())
+	g.req.Budget.Spend(16 * g.ix.pieces[p].cores.len())
 	whole := 0
 	for _, c := range g.classes[p] {
 		parts = append(parts, g.takeClass(c))

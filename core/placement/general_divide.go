@@ -20,6 +20,7 @@ type divider struct {
 func (g *general) divide(set mask) *divider {
 	d := &divider{g: g, set: set, cost: impossible}
 	var tables [][]cost
+	g.req.Budget.Spend(stepsPerTable * set.len())
 	for ; set != 0; set &= set - 1 {
 		d.nodes = append(d.nodes, set.lowest())
 		tables = append(tables, g.node(set.lowest()).least())

@@ -20,7 +20,7 @@ func (q query) placeGeneral() (Result, bool) {
 		return Result{CPUs: q.free, Quality: q.ix.Quality(q.free)}, true // all nodes are admitted
 	}
 	all := q.free
-	for _, designs := range q.ix.designSets() {
+	for _, designs := range q.ix.designSets {
 		if !q.req.Budget.Spend(len(q.ix.cores)) {
 			break
 		}
@@ -34,11 +34,11 @@ func (q query) placeGeneral() (Result, bool) {
 	return Result{}, false
 }
 
-// designSets returns the sets of designs in the order of criterion 1: fewer designs first, then
+// newDesignSets returns the sets of designs in the order of criterion 1: fewer designs first, then
 // faster ones.
-func (ix *Index) designSets() []uint32 {
+func newDesignSets(designs int) []uint32 {
 	var sets []uint32
-	for m := uint32(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
+	for m := uint32(1); m < 1<<designs; m++ {
 		sets = append(sets, m)
 	}
 	slices.SortFunc(sets, func(a, b uint32) int {
@@ -50,7 +50,7 @@ func (ix *Index) designSets() []uint32 {
 func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 	var s cpuset.Set
 	for i, cpus := range ix.cpusOfDesign {
-		if designs>>min(i, maxDesigns-1)&1 == 1 {
+		if designs>>i&1 == 1 {
 			s = s.Union(cpus)
 		}
 	}
@@ -59,15 +59,17 @@ func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 
 // searchGeneral finds the best nodes and the best CPUs on them.
 func (q *query) searchGeneral() (Result, bool) {
+	nodes := len(q.ix.nodes)
+	q.req.Budget.Spend(2*len(q.ix.pieces) + nodes*(nodes+8*len(q.masks)))
 	g, sets := newGeneral(*q), newNodeSearch(q.ix, 2)
-	sets.limits = g.limits
+	sets.limits, sets.perNode = g.limits, q.stepsPerNode()
 	for n := range sets.capacity {
 		sets.capacity[n] = g.capacity(n)
 	}
 	for size := sets.start(q.req.Budget, q.req.CPUs, q.ix.all()); size <= len(q.ix.nodes); size++ {
 		for above := -1; sets.next(size, above); above = sets.distance {
-			if r, ok := g.bestOf(&sets); ok {
-				return r, true
+			if r, ok := g.bestOf(&sets); ok || q.req.Budget.Exhausted() {
+				return r, ok
 			}
 		}
 	}
@@ -88,8 +90,8 @@ func (g *general) capacity(n int) int {
 // bestOf returns the best placement on one of the sets of nodes that were found.
 func (g *general) bestOf(sets *nodeSearch) (r Result, ok bool) {
 	best, on, cut := &divider{cost: impossible}, mask(0), false
-	for _, set := range sets.found {
-		if cut = cut || best.best != nil && g.req.Budget.Exhausted(); cut {
+	for i, set := range sets.found {
+		if cut = cut || i > 0 && g.req.Budget.Exhausted(); cut {
 			break
 		}
 		if !g.admits(set) {

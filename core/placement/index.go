@@ -17,15 +17,16 @@ type Index struct {
 	machine  *topology.Machine
 	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
-	nodes  []node
-	pieces []piece
-	cores  []core
-	llcs   int // number of LLCs; piece.llc is below it
-	// designs are those of the machine's kinds, fastest first.
-	designs      []topology.Kind
-	cpusOfDesign []cpuset.Set
-	dist         []int // between nodes i and j at i*len(nodes)+j, both directions added
-	minDist      int   // the least of them
+	nodes        []node
+	pieces       []piece
+	cores        []core
+	llcs         int                     // number of LLCs; piece.llc is below it
+	designOf     []int                   // by kind; designs are numbered from the fastest on
+	cpusOfDesign []cpuset.Set            // by design; the last of maxDesigns has all others
+	designSets   []uint32                // see newDesignSets
+	position     map[topology.NUMAID]int // in nodes
+	dist         []int                   // between nodes i and j at i*len(nodes)+j, both directions added
+	minDist      int                     // the least of them
 
 	uniform *uniform  // nil unless the fast solver applies
 	pool    sync.Pool // of *search, for the fast solver
@@ -63,15 +64,18 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, balanced: m.Balanced()}
+	ix := &Index{machine: m, balanced: m.Balanced(), position: map[topology.NUMAID]int{}}
+	designs := map[topology.Kind]int{}
 	for _, k := range m.Kinds {
-		at := slices.Index(ix.designs, k.Design())
-		if at < 0 {
-			at = len(ix.designs)
-			ix.designs, ix.cpusOfDesign = append(ix.designs, k.Design()), append(ix.cpusOfDesign, cpuset.Set{})
+		at, known := designs[k.Design()]
+		if !known {
+			at = len(designs)
+			designs[k.Design()] = at
 		}
-		ix.cpusOfDesign[at] = ix.cpusOfDesign[at].Union(m.CPUsOfKind(k))
+		ix.designOf = append(ix.designOf, at)
 	}
+	ix.cpusOfDesign = make([]cpuset.Set, min(len(designs), maxDesigns))
+	ix.designSets = newDesignSets(len(ix.cpusOfDesign))
 	ix.buildTree()
 	ix.buildDistances()
 	ix.uniform = newUniform(ix)
@@ -89,6 +93,7 @@ func (ix *Index) buildTree() {
 	for i, c := range cores {
 		first := ix.mustCPU(c.threads[0])
 		if len(ix.nodes) == 0 || ix.nodes[len(ix.nodes)-1].id != first.NUMA {
+			ix.position[first.NUMA] = len(ix.nodes)
 			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}})
 		}
 		llc, known := llcs[first.LLC]
@@ -110,6 +115,7 @@ func (ix *Index) buildTree() {
 		ix.cores = append(ix.cores, c)
 		for _, t := range c.threads {
 			ix.nodes[at].cpus.Add(t)
+			ix.cpusOfDesign[min(ix.designOf[c.kind], maxDesigns-1)].Add(t)
 		}
 	}
 	ix.llcs = len(llcs)
@@ -127,28 +133,34 @@ func (ix *Index) coresInOrder() []core {
 		lowestOfNode[c.NUMA] = c.ID
 		lowestOfPiece[pieceKey{c.NUMA, c.LLC}] = c.ID
 	}
+	kinds := map[topology.Kind]int{}
+	for i, k := range ix.machine.Kinds {
+		kinds[k] = i
+	}
 	var cores []core
+	place := map[cpuset.CPU][2]cpuset.CPU{} // by a core's lowest CPU: those of its node and its piece
 	for _, g := range ix.machine.Cores() {
 		c := core{threads: slices.Collect(g.CPUs.All())}
-		c.kind = slices.Index(ix.machine.Kinds, ix.mustCPU(c.threads[0]).Kind)
+		first := ix.mustCPU(c.threads[0])
+		c.kind = kinds[first.Kind]
 		cores = append(cores, c)
+		place[first.ID] = [2]cpuset.CPU{lowestOfNode[first.NUMA], lowestOfPiece[pieceKey{first.NUMA, first.LLC}]}
 	}
 	slices.SortFunc(cores, func(a, b core) int {
-		x, y := ix.mustCPU(a.threads[0]), ix.mustCPU(b.threads[0])
-		return cmp.Or(
-			cmp.Compare(lowestOfNode[x.NUMA], lowestOfNode[y.NUMA]),
-			cmp.Compare(lowestOfPiece[pieceKey{x.NUMA, x.LLC}], lowestOfPiece[pieceKey{y.NUMA, y.LLC}]),
-			cmp.Compare(x.ID, y.ID),
-		)
+		x, y := place[a.threads[0]], place[b.threads[0]]
+		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a.threads[0], b.threads[0]))
 	})
 	return cores
 }
 
 // limitNodes returns the nodes that a limit covers.
 func (ix *Index) limitNodes(l Limit) (nodes mask) {
-	for i := range ix.nodes {
-		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, ix.nodes[i].id) {
-			nodes |= 1 << i
+	if l.NUMANodes == nil {
+		return ix.all()
+	}
+	for _, id := range l.NUMANodes {
+		if at, known := ix.position[id]; known {
+			nodes |= 1 << at
 		}
 	}
 	return nodes
@@ -200,7 +212,7 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 		if held < len(c.threads) {
 			q.SplitCores++
 		}
-		designs.Add(cpuset.CPU(slices.Index(ix.designs, ix.machine.Kinds[c.kind].Design())))
+		designs.Add(cpuset.CPU(ix.designOf[c.kind]))
 		nodes |= 1 << ix.pieces[c.piece].node
 		llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
 		packages.Add(cpuset.CPU(c.pkg))

@@ -32,6 +32,8 @@ type nodeSearch struct {
 
 	limits  []boundLimit
 	share   int // 1/share of what is left of the budget is for one search
+	perNode int // steps to rate a set, per node
+	perSet  int // steps for a set that is found, with its rating
 	reserve int // what must be left
 
 	above int // only sets at a larger distance are wanted
@@ -84,6 +86,7 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
 	s.reserve = s.budget.left - s.budget.left/s.share
+	s.perSet = 16 + size*s.perNode + size*size/2 // the last when candidates are compared by node
 	clear(s.added[:len(s.capacity)])
 	s.extend(0, s.allowed, size, 0, 0)
 	if len(s.found) > 1 {
@@ -127,10 +130,6 @@ func (s *nodeSearch) extend(set, candidates mask, missing, cpus, distance int) {
 	}
 }
 
-// stepsPerSet is the work for one set that is found, including its rating by the other criteria on
-// regular machines.
-const stepsPerSet = 16
-
 // finish completes a set by one more node.
 func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []int) {
 	for rest := candidates; rest != 0; rest &= rest - 1 {
@@ -139,7 +138,7 @@ func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []in
 		if total > s.distance || total <= s.above || s.with(set, cpus, n) < s.want {
 			continue
 		}
-		if s.spent(stepsPerSet) {
+		if s.spent(s.perSet) {
 			return
 		}
 		if total < s.distance {

@@ -205,68 +205,6 @@ func confinement(m *topology.Machine, ids []topology.NUMAID, set int, shared cpu
 	return cpus, nodes
 }
 
-// TestRenumbering: renumbering the CPUs does not change the quality of the placement.
-func TestRenumbering(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := drawMachine(t)
-		free, req := drawFree(t, m), drawRequest(t, m)
-		perm := rapid.Permutation(m.CPUs).Draw(t, "order")
-		renumbered, renumberedFree := *m, cpuset.Set{}
-		renumbered.CPUs = make([]topology.CPU, len(m.CPUs))
-		renumbered.NUMANodes = slices.Clone(m.NUMANodes)
-		renumbered.Offline, renumbered.Isolated = cpuset.Set{}, cpuset.Set{}
-		for i := range renumbered.NUMANodes {
-			renumbered.NUMANodes[i].CPUs, renumbered.NUMANodes[i].LocalCPUs = cpuset.Set{}, cpuset.Set{}
-		}
-		for i, old := range perm {
-			c := old
-			c.ID = m.CPUs[i].ID
-			renumbered.CPUs[i] = c
-			if free.Contains(old.ID) {
-				renumberedFree.Add(c.ID)
-			}
-			if m.Isolated.Contains(old.ID) {
-				renumbered.Isolated.Add(c.ID)
-			}
-			for j := range renumbered.NUMANodes {
-				if renumbered.NUMANodes[j].ID == c.NUMA {
-					renumbered.NUMANodes[j].CPUs.Add(c.ID)
-					renumbered.NUMANodes[j].LocalCPUs.Add(c.ID)
-				}
-			}
-		}
-		a, errA := NewIndex(m).Place(free, req)
-		b, errB := NewIndex(&renumbered).Place(renumberedFree, req)
-		// Packages are not a criterion, nor are LLCs that span NUMA nodes.
-		a.Quality.Packages, b.Quality.Packages = 0, 0
-		if NewIndex(m).uniform == nil {
-			a.Quality.LLCs, b.Quality.LLCs = 0, 0
-		}
-		if (errA == nil) != (errB == nil) || a.Quality != b.Quality {
-			t.Fatalf("%+v %v, renumbered %+v %v", a.Quality, errA, b.Quality, errB)
-		}
-	})
-}
-
-// TestFreeingNeverHurts: with one more free CPU, the result is not worse by criteria 1 to 5.
-func TestFreeingNeverHurts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := drawMachine(t)
-		ix, b := NewIndex(m), newBrute(m)
-		free, req := drawFree(t, m), drawRequest(t, m)
-		req.Limits = nil
-		before, err := ix.Place(free, req)
-		if err != nil {
-			return
-		}
-		free.Add(rapid.SampledFrom(m.CPUs).Draw(t, "freed").ID)
-		after, err := ix.Place(free, req)
-		if err != nil || b.score(b.bitsOf(after.CPUs)).compare(b.score(b.bitsOf(before.CPUs))) > 0 {
-			t.Fatalf("before %+v, after %+v, %v", before.Quality, after.Quality, err)
-		}
-	})
-}
-
 // TestSolversAgree compares the fast solver with the general one on machines that are too large for
 // enumeration.
 func TestSolversAgree(t *testing.T) {

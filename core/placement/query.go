@@ -14,6 +14,8 @@ type query struct {
 	free cpuset.Set // online and not isolated
 	all  cpuset.Set // also those that are neither
 	req  Request
+	// masks are the nodes that the limits of req cover.
+	masks []mask
 }
 
 // Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
@@ -29,8 +31,12 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 		s.budget = *NewBudget()
 		req.Budget = &s.budget
 	}
-	s.query = query{ix, free.Intersection(ix.balanced), free, req}
-	s.req.Budget.Spend(len(ix.cores))
+	s.query = query{ix: ix, free: free.Intersection(ix.balanced), all: free, req: req, masks: s.masks[:0]}
+	for _, l := range req.Limits {
+		s.masks = append(s.masks, ix.limitNodes(l))
+		req.Budget.Spend(4 * len(l.NUMANodes))
+	}
+	req.Budget.Spend(2 * len(ix.cores))
 	if s.free.Len() >= req.CPUs && !s.wholeMachineForbids() && s.admits(ix.all()) && !req.Budget.Exhausted() {
 		if r, ok := s.placeFast(); ok {
 			return r, nil
@@ -93,18 +99,31 @@ func (q *query) boundLimits() []boundLimit {
 		return nil
 	}
 	var bound []boundLimit
-	for _, l := range q.req.Limits {
-		if nodes := q.ix.limitNodes(l); l.CPUs < min(q.req.CPUs, q.freeIn(nodes)) {
+	for i, l := range q.req.Limits {
+		if nodes := q.masks[i]; l.CPUs < min(q.req.CPUs, q.freeIn(nodes)) {
 			bound = append(bound, boundLimit{nodes, l.CPUs})
 		}
 	}
 	return bound
 }
 
-// admits reports whether req.Admit permits the nodes.
+// stepsPerNode is the work to rate a set of nodes on a regular machine, per node: its LLCs, and
+// req.Admit without what it counts itself.
+func (q *query) stepsPerNode() int {
+	steps := 2 * (1 + len(q.ix.pieces)/len(q.ix.nodes))
+	if q.req.Admit != nil {
+		steps += 8
+	}
+	return steps
+}
+
+// admits reports whether req.Admit permits the nodes. It does not if the budget is exhausted.
 func (q *query) admits(nodes mask) bool {
-	if q.req.Admit == nil {
+	switch {
+	case q.req.Admit == nil:
 		return true
+	case q.req.Budget.Exhausted():
+		return false
 	}
 	ids := make([]topology.NUMAID, 0, nodes.len())
 	for ; nodes != 0; nodes &= nodes - 1 {
@@ -170,7 +189,7 @@ func (q *query) coreSums() []bool {
 		}
 	}
 	sums := make([]bool, q.free.Len()+1)
-	q.req.Budget.Spend(2*len(q.ix.cores) + len(counts)*len(sums))
+	q.req.Budget.Spend(8*len(q.ix.cores) + 2*len(counts)*len(sums))
 	sums[0] = true
 	for size, count := range counts {
 		used := make([]int, len(sums)) // cores of this size in a sum
@@ -187,12 +206,12 @@ func (q *query) coreSums() []bool {
 // blocks of nodes within it to one. A limit that covers only a part of some block is ignored.
 func (q *query) atMost() (sum int) {
 	blocks := make([]boundLimit, len(q.ix.nodes))
-	q.req.Budget.Spend((4 + len(q.req.Limits)) * len(blocks))
+	q.req.Budget.Spend((8 + 2*len(q.masks)) * len(blocks))
 	for n := range blocks {
 		blocks[n] = boundLimit{1 << n, q.freeOf(n)}
 	}
-	for _, l := range q.req.Limits {
-		joined, apart := boundLimit{q.ix.limitNodes(l), 0}, blocks[:0:0]
+	for i, l := range q.req.Limits {
+		joined, apart := boundLimit{q.masks[i], 0}, blocks[:0:0]
 		for _, b := range blocks {
 			if b.nodes&^joined.nodes == 0 {
 				joined.cpus += b.cpus

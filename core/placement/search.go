@@ -102,9 +102,12 @@ func (s *search) sumOf(m mask) (sum freeSum) {
 // may still find one.
 func (s *search) place() (Result, bool) {
 	s.gather()
-	s.sets.share = 1
-	if len(s.req.Limits) > 0 {
+	s.sets.share, s.sets.perNode = 1, s.stepsPerNode()
+	switch {
+	case len(s.req.Limits) > 0:
 		s.sets.share = 4 // the general solver needs most of the budget
+	case s.req.Admit != nil:
+		s.sets.share = 2
 	}
 	// If the best placement without limits is within the limits, it is the best with them.
 	r, ok := s.placeOn(s.ix.all())
@@ -120,8 +123,8 @@ func (s *search) place() (Result, bool) {
 
 // keepsLimits reports whether CPUs are within the limits of the request.
 func (s *search) keepsLimits(cpus cpuset.Set) bool {
-	for _, l := range s.req.Limits {
-		if cpus.Intersection(s.ix.cpusOf(s.ix.limitNodes(l))).Len() > l.CPUs {
+	for i, l := range s.req.Limits {
+		if cpus.Intersection(s.ix.cpusOf(s.masks[i])).Len() > l.CPUs {
 			return false
 		}
 	}

@@ -89,6 +89,7 @@ func (s *search) collect() bool {
 		}
 		s.candidates = append(s.candidates, candidate{mask: m, distance: s.sets.distance, sum: sum, demand: d})
 	}
+	s.sets.exact = s.sets.exact && !s.req.Budget.Exhausted()
 	return len(s.candidates) > 0
 }
 

@@ -39,7 +39,13 @@ func barePlugin(t testing.TB) *Plugin {
 // reportMachine passes a node's topology to the plugin.
 func reportMachine(t testing.TB, p *Plugin, node string, m *topology.Machine, version int) {
 	t.Helper()
-	obj := must.Get(nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: api.Allocations{}}))(t)
+	reportAllocations(t, p, node, m, version, api.Allocations{})
+}
+
+// reportAllocations passes a node's topology and what its agent has allocated to the plugin.
+func reportAllocations(t testing.TB, p *Plugin, node string, m *topology.Machine, version int, all api.Allocations) {
+	t.Helper()
+	obj := must.Get(nodetopology.FromMachine(node, m, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: all}))(t)
 	obj.ResourceVersion = fmt.Sprint(version)
 	p.shared.reports.Set(p.shared.reports.Read(obj))
 }

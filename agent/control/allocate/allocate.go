@@ -51,15 +51,15 @@ type Controller struct {
 	added  map[types.UID]api.Allocation
 	moved  *Move     // by the last decision, or nil
 	looked time.Time // for a pod to move, or started
-	// lapsed are the pods that have lost the CPUs of their claims, and losses say why others have lost
-	// CPUs. damaged says what is wrong with what was saved.
+	// lapsed are the pods that have lost the CPUs of their claims, or never get any, and losses say why
+	// others have lost CPUs. damaged says what is wrong with what was saved.
 	lapsed  map[types.UID]lapse
 	losses  map[types.UID]string
 	damaged string
 	refused refusals
 }
 
-// lapse is why a pod has lost the CPUs of claims.
+// lapse is why a pod has lost the CPUs of claims, or of none never gets any.
 type lapse struct {
 	why    error
 	claims []api.ClaimRef
@@ -202,7 +202,7 @@ func (c *Controller) review(n node) (waiting []int) {
 		delete(c.allocated, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
-		holds := lives && has && a.Concerns(s.Object)
+		holds := lives && has && a.Concerns(s.Object) && c.lapsed[uid].why == nil
 		if holds {
 			invalid := c.invalid(n, s, a, lost[s.Plan.Claim.ID])
 			resized := errors.Is(invalid, errResized)
@@ -221,7 +221,10 @@ func (c *Controller) review(n node) (waiting []int) {
 			continue
 		}
 		p.Reread(i)
-		if refused := cmp.Or(c.lapsed[uid].why, belongsToOther(s.Object, claimants)); refused != nil {
+		if other := belongsToOther(s.Object, claimants); other != nil && c.lapsed[uid].why == nil {
+			c.lapsed[uid] = lapse{why: other} // for good: the kubelet does not ask for it, not even later
+		}
+		if refused := c.lapsed[uid].why; refused != nil {
 			s.Problem = notGivenError{error: refused, claim: true}
 		} else if err != nil {
 			s.Problem = notGivenError{error: err}
