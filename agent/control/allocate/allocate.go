@@ -253,19 +253,6 @@ func (c *Controller) forget(p *pods.Pods) {
 	maps.DeleteFunc(c.losses, func(uid types.UID, _ string) bool { return ended(uid) })
 }
 
-// byRank returns the places of the pods, those first that keep their CPUs.
-func byRank(p *pods.Pods) []int {
-	all := make([]int, len(p.All))
-	for i := range all {
-		all[i] = i
-	}
-	slices.SortFunc(all, func(x, y int) int {
-		a, b := &p.All[x].Plan.Claim, &p.All[y].Plan.Claim
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
-	})
-	return all
-}
-
 // invalid returns why a pod must not keep what it has, or nil.
 func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) error {
 	switch {
@@ -277,7 +264,7 @@ func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) e
 	matches := a.Matches(s.Object)
 	switch {
 	case len(a.Claims) > 0:
-		return cmp.Or(a.Holds(s.Object), matches)
+		return invalidClaims(s, a, matches)
 	case s.MayResize():
 		return nil
 	case (matches != nil || !n.withheld(s, a.CPUs()).IsEmpty()) && c.isResized(s, a):

@@ -225,3 +225,12 @@ func confined(p *pods.Pods, m *topology.Machine, within cpuset.Set) int {
 	}
 	return int((sum + 999) / 1000)
 }
+
+// invalidClaims returns why a pod must not keep the CPUs of its claims, or nil. matches is the result of
+// [api.Allocation.Matches], which a resize makes void for as long as the kubelet has not carried it out.
+func invalidClaims(s *pods.Pod, a api.Allocation, matches error) error {
+	if s.MayResize() {
+		return a.Holds(s.Object)
+	}
+	return cmp.Or(a.Holds(s.Object), matches)
+}

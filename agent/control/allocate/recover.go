@@ -1,6 +1,7 @@
 package allocate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -162,4 +163,17 @@ func (n node) held(s *pods.Pod, ask *ledger.Ask) (cpus map[string]cpuset.Set, ok
 	}
 	n.addInits(ask, nil, cpus)
 	return cpus, n.books.Shared().Difference(all).Len() >= n.config.MinShared
+}
+
+// byRank returns the places of the pods, those first that keep their CPUs.
+func byRank(p *pods.Pods) []int {
+	all := make([]int, len(p.All))
+	for i := range all {
+		all[i] = i
+	}
+	slices.SortFunc(all, func(x, y int) int {
+		a, b := &p.All[x].Plan.Claim, &p.All[y].Plan.Claim
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	return all
 }
