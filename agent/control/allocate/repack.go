@@ -109,6 +109,9 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	if reason == nil || c.repack != RepackNUMA && !m.keepsNodes(machine) {
 		return nil
 	}
+	if to := m.to.CPUs(); to.Len() == 1 && to == n.books.Shared() { // two groups cannot exchange one CPU
+		return nil
+	}
 	m.describe(reason)
 	return m
 }
