@@ -52,7 +52,7 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*age
 	}
 	b.Cleanup(k.groups.Close)
 	config.NodeName = nodeName
-	o := Options{Config: config, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
+	o := Options{Config: config, RunDir: b.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
 	e := newAgent(o, k)
 	e.pods.list = func() []*corev1.Pod { return pods }
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: h.root})
