@@ -17,6 +17,7 @@
 //
 // The checks read the source text of every .go file, regardless of build tags, and need neither the
 // go command nor a network. Test code is _test.go files and packages named ...test, such as
-// net/http/httptest; only test code may import such packages. Modules inside the module, testdata
-// and directories that the go command ignores are excluded.
+// net/http/httptest; only test code may import such packages. A module inside the module is
+// checked with it if it is a room. Other modules, testdata and directories that the go command
+// ignores are excluded.
 package rings

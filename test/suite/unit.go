@@ -12,6 +12,7 @@ type unit struct {
 	name string
 	pure bool     // never repeated
 	test []string // arguments of "go test"
+	dir  string   // of the module, if it is not this one
 	make string   // instead: a target of make
 	env  []string
 }
@@ -42,8 +43,12 @@ func smokes() []unit {
 // split are packages whose tests are units of their own, because each takes minutes.
 var split = []string{"test/node", "test/vm"}
 
+// modules are those inside this one that have tests. They wait for none of them, so the gate does
+// not run them.
+var modules = []string{"bench", "test/karpenter", "tools/monitoring"}
+
 // everything returns the units of the whole suite: the gate's, and for each package with tests that
-// need more than the commit one that runs all of its tests, alone.
+// need more than the commit, and each module inside this one, one that runs all of its tests, alone.
 func everything(ctx context.Context) ([]unit, error) {
 	units := append([]unit{pure()}, smokes()...)
 	packages, err := needy(ctx)
@@ -74,7 +79,10 @@ func everything(ctx context.Context) ([]unit, error) {
 	}
 	units = append(units, unit{name: "race", pure: true, env: []string{"CGO_ENABLED=1", "GOGC=800", "RAPID_SEED=1"},
 		test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, racing...)})
-	for _, target := range []string{"lint", "lint-more", "test-modules", "reproducible"} {
+	for _, dir := range modules {
+		units = append(units, unit{name: "module/" + dir, dir: dir, test: []string{"-vet=off", "-p=1", "-timeout=40m", "./..."}})
+	}
+	for _, target := range []string{"lint", "lint-more", "reproducible"} {
 		units = append(units, unit{name: "make/" + target, make: target})
 	}
 	return units, nil

@@ -1,5 +1,4 @@
-// Package bench_test compares the figures in documents with the files that they come from.
-package bench_test
+package documents
 
 import (
 	"bytes"
@@ -76,7 +75,7 @@ var processors = regexp.MustCompile(`-[0-9]+$`)
 // baseline returns the medians of baseline.txt, with their intervals, by the name of the benchmark,
 // a space and the unit.
 func baseline(t *testing.T) map[string]benchmath.Summary {
-	file := must.Get(os.Open("baseline.txt"))(t)
+	file := must.Get(os.Open(filepath.Join(root, "bench/baseline.txt")))(t)
 	defer file.Close()
 	values := map[string][]float64{}
 	for r := benchfmt.NewReader(file, "baseline.txt"); r.Scan(); {
@@ -108,7 +107,7 @@ func significant(n int, value float64) string {
 // these. An empty cell stands for that above it. The row is the first such one after a heading, or
 // after several, separated by " > ".
 func cell(file, heading string, column int, keys ...string) (string, error) {
-	data, err := os.ReadFile(filepath.Join("..", file))
+	data, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		return "", err
 	}
@@ -135,8 +134,3 @@ func cell(file, heading string, column int, keys ...string) (string, error) {
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-func read(t *testing.T, file string) string {
-	text := must.Get(os.ReadFile(filepath.Join("..", file)))(t)
-	return string(text)
-}
