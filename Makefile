@@ -23,7 +23,7 @@ SHELL := bash
 PROGRESS := awk '/[ :]/ {print; next} ++n % 200 == 0 {printf "  %d packages compiled\n", n; fflush()}'
 
 # Modules inside this one that use it, and so must compile with it.
-MODULES := bench
+MODULES := bench lab
 
 COMMANDS := pinfold pinfold-agent pinfold-lab pinfold-local pinfold-scheduler
 FUZZTIME ?= 20s
@@ -39,6 +39,9 @@ build: $(COMMANDS:%=bin/%) ## build all commands into bin/
 bin/%: FORCE
 	@$(BUILD) -v -ldflags '$(LDFLAGS)' -o $@ ./cmd/$* 2>&1 | $(PROGRESS)
 
+bin/pinfold-lab: FORCE
+	@$(BUILD) -C lab -v -ldflags '$(LDFLAGS)' -o ../$@ ./pinfold-lab 2>&1 | $(PROGRESS)
+
 .PHONY: FORCE
 FORCE:
 
@@ -50,7 +53,7 @@ NODE_IMAGES := pause pi web
 build-node: ## build the programs of a real node into bin/node/
 	@echo "building bin/node: the first time this takes minutes"
 	@$(BUILD) -v -ldflags '$(LDFLAGS)' -o bin/node/kubelet k8s.io/kubernetes/cmd/kubelet 2>&1 | $(PROGRESS)
-	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
+	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./local/images/$$name || exit 1; done
 	@tools/node/build bin/node
 
 .PHONY: bpf
@@ -124,7 +127,7 @@ soak: build bin/gotestsum ## run what is random with new seeds for HOURS (8)
 		$$(git grep -lE 'rapid\.Check|variables\.Seed' -- '*_test.go' $(MODULES:%=':!%') | xargs -n 1 dirname | sort -u | sed 's#^#./#')) || exit; done; done
 
 .PHONY: test-modules
-test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this one: benchmarks, Karpenter and pods with exclusive CPUs, Prometheus and the alerts
+test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this one: experiments, benchmarks, Karpenter and pods with exclusive CPUs, Prometheus and the alerts
 	@$(SUITE) -only='^module/' whole
 
 .PHONY: reproducible
@@ -138,12 +141,12 @@ reproducible: ## build the images in two directories and compare their digests
 # have tests elsewhere; a package without tests would only be compiled.
 .PHONY: race-packages
 race-packages:
-	@git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':!tools' ':!bench' ':(exclude,glob)cmd/*/*.go' | xargs -n 1 dirname | sort -u | \
+	@git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':!tools' $(MODULES:%=':!%') ':(exclude,glob)cmd/*/*.go' | xargs -n 1 dirname | sort -u | \
 	while read -r d; do ! ls $$d/*_test.go >/dev/null 2>&1 || echo ./$$d; done
 
 .PHONY: race
 race: bin/suite bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
-	@$(SUITE) -only='^race$$' whole
+	@$(SUITE) -only='^race' whole
 
 .PHONY: fixtures
 fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)

@@ -41,7 +41,6 @@ require (
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
-	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/cavaliergopher/cpio v1.0.1
 	github.com/cilium/ebpf v0.22.0
 	github.com/containerd/nri v0.12.0

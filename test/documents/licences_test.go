@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// TestLicences checks that docs/licences.md names each direct dependency of Pinfold and its
-// benchmarks.
+// TestLicences checks that docs/licences.md names each direct dependency of Pinfold, its
+// experiments and its benchmarks.
 func TestLicences(t *testing.T) {
 	document := read(t, "docs/licences.md")
-	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read(t, "go.mod")+read(t, "bench/go.mod"), -1)
+	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read(t, "go.mod")+read(t, "lab/go.mod")+read(t, "bench/go.mod"), -1)
 	if len(direct) == 0 {
 		t.Fatal("go.mod has no direct dependency")
 	}

@@ -36,16 +36,15 @@ func smokes() []unit {
 		smoke("node", "./test/node", "^TestSmoke$"),
 		smoke("guest", "./test/vm", "^TestSmoke$"),
 		smoke("node-v2", "./test/vm", "^TestNodeSmoke$"), // cgroup version 2 and systemd
-		smoke("page", "./report/findings", "^TestPagesFit$"),
+		smoke("page", "./cmd/pinfold", "^TestPagesFit$"),
 	}
 }
 
 // split are packages whose tests are units of their own, because each takes minutes.
 var split = []string{"test/node", "test/vm"}
 
-// modules are those inside this one that have tests. They wait for none of them, so the gate does
-// not run them.
-var modules = []string{"bench", "test/karpenter", "tools/monitoring"}
+// modules are those inside this one that have tests, for which the gate does not wait.
+var modules = []string{"bench", "lab", "test/karpenter", "tools/monitoring"}
 
 // everything returns the units of the whole suite: the gate's, and for each package with tests that
 // need more than the commit, and each module inside this one, one that runs all of its tests, alone.
@@ -77,8 +76,11 @@ func everything(ctx context.Context) ([]unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	units = append(units, unit{name: "race", pure: true, env: []string{"CGO_ENABLED=1", "GOGC=800", "RAPID_SEED=1"},
-		test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, racing...)})
+	race := func(name, dir string, packages ...string) unit {
+		return unit{name: name, dir: dir, pure: true, env: []string{"CGO_ENABLED=1", "GOGC=800", "RAPID_SEED=1"},
+			test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, packages...)}
+	}
+	units = append(units, race("race", "", racing...), race("race/lab", "lab", "./..."))
 	for _, dir := range modules {
 		units = append(units, unit{name: "module/" + dir, dir: dir, test: []string{"-vet=off", "-p=1", "-timeout=40m", "./..."}})
 	}
