@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestLicences checks that docs/licences.md names each direct dependency of Pinfold, its
-// experiments and its benchmarks.
+// TestLicences checks that docs/licences.md names the direct dependencies of each module.
 func TestLicences(t *testing.T) {
 	document := read(t, "docs/licences.md")
 	direct := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read(t, "go.mod")+read(t, "lab/go.mod")+read(t, "bench/go.mod"), -1)

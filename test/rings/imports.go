@@ -38,10 +38,8 @@ func rooms() map[string][]string {
 	return all
 }
 
-const (
-	suite = "test/suite" // runs the tests of the other rooms
-	frame = "cmd/frame"
-)
+// suite runs the tests of the other rooms, and frame is what programs share.
+const suite, frame = "test/suite", "cmd/frame"
 
 // forTests returns the rooms that only the tests of a room may import. Tests of kube read captures
 // of real machines.
@@ -54,11 +52,10 @@ func forTests(room string) []string {
 
 // roomOf returns the room of a package.
 func roomOf(dir string) string {
-	if slices.Contains(support(), dir) || dir == suite {
-		return dir
-	}
-	if within(dir, frame) {
-		return frame
+	for _, room := range append(support(), suite, frame) {
+		if within(dir, room) {
+			return room
+		}
 	}
 	room, _, _ := strings.Cut(dir, "/")
 	return room

@@ -43,9 +43,6 @@ func smokes() []unit {
 // split are packages whose tests are units of their own, because each takes minutes.
 var split = []string{"test/node", "test/vm"}
 
-// modules are those inside this one that have tests, for which the gate does not wait.
-var modules = []string{"bench", "lab", "test/karpenter", "tools/monitoring"}
-
 // everything returns the units of the whole suite: the gate's, and for each package with tests that
 // need more than the commit, and each module inside this one, one that runs all of its tests, alone.
 func everything(ctx context.Context) ([]unit, error) {
@@ -81,7 +78,7 @@ func everything(ctx context.Context) ([]unit, error) {
 			test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, packages...)}
 	}
 	units = append(units, race("race", "", racing...), race("race/lab", "lab", "./..."))
-	for _, dir := range modules {
+	for _, dir := range []string{"bench", "lab", "test/karpenter", "tools/monitoring"} {
 		units = append(units, unit{name: "module/" + dir, dir: dir, test: []string{"-vet=off", "-p=1", "-timeout=40m", "./..."}})
 	}
 	for _, target := range []string{"lint", "lint-more", "reproducible"} {
