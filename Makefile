@@ -22,6 +22,9 @@ SHELL := bash
 # is not a package's name.
 PROGRESS := awk '/[ :]/ {print; next} ++n % 200 == 0 {printf "  %d packages compiled\n", n; fflush()}'
 
+# Modules inside this one that use it, and so must compile with it.
+MODULES := bench lab
+
 COMMANDS := pinfold pinfold-agent pinfold-lab pinfold-local pinfold-scheduler
 FUZZTIME ?= 20s
 
@@ -36,6 +39,9 @@ build: $(COMMANDS:%=bin/%) ## build all commands into bin/
 bin/%: FORCE
 	@$(BUILD) -v -ldflags '$(LDFLAGS)' -o $@ ./cmd/$* 2>&1 | $(PROGRESS)
 
+bin/pinfold-lab: FORCE
+	@$(BUILD) -C lab -v -ldflags '$(LDFLAGS)' -o ../$@ ./pinfold-lab 2>&1 | $(PROGRESS)
+
 .PHONY: FORCE
 FORCE:
 
@@ -47,7 +53,7 @@ NODE_IMAGES := pause pi web
 build-node: ## build the programs of a real node into bin/node/
 	@echo "building bin/node: the first time this takes minutes"
 	@$(BUILD) -v -ldflags '$(LDFLAGS)' -o bin/node/kubelet k8s.io/kubernetes/cmd/kubelet 2>&1 | $(PROGRESS)
-	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./lab/images/$$name || exit 1; done
+	@for name in $(NODE_IMAGES); do go build -ldflags '-s -w' -o bin/node/images/bin/$$name ./local/images/$$name || exit 1; done
 	@tools/node/build bin/node
 
 .PHONY: bpf
@@ -116,13 +122,13 @@ HOURS ?= 8
 soak: build bin/gotestsum ## run what is random with new seeds for HOURS (8)
 	@end=$$(($$(date +%s) + $(HOURS) * 3600)); while [ $$(date +%s) -lt $$end ]; do \
 	export PINFOLD_TEST_SEED=$$(date +%s); export RAPID_SEED=$$PINFOLD_TEST_SEED; echo "== seed $$RAPID_SEED"; \
-	PINFOLD_TEST_SOAK=1h bin/gotestsum --format pkgname --format-hide-empty-pkg -- \
+	for module in . $(MODULES); do (cd $$module && PINFOLD_TEST_SOAK=1h $(CURDIR)/bin/gotestsum --format pkgname --format-hide-empty-pkg -- \
 		-p 1 -count=1 -vet=off -timeout 4h -ldflags '$(KUBE_FLAGS)' \
-		$$(git grep -lE 'rapid\.Check|variables\.Seed' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's#^#./#') || exit; done
+		$$(git grep -lE 'rapid\.Check|variables\.Seed' -- '*_test.go' $(MODULES:%=':!%') | xargs -n 1 dirname | sort -u | sed 's#^#./#')) || exit; done; done
 
 .PHONY: test-modules
-test-modules: ## run the tests of modules inside this one: Karpenter and pods with exclusive CPUs, Prometheus and the alerts
-	@go test -C test/karpenter ./... && go test -C tools/monitoring ./...
+test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this one: experiments, benchmarks, Karpenter and pods with exclusive CPUs, Prometheus and the alerts
+	@$(SUITE) -only='^module/' whole
 
 .PHONY: reproducible
 reproducible: ## build the images in two directories and compare their digests
@@ -135,12 +141,12 @@ reproducible: ## build the images in two directories and compare their digests
 # have tests elsewhere; a package without tests would only be compiled.
 .PHONY: race-packages
 race-packages:
-	@git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':!tools' ':!bench' ':(exclude,glob)cmd/*/*.go' | xargs -n 1 dirname | sort -u | \
+	@git grep -lE '^\s*go [a-zA-Z]|errgroup\.|\.Go\(func' -- '*.go' ':!test' ':!tools' $(MODULES:%=':!%') ':(exclude,glob)cmd/*/*.go' | xargs -n 1 dirname | sort -u | \
 	while read -r d; do ! ls $$d/*_test.go >/dev/null 2>&1 || echo ./$$d; done
 
 .PHONY: race
 race: bin/suite bin/gotestsum ## run the tests of all packages that start goroutines with the race detector
-	@$(SUITE) -only='^race$$' whole
+	@$(SUITE) -only='^race' whole
 
 .PHONY: fixtures
 fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFOLD_TEST_KERNEL)
@@ -150,7 +156,7 @@ fixtures: ## capture the topology of the virtual machines of test/vm anew (PINFO
 
 .PHONY: lint
 lint: bin/golangci-lint bin/helm4 ## run the linters
-	@GOGC=300 bin/golangci-lint run ./...
+	@for dir in . $(MODULES); do (cd $$dir && GOGC=300 $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 	@$(call LINT_CHART,4)
 
 LINT_CHART = bin/helm$(1) lint --strict --quiet --set image.registry=$(or $(REGISTRY),registry.example.com/pinfold) deploy/chart
@@ -193,7 +199,7 @@ fuzz: ## fuzz every parser for FUZZTIME (20s) each
 	@grep -l '^func Fuzz' $$(git ls-files '*_test.go') | while read -r file; do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' $$file); do \
 			echo "$$target in $$(dirname $$file)"; \
-			go test ./$$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+			go test -C $$(dirname $$file) -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; done
 
 bin/golangci-lint: tools/go.mod

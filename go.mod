@@ -41,19 +41,16 @@ require (
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
-	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/cavaliergopher/cpio v1.0.1
 	github.com/cilium/ebpf v0.22.0
 	github.com/containerd/nri v0.12.0
 	github.com/containerd/ttrpc v1.2.9
 	github.com/fsnotify/fsnotify v1.9.0
 	github.com/go-logr/logr v1.4.3
-	github.com/google/cadvisor/lib v0.60.5
 	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.20.7
 	github.com/klauspost/compress v1.19.0
-	github.com/kubernetes-sigs/dra-driver-cpu v0.2.0
 	github.com/moby/sys/mountinfo v0.7.2
 	github.com/parquet-go/parquet-go v0.32.0
 	github.com/prometheus/client_golang v1.24.0
@@ -149,6 +146,7 @@ require (
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
+	github.com/google/cadvisor/lib v0.60.5 // indirect
 	github.com/google/gnostic-models v0.7.1 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect

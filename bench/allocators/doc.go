@@ -1,7 +1,7 @@
 // Command allocators compares ways to choose a pod's node and CPUs: the same pods come to a cluster
 // of simulated machines, and each [system] places them.
 //
-//	go run ./bench/allocators
+//	go run -C bench ./allocators
 //
 // # The systems
 //

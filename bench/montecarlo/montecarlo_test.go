@@ -1,7 +1,7 @@
 // Package montecarlo compares the speed of core/interference with that of the same model in numpy
 // and in C, on one machine:
 //
-//	go test ./bench/montecarlo -run '^$' -bench . -benchtime 4000000x
+//	go test -C bench ./montecarlo -run '^$' -bench . -benchtime 4000000x
 //
 // # What is compared
 //

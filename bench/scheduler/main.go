@@ -33,7 +33,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var nodes string
 	flags := flag.NewFlagSet("scheduler", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.executable, "executable", "bin/pinfold-local", "`file` that contains the components, as built by make build")
+	flags.StringVar(&o.executable, "executable", "../bin/pinfold-local", "`file` that contains the components, as built by make build")
 	flags.StringVar(&nodes, "nodes", "500,1000", "sizes of the clusters, in `nodes`")
 	flags.IntVar(&o.pods, "pods", 2000, "number of pods to bind")
 	flags.IntVar(&o.count, "count", 10, "number of measurements with and without the plugin")

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/simnode"
 )
 
 const namespace = metav1.NamespaceDefault

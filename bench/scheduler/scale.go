@@ -13,7 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 )
 
 // maxArrivals bounds the number of pods that are created one by one to measure latencies.

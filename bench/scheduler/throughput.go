@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"time"
 
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 )
 
 // figures are the results of one throughput measurement.

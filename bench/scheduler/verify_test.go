@@ -13,7 +13,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/survey"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -96,7 +96,7 @@ func TestVerifyWithoutPlugin(t *testing.T) {
 	if err := verify(objectsOf(t, plain), 2, false); err == nil || !strings.Contains(err.Error(), "there are 1 pods, not 2") {
 		t.Errorf("a pod is missing: %v", err)
 	}
-	if err := verify(objectsOf(t, static("a", "1-2")), 1, false); err == nil || !strings.Contains(err.Error(), "without the plugin") {
+	if err := verify(objectsOf(t, static("a", "1-2")), 1, false); err == nil || !strings.Contains(err.Error(), "does not ask and has an allocation") {
 		t.Errorf("an allocation was accepted: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/simnode"
 )
 
 // workloadSeed generates the pods. Results from before and after a change of the seed, or of

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"pinfold.dev/pinfold/agent"
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 )
 
 func newCleanup() *cobra.Command {

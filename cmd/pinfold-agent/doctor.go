@@ -13,7 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/doctor"
 	"pinfold.dev/pinfold/agent/kubelet"
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 

@@ -11,7 +11,7 @@ import (
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/allocate"
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"

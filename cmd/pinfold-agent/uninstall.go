@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/uninstall"
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 )
 
 func newUninstall() *cobra.Command {

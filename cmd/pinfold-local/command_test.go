@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/cmd/frame/frametest"
 	"pinfold.dev/pinfold/cmd/pinfold-local/internal/component"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/test/must"
 )

@@ -11,13 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/lab/demo"
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/demo"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/localnode"
+	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/report/terminal"
 )
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 )
 
 // stopTimeout limits the wait for the end of a cluster. A cluster ends in well below a second, but

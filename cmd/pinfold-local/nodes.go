@@ -7,11 +7,11 @@ import (
 	"regexp"
 	"strings"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/local/simnode"
 )
 
 // nodeGroups parses the values of --nodes and --machine.

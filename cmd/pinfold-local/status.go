@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/local/localcluster"
 )
 
 func newStatus() *cobra.Command {

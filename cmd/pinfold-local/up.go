@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/versions"
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/localnode"
+	"pinfold.dev/pinfold/local/simnode"
 )
 
 // upOptions are the flags of up.

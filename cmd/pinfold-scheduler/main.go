@@ -17,7 +17,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/scheduler/command"
 )

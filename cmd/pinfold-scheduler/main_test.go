@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 
-	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/cmd/frame/frametest"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/test/must"
 )

@@ -5,7 +5,7 @@ package main
 import (
 	"testing"
 
-	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/cmd/frame/frametest"
 )
 
 func TestCompletion(t *testing.T) { frametest.Completion(t, "testdata/completion/completion.txtar") }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
-	"pinfold.dev/pinfold/cmd/internal/frame/frametest"
+	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/cmd/frame/frametest"
 	"pinfold.dev/pinfold/test/must"
 )
 

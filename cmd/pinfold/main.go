@@ -26,7 +26,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/cluster"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/model"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/place"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 )
 
 // linuxCommands returns commands that fail: only Linux has cgroups. The other commands work

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/report/chart/charttest"
 	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/race"

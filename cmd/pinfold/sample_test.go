@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/test/must"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/tracefile"
 )

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/lab/experiment"
 )
 
 //go:embed configs/*.yaml

@@ -4,8 +4,8 @@
 //	err = measure.Run(ctx, config, measure.Options{Dir: dir, ...})
 //	result, usage, err := measure.Open(dir)
 //
-// Package core/experiment says what an experiment is and what its figures mean. The experiments
-// themselves are the files in configs. Package report/findings reports what was measured.
+// Package lab/experiment says what an experiment is and what its figures mean. The experiments
+// themselves are the files in configs. Package lab/findings reports what was measured.
 //
 // # From a file to a window
 //

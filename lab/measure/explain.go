@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/schedtrace"
 )
 

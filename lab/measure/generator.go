@@ -8,11 +8,11 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/local/load"
 )
 
 // generator sends the loads of windows to the first service.

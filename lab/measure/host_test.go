@@ -19,13 +19,13 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/lab/workload"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/local/workload"
 	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/race"

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/local/load"
 )
 
 // launcher starts the programs of services.

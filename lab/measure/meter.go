@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/lab/experiment"
 )
 
 // meter measures what services and others use in a window.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/linux/sysfs"
 )

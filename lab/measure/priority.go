@@ -10,8 +10,8 @@ import (
 
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"

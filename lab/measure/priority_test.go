@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/core/experiment"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/priority"

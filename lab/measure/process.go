@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/lab/workload"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/local/workload"
 )
 
 // program is a program to start.

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/lab/experiment"
 )
 
 // Options are the options of a run.

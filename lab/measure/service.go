@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/experiment"
-	"pinfold.dev/pinfold/lab/load"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/local/load"
 )
 
 // service is a running service.

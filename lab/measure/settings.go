@@ -7,8 +7,8 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sysfs"
 )

@@ -25,7 +25,7 @@ import (
 	"pinfold.dev/pinfold/deploy/chart"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"

@@ -32,7 +32,7 @@ import (
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/versions"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/logtext"
 	"pinfold.dev/pinfold/test/must"
 )

@@ -15,7 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 )
 
 // setStarved writes the agent's condition about batch pods.

@@ -19,7 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/versions"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/wait"
 )

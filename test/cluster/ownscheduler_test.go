@@ -10,7 +10,7 @@ import (
 	"syscall"
 
 	"pinfold.dev/pinfold/kube/scheduler"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/logtext"
 )
 

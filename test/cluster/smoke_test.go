@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/kube/versions"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/need"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/must"
 )
 

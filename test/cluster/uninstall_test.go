@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"pinfold.dev/pinfold/agent/uninstall"
-	"pinfold.dev/pinfold/lab/localcluster"
+	"pinfold.dev/pinfold/local/localcluster"
 )
 
 // TestUninstall turns the pods of a DaemonSet into cleanups. A node that is down is named until it

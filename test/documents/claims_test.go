@@ -44,7 +44,7 @@ var claims = map[string][]claim{
 	},
 	"docs/charts/README.md": {{`sh\n`, "not: it replaces the charts, which report/sweep draws again in its tests"}},
 	"docs/choose.md":        {{`(sh|yaml file=)`, "test/node TestChoose"}},
-	"docs/comparison.md":    {{`sh\ngo run ./bench/peers`, "not: they take half an hour; their tests compare the tables"}},
+	"docs/comparison.md":    {{`sh\ngo run -C bench ./peers`, "not: they take half an hour; their tests compare the tables"}},
 	"docs/design.md": {
 		{`\n machine \+ pods`, "not: a drawing"},
 		{`\n cpu.stat`, "not: a drawing"},

@@ -19,7 +19,7 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/localnode"
 )
 
 // The namespaces of the driver's pods. The admission policy covers only the first.

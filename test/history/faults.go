@@ -17,8 +17,8 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/supervisor"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/supervisor"
 )
 
 // damage is what a driver does to nodes for some operations, and then undoes.

@@ -20,8 +20,8 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/localnode"
+	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/test/must"
 )
 

@@ -15,9 +15,9 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
 )

@@ -20,8 +20,8 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/deploy/examples"
-	"pinfold.dev/pinfold/lab/load"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/load"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
 )

@@ -17,10 +17,10 @@ import (
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/dra"
-	"pinfold.dev/pinfold/lab/localnode"
-	"pinfold.dev/pinfold/lab/simnode"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/local/localnode"
+	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/test/must"
 )
 

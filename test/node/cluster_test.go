@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/localnode"
 	"pinfold.dev/pinfold/linux/kubepods"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/vm/guest"

@@ -19,8 +19,8 @@ import (
 
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/must"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/supervisor"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/supervisor"
 	"pinfold.dev/pinfold/test/must"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/status"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/lab/load"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/local/load"
 )
 
 // server is a pod that answers requests.

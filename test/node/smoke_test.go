@@ -9,7 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/kube/admission"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/test/must"
 )
 

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/variables"
 )

@@ -28,7 +28,7 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/deploy/examples"
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/must"
 )
 

@@ -1,10 +1,10 @@
 // Package rings tests that the repository follows its own layout (docs/design.md, section 2):
 //
-//   - Imports point inward: core < linux, kube < agent < lab < cmd < test. A room is a directory
+//   - Imports point inward: core < linux, kube < agent < local < cmd < test. A room is a directory
 //     with an entry in rooms, which lists its permitted imports. A directory without an
 //     entry is an error, so that every new room is placed deliberately. Rooms of one ring do not
-//     import each other, nor do commands; commands share cmd/internal. report is on the same level
-//     as lab and imports core only; deploy imports internal only. internal is shared by rooms that do I/O
+//     import each other, nor do commands; programs share cmd/frame. report is on the same level
+//     as local and imports core only; deploy imports internal only. internal is shared by rooms that do I/O
 //     and imports nothing. The tests of all rooms share test/bpf, test/busy, test/golden,
 //     test/logtext, test/must, test/need, test/race, test/variables and test/wait. Of these, only
 //     test/wait imports another room, test/busy.
@@ -17,6 +17,7 @@
 //
 // The checks read the source text of every .go file, regardless of build tags, and need neither the
 // go command nor a network. Test code is _test.go files and packages named ...test, such as
-// net/http/httptest; only test code may import such packages. Modules inside the module, testdata
-// and directories that the go command ignores are excluded.
+// net/http/httptest; only test code may import such packages. A module inside the module is
+// checked with it if it is a room. Other modules, testdata and directories that the go command
+// ignores are excluded.
 package rings

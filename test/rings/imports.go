@@ -23,10 +23,12 @@ func rooms() map[string][]string {
 		"report":    {"core"},
 		"tracefile": {"core", "internal"},
 		"agent":     {"core", "internal", "linux", "kube"},
-		"lab":       {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy"},
-		"cmd":       {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
-		"test":      {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab", "cmd"},
-		"bench":     {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "lab"},
+		"local":     {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy"},
+		frame:       {"core", "internal", "report"}, // what programs share
+		"cmd":       {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "local", frame},
+		"test":      {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "local", "cmd"},
+		"bench":     {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "local"},
+		"lab":       {"core", "internal", "linux", "kube", "agent", "report", "tracefile", "deploy", "local", frame},
 	}
 	for _, dir := range support() {
 		all[dir] = nil
@@ -36,8 +38,8 @@ func rooms() map[string][]string {
 	return all
 }
 
-// suite runs the tests of the other rooms.
-const suite = "test/suite"
+// suite runs the tests of the other rooms, and frame is what programs share.
+const suite, frame = "test/suite", "cmd/frame"
 
 // forTests returns the rooms that only the tests of a room may import. Tests of kube read captures
 // of real machines.
@@ -50,8 +52,10 @@ func forTests(room string) []string {
 
 // roomOf returns the room of a package.
 func roomOf(dir string) string {
-	if slices.Contains(support(), dir) || dir == suite {
-		return dir
+	for _, room := range append(support(), suite, frame) {
+		if within(dir, room) {
+			return room
+		}
 	}
 	room, _, _ := strings.Cut(dir, "/")
 	return room
@@ -83,7 +87,7 @@ func CheckImports(m *Module) []string {
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which is for tests", f.Path, dir))
 			case isController(dir) && strings.HasPrefix(f.Dir(), controllers) && dir != f.Dir():
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which is another controller: they meet in agent/control", f.Path, dir))
-			case room == "cmd" && to == "cmd" && command(dir) != command(f.Dir()) && command(dir) != shared:
+			case room == "cmd" && to == "cmd" && command(dir) != command(f.Dir()):
 				problems = append(problems, fmt.Sprintf("%s: imports %s, which belongs to another command", f.Path, dir))
 			}
 		}
@@ -104,9 +108,6 @@ func sees(allowed []string) string {
 	}
 	return "only " + strings.Join(allowed, ", ")
 }
-
-// shared is the directory below cmd of packages that commands share. They import no command.
-const shared = "internal"
 
 // command returns the command to which a package below cmd belongs.
 func command(dir string) string {

@@ -82,7 +82,8 @@ func modulePath(root fs.FS) (string, error) {
 	return "", errors.New("read module: go.mod has no module line")
 }
 
-// skipDir returns fs.SkipDir for directories that do not belong to the module.
+// skipDir returns fs.SkipDir for directories that do not belong to the module, nor to one that is a
+// room.
 func skipDir(root fs.FS, dir string) error {
 	if dir == "." {
 		return nil
@@ -91,7 +92,7 @@ func skipDir(root fs.FS, dir string) error {
 	if ignored(base) || base == "testdata" || base == "vendor" {
 		return fs.SkipDir
 	}
-	if _, err := fs.Stat(root, path.Join(dir, "go.mod")); err == nil {
+	if _, err := fs.Stat(root, path.Join(dir, "go.mod")); err == nil && rooms()[dir] == nil {
 		return fs.SkipDir
 	}
 	return nil

@@ -117,7 +117,9 @@ func (r *runner) command(ctx context.Context, u unit, events string) (*exec.Cmd,
 		if !u.pure {
 			format = "testname"
 		}
-		args = slices.Concat([]string{"bin/gotestsum", "--format=" + format, "--format-hide-empty-pkg", "--hide-summary=skipped", "--jsonfile=" + events, "--", "-ldflags=" + r.ldflags}, u.test)
+		here, _ := os.Getwd() // fails only if the repository is removed
+		args = slices.Concat([]string{filepath.Join(here, "bin/gotestsum"), "--format=" + format, "--format-hide-empty-pkg", "--hide-summary=skipped",
+			"--jsonfile=" + filepath.Join(here, events), "--", "-ldflags=" + r.ldflags}, u.test)
 		if r.fresh {
 			args = append(args[:len(args)-1], "-count=1", args[len(args)-1])
 		}
@@ -130,7 +132,7 @@ func (r *runner) command(ctx context.Context, u unit, events string) (*exec.Cmd,
 		}
 	}
 	command := exec.CommandContext(ctx, args[0], args[1:]...)
-	command.Env = append(os.Environ(), env...)
+	command.Env, command.Dir = append(os.Environ(), env...), u.dir
 	// A test program removes what it made when it is interrupted.
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.WaitDelay = time.Minute

@@ -12,6 +12,7 @@ type unit struct {
 	name string
 	pure bool     // never repeated
 	test []string // arguments of "go test"
+	dir  string   // of the module, if it is not this one
 	make string   // instead: a target of make
 	env  []string
 }
@@ -35,7 +36,7 @@ func smokes() []unit {
 		smoke("node", "./test/node", "^TestSmoke$"),
 		smoke("guest", "./test/vm", "^TestSmoke$"),
 		smoke("node-v2", "./test/vm", "^TestNodeSmoke$"), // cgroup version 2 and systemd
-		smoke("page", "./report/findings", "^TestPagesFit$"),
+		smoke("page", "./cmd/pinfold", "^TestPagesFit$"),
 	}
 }
 
@@ -43,7 +44,7 @@ func smokes() []unit {
 var split = []string{"test/node", "test/vm"}
 
 // everything returns the units of the whole suite: the gate's, and for each package with tests that
-// need more than the commit one that runs all of its tests, alone.
+// need more than the commit, and each module inside this one, one that runs all of its tests, alone.
 func everything(ctx context.Context) ([]unit, error) {
 	units := append([]unit{pure()}, smokes()...)
 	packages, err := needy(ctx)
@@ -72,9 +73,15 @@ func everything(ctx context.Context) ([]unit, error) {
 	if err != nil {
 		return nil, err
 	}
-	units = append(units, unit{name: "race", pure: true, env: []string{"CGO_ENABLED=1", "GOGC=800", "RAPID_SEED=1"},
-		test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, racing...)})
-	for _, target := range []string{"lint", "lint-more", "test-modules", "reproducible"} {
+	race := func(name, dir string, packages ...string) unit {
+		return unit{name: name, dir: dir, pure: true, env: []string{"CGO_ENABLED=1", "GOGC=800", "RAPID_SEED=1"},
+			test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, packages...)}
+	}
+	units = append(units, race("race", "", racing...), race("race/lab", "lab", "./..."))
+	for _, dir := range []string{"bench", "lab", "test/karpenter", "tools/monitoring"} {
+		units = append(units, unit{name: "module/" + dir, dir: dir, test: []string{"-vet=off", "-p=1", "-timeout=40m", "./..."}})
+	}
+	for _, target := range []string{"lint", "lint-more", "reproducible"} {
 		units = append(units, unit{name: "make/" + target, make: target})
 	}
 	return units, nil

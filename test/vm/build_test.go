@@ -46,9 +46,13 @@ func built(t *testing.T, name, pkg string) string {
 	}
 	version := command(t, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	flags := "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=" + strings.TrimSpace(version) // Helm asks the API server
-	args := []string{"build"}
+	module := "."
+	if rest, inside := strings.CutPrefix(pkg, "./lab/"); inside {
+		module, pkg = "lab", "./"+rest
+	}
+	args := []string{"build", "-C", module}
 	if strings.HasSuffix(name, ".test") {
-		args = []string{"test", "-c"}
+		args = []string{"test", "-C", module, "-c"}
 	}
 	command(t, "go", append(args, flags, "-trimpath", "-o", path, pkg)...)
 	return path

@@ -22,10 +22,10 @@ import (
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllerapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/kube/scheduler/command"
-	"pinfold.dev/pinfold/lab/localcluster"
-	"pinfold.dev/pinfold/lab/localnode"
+	"pinfold.dev/pinfold/local/localcluster"
+	"pinfold.dev/pinfold/local/localnode"
 )
 
 // Word is the first argument with which the executable runs a component.

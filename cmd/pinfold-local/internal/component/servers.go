@@ -19,9 +19,9 @@ import (
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	"sigs.k8s.io/kwok/pkg/log"
 
-	"pinfold.dev/pinfold/lab/images"
-	"pinfold.dev/pinfold/lab/registry"
-	"pinfold.dev/pinfold/lab/simnode"
+	"pinfold.dev/pinfold/local/images"
+	"pinfold.dev/pinfold/local/registry"
+	"pinfold.dev/pinfold/local/simnode"
 )
 
 // serveEtcd runs one member with a configuration file, whose keys are the names of etcd's flags.

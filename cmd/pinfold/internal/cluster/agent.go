@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/exec"
 	"k8s.io/klog/v2"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/remote"
 	"pinfold.dev/pinfold/tracefile"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/tracefile"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/schedtrace"

@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"pinfold.dev/pinfold/cmd/internal/frame"
+	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/report/sweep"
 )
 

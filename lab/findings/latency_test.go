@@ -1,0 +1,125 @@
+package findings
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"pgregory.net/rapid"
+
+	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/test/must"
+)
+
+// TestTail compares the curve with sorted latencies: at a share of requests, all but that share
+// have been answered, and without the last of these they have not.
+func TestTail(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Latencies below 2 ms have a bucket for each microsecond.
+		latencies := rapid.SliceOfN(rapid.Int64Range(1, 1999), 1, 300).Draw(t, "latencies")
+		h := merged()
+		for _, l := range latencies {
+			must.Do(t, h.RecordValue(l))
+		}
+		slices.Sort(latencies)
+		points := tail(h)
+		n := float64(len(latencies))
+		for i, p := range points {
+			if i > 0 && (p.X < points[i-1].X || p.Y > points[i-1].Y) {
+				t.Fatalf("point %d is left of or below the one before: %v", i, points)
+			}
+			at := int64(math.Round(p.X * 1000))
+			over := len(latencies) - upTo(latencies, at)
+			least := len(latencies) - upTo(latencies, at-1)
+			if i > 0 && (float64(over) > p.Y*n*(1+1e-9) || float64(least) < p.Y*n*(1-1e-9)) {
+				t.Fatalf("%d of %v are over %d us, and %d are at it or over, want a share of %v", over, n, at, least, p.Y)
+			}
+		}
+		if first, last := points[0], points[len(points)-1]; first.Y != 1 || math.Abs(last.Y*n-1) > 1e-9 || math.Abs(last.X*1000-float64(latencies[len(latencies)-1])) > 1e-6 {
+			t.Fatalf("from %v to %v", first, last)
+		}
+	})
+}
+
+// upTo returns the number of values up to a limit.
+func upTo(sorted []int64, limit int64) int {
+	n, _ := slices.BinarySearch(sorted, limit+1)
+	return n
+}
+
+// TestDamagedHistograms: what cannot be read is left out with a remark.
+func TestDamagedHistograms(t *testing.T) {
+	long := hdr.New(1, 1e11, 1)
+	must.Do(t, long.RecordValue(1e11))
+	tooLong := must.Get(long.Encode(hdr.V2CompressedEncodingCookieBase))(t)
+	for damage, want := range map[string]string{
+		"!!!!": "illegal base64", "AAAA": "the histogram is damaged", "AAAAAAAAAAAAAAAA": "only V2", string(tooLong): "latencies of more than 1h0m0s",
+	} {
+		r := newMaker(t).burst(1)
+		i := slices.IndexFunc(r.Result.Windows, func(w experiment.Window) bool { return w.Disturbed == "" })
+		r.Result.Windows[i].Latencies = []byte(damage)
+		_, remarks := r.latencies()
+		if len(remarks) != 1 || !strings.Contains(remarks[0], want) {
+			t.Errorf("%q: remarks %q, want %q", damage, remarks, want)
+		}
+		if page := pageOf(t, []Run{r}); !strings.Contains(page, "The latencies of window") {
+			t.Errorf("%q: the page has no remark", damage)
+		}
+	}
+}
+
+func TestQuantileLabels(t *testing.T) {
+	for slower, want := range map[float64]string{1: "0%", .5: "50%", .1: "90%", .01: "99%", .001: "99.9%", .0001: "99.99%"} {
+		if got := quantile(slower); got != want {
+			t.Errorf("%g: %q, want %q", slower, got, want)
+		}
+	}
+}
+
+// TestManyConditions: a chart has at most as many lines as there are colours.
+func TestManyConditions(t *testing.T) {
+	r := newMaker(t).burst(1)
+	c := &r.Result.Config
+	for _, name := range []string{"c", "d", "e", "f", "g"} {
+		c.Conditions = append(c.Conditions, experiment.Condition{Name: name})
+		for _, w := range r.Result.Windows {
+			if w.Condition == "quota" {
+				w.Condition = name
+				r.Result.Windows = append(r.Result.Windows, w)
+			}
+		}
+	}
+	charts, remarks := r.latencies()
+	var lines []int
+	for _, c := range charts {
+		lines = append(lines, len(c.Series))
+	}
+	if len(remarks) > 0 || !slices.Equal(lines, []int{6, 2, 6, 2}) {
+		t.Errorf("lines %v, remarks %q", lines, remarks)
+	}
+}
+
+// TestPictures checks the names of files, and that the Markdown refers to each.
+func TestPictures(t *testing.T) {
+	runs := []Run{newMaker(t).burst(6), newMaker(t).burst(6), newMaker(t).burst(6)}
+	runs[2].Result.Config.Name = "my experiment"
+	var text strings.Builder
+	must.Do(t, Markdown(&text, runs))
+	var names []string
+	for _, p := range Pictures(runs) {
+		names = append(names, p.File)
+		var svg strings.Builder
+		if err := p.SVG(&svg); err != nil || !strings.HasPrefix(svg.String(), "<?xml") {
+			t.Errorf("%s: %.20q, error %v", p.File, svg.String(), err)
+		}
+		if !strings.Contains(text.String(), "]("+p.File+")") {
+			t.Errorf("the Markdown does not refer to %s", p.File)
+		}
+	}
+	want := []string{"burst-latency.svg", "burst-latency-2.svg", "burst-latency-3.svg", "burst-latency-4.svg", "my-experiment-latency.svg", "my-experiment-latency-2.svg"}
+	if !slices.Equal(names, want) {
+		t.Errorf("names %q, want %q", names, want)
+	}
+}

@@ -1,0 +1,161 @@
+package localcluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/linux/owned"
+	"pinfold.dev/pinfold/local/supervisor"
+)
+
+// State is the state of a cluster, which its supervisor writes to DIR/state.json.
+type State struct {
+	Supervisor int                 `json:"supervisor"` // pid
+	Ready      bool                `json:"ready"`
+	Step       string              `json:"step,omitempty"` // current step of the start
+	Server     string              `json:"server"`         // URL of the API server
+	Kubernetes string              `json:"kubernetes"`     // minor version of the control plane
+	Kubeconfig string              `json:"kubeconfig"`
+	Components []supervisor.Status `json:"components"`
+	Problem    string              `json:"problem,omitempty"` // why the cluster ended by itself
+}
+
+// Component returns the status of the named component.
+func (s State) Component(name string) (supervisor.Status, bool) {
+	for _, status := range s.Components {
+		if status.Name == name {
+			return status, true
+		}
+	}
+	return supervisor.Status{}, false
+}
+
+// ErrNotRunning reports that no supervisor has locked the data directory.
+var ErrNotRunning = errors.New("no local cluster is running")
+
+func notRunning(dir string) error { return fmt.Errorf("%w in %s", ErrNotRunning, dir) }
+
+// ReadState returns the state of the cluster that runs in a data directory, or ErrNotRunning.
+// Before the supervisor has written its first state, which takes milliseconds, only its pid is
+// known.
+func ReadState(dir string) (State, error) {
+	pid, err := holder(dir)
+	if err != nil {
+		return State{}, err
+	}
+	state, err := lastState(dir)
+	switch {
+	case pid == 0 && err == nil && state.Problem != "":
+		return State{}, fmt.Errorf("%w; the last one ended by itself: %s", notRunning(dir), state.Problem)
+	case pid == 0:
+		return State{}, notRunning(dir)
+	case errors.Is(err, os.ErrNotExist), err == nil && state.Supervisor != pid:
+		return State{Supervisor: pid}, nil
+	}
+	return state, err
+}
+
+// lastState returns the content of state.json, whether or not a cluster is running.
+func lastState(dir string) (state State, err error) {
+	if err := readJSON(dir, stateName, &state); err != nil {
+		return State{}, fmt.Errorf("read the state: %w", err)
+	}
+	return state, nil
+}
+
+// readJSON decodes a file of a data directory.
+func readJSON(dir, name string, value any) error {
+	root, err := owned.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	text, err := owned.ReadFile(root, name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		return fmt.Errorf("%s: %w", layout{dir}.path(name), err)
+	}
+	return nil
+}
+
+// writeJSON writes a file of the data directory.
+func (l layout) writeJSON(name string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", name, err)
+	}
+	return writeFile(l.path(name), append(text, '\n'))
+}
+
+// SupervisorLog returns the path of the log of a supervisor without a terminal.
+func SupervisorLog(dir string) string { return layout{dir}.path(supervisorLogName) }
+
+// Shutdown asks the supervisor of a data directory to stop its cluster, and waits for the end of
+// its process. Then nothing of that cluster can interfere with a new one.
+func Shutdown(ctx context.Context, dir string) error {
+	pid, err := holder(dir)
+	if err != nil {
+		return err
+	}
+	if pid == 0 {
+		return notRunning(dir)
+	}
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		if errors.Is(err, unix.ESRCH) {
+			return notRunning(dir)
+		}
+		return fmt.Errorf("stop process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
+	}
+	defer unix.Close(process)
+	// If the process still holds the lock, the descriptor refers to the holder and not to a later
+	// process with the same pid.
+	if again, err := holder(dir); err != nil || again != pid {
+		return errors.Join(err, notRunning(dir))
+	}
+	if err := unix.PidfdSendSignal(process, unix.SIGTERM, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("stop process %d: %w", pid, os.NewSyscallError("pidfd_send_signal", err))
+	}
+	return awaitEnd(ctx, process, pid)
+}
+
+// awaitEnd polls the descriptor of a process, which becomes readable when the process ends
+// (pidfd_open(2)).
+func awaitEnd(ctx context.Context, process, pid int) error {
+	const interval = 50 * time.Millisecond
+	for ctx.Err() == nil {
+		events := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
+		n, err := unix.Poll(events, int(interval.Milliseconds()))
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for process %d: %w", pid, os.NewSyscallError("poll", err))
+		}
+		if n > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d does not end: %w", pid, context.Cause(ctx))
+}
+
+// Remove removes what a cluster that no longer runs left in its data directory and elsewhere, and
+// reports whether there was anything. It logs what it keeps.
+func Remove(dir string, logger *slog.Logger) (bool, error) {
+	lock, err := lockDirectory(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.release()
+	return true, layout{filepath.Dir(lock.file.Name())}.remove(logger)
+}

@@ -1,0 +1,156 @@
+package localnode
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"pinfold.dev/pinfold/local/madedirs"
+)
+
+// Directories outside of the node's own to which components always write: the kubelet writes
+// sockets of device plugins and links to logs, the CNI library of containerd writes records of
+// networks.
+const (
+	devicePlugins = "/var/lib/kubelet/device-plugins"
+	cniRecords    = "/var/lib/cni/results"
+	podLogLinks   = "/var/log/containers"
+)
+
+func outsideDirs() []string { return []string{devicePlugins, cniRecords, podLogLinks} }
+
+// devicePluginFiles returns the names of the files that a kubelet creates in devicePlugins if there
+// are no device plugins.
+func devicePluginFiles() []string { return []string{"kubelet.sock", "kubelet_internal_checkpoint"} }
+
+// checkOutside returns an error if devicePlugins contains files of another kubelet, which the
+// node's kubelet would remove at its start.
+func checkOutside(m machine) error {
+	names, err := namesIn(m.path(devicePlugins))
+	if err == nil && len(names) > 0 {
+		err = fmt.Errorf("%s exists: a kubelet ran on this machine; remove it when no kubelet needs it any more",
+			filepath.Join(devicePlugins, names[0]))
+	}
+	return err
+}
+
+// removeOutside removes what the components left outside of the node's directory: files that are
+// known to be the node's, and then the directories that were created for it. Other files and the
+// directories that contain them are kept.
+func removeOutside(m machine, dir string, made madedirs.Dirs, others string, logger *slog.Logger) error {
+	return errors.Join(removeTraces(m, dir), removeDevicePlugins(m, made, others, logger), made.Remove(m.root, logger))
+}
+
+// removeTraces removes the files that refer to the node: links into its directory, and records of
+// its network.
+func removeTraces(m machine, dir string) error {
+	links, err := filepath.Glob(m.path(podLogLinks) + "/*.log")
+	failed := []error{err}
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, dir+"/") {
+			failed = append(failed, os.Remove(link))
+		}
+	}
+	records, err := filepath.Glob(m.path(cniRecords) + "/" + networkName + "-*")
+	failed = append(failed, err)
+	for _, record := range records {
+		failed = append(failed, os.Remove(record))
+	}
+	return errors.Join(failed...)
+}
+
+// removeDevicePlugins removes the files of the node's kubelet in devicePlugins. Any kubelet has
+// such files, so they are kept if there is a sign of another one.
+func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *slog.Logger) error {
+	names, err := namesIn(m.path(devicePlugins))
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if others == "" {
+		others, err = otherFiles(m, made, names)
+	}
+	if err != nil {
+		return err
+	}
+	if others != "" {
+		logger.Warn("kept a directory: another kubelet may need it", "directory", devicePlugins, "sign", others)
+		return nil
+	}
+	var failed []error
+	for _, name := range names {
+		failed = append(failed, os.Remove(filepath.Join(m.path(devicePlugins), name)))
+	}
+	return errors.Join(failed...)
+}
+
+// otherFiles looks for another kubelet in and near devicePlugins. It returns "", or what it found:
+// a file that is not among devicePluginFiles, a server on the socket, or a file in the parent
+// directory that was created for the node.
+func otherFiles(m machine, made madedirs.Dirs, names []string) (string, error) {
+	for _, name := range names {
+		if !slices.Contains(devicePluginFiles(), name) {
+			return filepath.Join(devicePlugins, name), nil
+		}
+	}
+	socket := m.path(filepath.Join(devicePlugins, devicePluginFiles()[0]))
+	if connection, err := net.Dial("unix", socket); err == nil {
+		_ = connection.Close() // nothing was written
+		return "a server on " + socket, nil
+	}
+	parent := filepath.Dir(devicePlugins)
+	if _, ours := made[parent]; !ours {
+		return "", nil
+	}
+	names, err := namesIn(m.path(parent))
+	for _, name := range names {
+		if name != filepath.Base(devicePlugins) {
+			return filepath.Join(parent, name), err
+		}
+	}
+	return "", err
+}
+
+// namesIn returns the names in a directory, none if it does not exist.
+func namesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s: %w", dir, err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names, nil
+}
+
+// removeRun removes the node's directory of sockets, which contains a link that identifies it.
+func removeRun(l layout, logger *slog.Logger) error {
+	names, err := namesIn(l.run)
+	if err != nil {
+		return err
+	}
+	if !isRunOf(l) && len(names) > 0 {
+		logger.Warn("kept a directory: it does not belong to this node", "directory", l.run)
+		return nil
+	}
+	mounts, err := MountsBelow(l.run)
+	if err == nil && len(mounts) > 0 {
+		err = fmt.Errorf("remove %s: %s is mounted", l.run, mounts[0])
+	}
+	if err == nil {
+		err = os.RemoveAll(l.run)
+	}
+	return err
+}
+
+// isRunOf reports whether the directory of sockets belongs to this node.
+func isRunOf(l layout) bool {
+	target, err := os.Readlink(filepath.Join(l.run, dirLink))
+	return err == nil && target == l.dir
+}

@@ -1,0 +1,144 @@
+package simnode
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/local/localnode"
+)
+
+// parallelCreates keeps the API server busy. More requests would only wait for each other.
+const parallelCreates = 32
+
+// InstallCRD installs the definition of NodeTopology and waits until the API serves it.
+func InstallCRD(ctx context.Context, config *rest.Config) error {
+	client, err := apiextensionsclient.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(chart.NodeTopology, &crd); err != nil {
+		return fmt.Errorf("read the definition of NodeTopology: %w", err)
+	}
+	if _, err := localnode.Create(ctx, definitions, &crd); err != nil {
+		return fmt.Errorf("create definition %s: %w", crd.Name, err)
+	}
+	return poll(ctx, 25*time.Millisecond, "definition "+crd.Name, func() (bool, error) {
+		var current *apiextensionsv1.CustomResourceDefinition
+		err := localnode.Answered(ctx, func() (err error) {
+			current, err = definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+			return err
+		})
+		if err != nil {
+			return false, fmt.Errorf("read definition %s: %w", crd.Name, err)
+		}
+		for _, condition := range current.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// Create creates the nodes and their topologies, which are deleted with their nodes. The definition
+// of NodeTopology must be installed.
+func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
+	topologies, err := nodetopology.NewClient(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	client, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallelCreates)
+	for _, node := range nodes {
+		group.Go(func() error {
+			made, err := localnode.Create(ctx, client.CoreV1().Nodes(), node.Object())
+			if err != nil {
+				return fmt.Errorf("create node %s: %w", node.Name, err)
+			}
+			object, err := node.Topology(made.UID)
+			if err != nil {
+				return err
+			}
+			if _, err := localnode.Create(ctx, topologies, object); err != nil {
+				return fmt.Errorf("create topology of node %s: %w", node.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// WaitReady waits until pods can be scheduled to all of the nodes.
+func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
+	client, err := newClient(config)
+	if err != nil {
+		return err
+	}
+	names := make(map[string]bool, len(nodes))
+	for _, node := range nodes {
+		names[node.Name] = true
+	}
+	return poll(ctx, 100*time.Millisecond, "simulated nodes", func() (bool, error) {
+		var list *corev1.NodeList
+		err := localnode.Answered(ctx, func() (err error) {
+			// Version 0 is served from the API server's cache.
+			list, err = client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+			return err
+		})
+		if err != nil {
+			return false, fmt.Errorf("list nodes: %w", err)
+		}
+		ready := 0
+		for i := range list.Items {
+			if names[list.Items[i].Name] && localnode.NotReady(&list.Items[i]) == "" {
+				ready++
+			}
+		}
+		return ready == len(names), nil
+	})
+}
+
+// newClient returns a client for built-in resources that uses protobuf, which is smaller than JSON.
+func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = runtime.ContentTypeProtobuf
+	protobuf.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(protobuf)
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	return client, nil
+}
+
+// poll calls done until it returns true or an error, or ctx ends.
+func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		if !sleep.For(ctx, interval) {
+			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
+		}
+	}
+}

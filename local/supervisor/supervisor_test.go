@@ -1,0 +1,235 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pinfold.dev/pinfold/local/supervisor"
+	"pinfold.dev/pinfold/test/wait"
+)
+
+// The test binary is also the children: the value of this variable selects what it does instead of
+// running the tests.
+const roleVariable = "PINFOLD_SUPERVISOR_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVariable) {
+	case "serve": // makes the file that the probe looks for
+		must(os.WriteFile(os.Args[1], nil, 0o600))
+		time.Sleep(time.Hour)
+	case "stubborn": // ignores SIGTERM
+		signal.Ignore(syscall.SIGTERM)
+		must(os.WriteFile(os.Args[1], nil, 0o600))
+		time.Sleep(time.Hour)
+	case "fail":
+		fmt.Fprintln(os.Stderr, "cannot go on: no cheese left")
+		os.Exit(3)
+	case "panic": // far from main, after a line that is too long to repeat
+		fmt.Fprintln(os.Stderr, "the reason is no cheese left: "+strings.Repeat("x", 20000))
+		panicBelow(40)
+	case "parent": // a supervisor with one child, to be killed
+		s := supervisor.New(supervisor.Options{})
+		child := s.Start(serveSpec("child", "serve", os.Args[1]))
+		must(child.WaitReady(context.Background()))
+		fmt.Println(child.Status().PID)
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run())
+}
+
+func panicBelow(calls int) {
+	if calls > 0 {
+		panicBelow(calls - 1)
+	}
+	panic("cannot make fondue")
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// serveSpec runs this binary in a role. It is ready when the mark file exists.
+func serveSpec(name, role, dir string) supervisor.Spec {
+	executable, err := os.Executable()
+	must(err)
+	mark := filepath.Join(dir, name+".mark")
+	return supervisor.Spec{
+		Name: name, Path: executable, Args: []string{mark}, Dir: dir,
+		Env: append(os.Environ(), roleVariable+"="+role),
+		Log: filepath.Join(dir, name+".log"),
+		Ready: func(context.Context) error {
+			_, err := os.Stat(mark)
+			return err
+		},
+	}
+}
+
+func quick() supervisor.Options {
+	return supervisor.Options{Pause: time.Millisecond, MaxFailures: 3}
+}
+
+func TestRestartsAChildThatWasKilled(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	child := s.Start(serveSpec("server", "serve", dir))
+	if err := child.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// More often than MaxFailures: an exit after readiness does not count as a failure.
+	for kill := 1; kill <= 5; kill++ {
+		old := child.Status().PID
+		must(os.Remove(filepath.Join(dir, "server.mark")))
+		must(syscall.Kill(old, syscall.SIGKILL))
+		wait.True(t, "the child is ready again", func() bool {
+			status := child.Status()
+			return status.State == supervisor.Ready && status.PID != old && status.Restarts == kill
+		})
+	}
+}
+
+func TestGivesUpWithTheReason(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	child := s.Start(serveSpec("mouse", "fail", dir))
+	err := child.WaitReady(ctx)
+	if err == nil {
+		t.Fatal("a child that always fails became ready")
+	}
+	for _, want := range []string{"mouse failed 3 times in a row", "exit status 3", "no cheese left", "mouse.log"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if failed := <-s.Failed(); failed.Error() != err.Error() {
+		t.Errorf("Failed delivers %v, WaitReady said %v", failed, err)
+	}
+	if state := child.Status().State; state != supervisor.GaveUp {
+		t.Errorf("state %q after giving up", state)
+	}
+}
+
+// The error of a child that panics contains the reason and the log lines before it, but not the
+// stack traces after it.
+func TestPanicIsExplained(t *testing.T) {
+	s := supervisor.New(supervisor.Options{MaxFailures: 2, Pause: time.Millisecond})
+	defer s.Close()
+	err := s.Start(serveSpec("mouse", "panic", t.TempDir())).WaitReady(t.Context())
+	if err == nil {
+		t.Fatal("a child that always fails became ready")
+	}
+	for _, want := range []string{"mouse.log", "no cheese left: xx", "panic: cannot make fondue"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+	if stacks := err.Error()[strings.LastIndex(err.Error(), "fondue"):]; len(stacks) > 500 || len(err.Error()) > 15*600 {
+		t.Errorf("the error is too long: %s", err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	for _, role := range []string{"serve", "stubborn"} {
+		t.Run(role, func(t *testing.T) {
+			ctx, dir := t.Context(), t.TempDir()
+			s := supervisor.New(quick())
+			defer s.Close()
+			child := s.Start(serveSpec(role, role, dir))
+			if err := child.WaitReady(ctx); err != nil {
+				t.Fatal(err)
+			}
+			pid := child.Status().PID
+			child.Stop()
+			if alive(pid) {
+				t.Errorf("process %d survived Stop", pid)
+			}
+			if status := child.Status(); status.State != supervisor.Stopped || status.PID != 0 {
+				t.Errorf("status after Stop: %+v", status)
+			}
+		})
+	}
+}
+
+func TestStartReplacesAnEndedChildOfTheSameName(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	first, other := s.Start(serveSpec("server", "serve", dir)), s.Start(serveSpec("other", "serve", dir))
+	for _, child := range []*supervisor.Child{first, other} {
+		if err := child.WaitReady(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Stop()
+	second := s.Start(first.Spec())
+	if err := second.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, status := range s.Snapshot() {
+		got = append(got, fmt.Sprintf("%s %s", status.Name, status.State))
+	}
+	if want := []string{"server ready", "other ready"}; !slices.Equal(got, want) {
+		t.Errorf("the snapshot lists %q, want %q", got, want)
+	}
+}
+
+func TestCanceledWaitIsNotReportedAsAFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := supervisor.New(quick())
+	defer s.Close()
+	spec := serveSpec("slow", "serve", t.TempDir())
+	spec.Ready = func(context.Context) error { return errors.New("not yet") }
+	child := s.Start(spec)
+	cancel()
+	if err := child.WaitReady(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "log") {
+		t.Errorf("WaitReady = %v, want the bare cancellation", err)
+	}
+}
+
+func TestNothingOutlivesAKilledSupervisor(t *testing.T) {
+	dir := t.TempDir()
+	executable, err := os.Executable()
+	must(err)
+	parent := exec.CommandContext(t.Context(), executable, dir)
+	parent.Env = append(os.Environ(), roleVariable+"=parent")
+	parent.Stderr = os.Stderr
+	out, err := parent.StdoutPipe()
+	must(err)
+	must(parent.Start())
+	buffer := make([]byte, 32)
+	n, err := out.Read(buffer)
+	must(err)
+	child, err := strconv.Atoi(strings.TrimSpace(string(buffer[:n])))
+	must(err)
+	if !alive(child) {
+		t.Fatalf("child %d does not run", child)
+	}
+	must(parent.Process.Kill())
+	_ = parent.Wait() // killed, as intended
+	wait.True(t, "the child has ended", func() bool { return !alive(child) })
+}
+
+// alive reports whether a process exists and is more than a zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}
