@@ -83,16 +83,33 @@ type Kubelet struct {
 // View is the present settings of the pods' cgroups.
 type View = groups.View
 
+// controller decides about one concern of the cgroups of pods. A new one is a package beside the others
+// and a place in the list of New.
+type controller interface {
+	// Input adds what it remembers, and has decided between rounds, to the input of a plan.
+	Input(r *groups.Round, s *nodeplan.State)
+	// Decide adds the writes that the plan requires. Restore adds those after which nothing of the
+	// controller is in force; the plan is what the kubelet would set then.
+	Decide(r *groups.Round, w *groups.Writes)
+	Restore(r *groups.Round, w *groups.Writes)
+	// Applied records what carrying out all writes has shown.
+	Applied(r *groups.Round, o *groups.Outcome)
+	// Tick decides between rounds, and says if that requires writes.
+	Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked)
+}
+
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
 // Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {
 	*pods.Pods
 	config   Config
 	node     node
-	allocate *allocate.Controller
-	cpus     *cpus.Controller
-	quota    *quota.Controller
-	batch    *batch.Controller
+	// controllers decide about cgroups. Those that the status or notices ask have names, too.
+	controllers []controller
+	allocate    *allocate.Controller
+	cpus        *cpus.Controller
+	quota       *quota.Controller
+	batch       *batch.Controller
 	// round is the last one. Its groups are those of the last observation.
 	round  groups.Round
 	watch  watch
@@ -128,7 +145,7 @@ func New(config Config) *Control {
 		repack = allocate.RepackNone
 	}
 	allocator := allocate.New(config.NodeName, repack)
-	return &Control{
+	c := &Control{
 		Pods:     pods.New(pods.Config{Allocations: allocator.Allocations(), Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
 		allocate: allocator,
@@ -139,6 +156,8 @@ func New(config Config) *Control {
 		watch:    watch{expected: map[string]cgroup.Settings{}},
 		noticed:  noticed{},
 	}
+	c.controllers = []controller{c.cpus, c.quota, c.batch}
+	return c
 }
 
 // SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last

@@ -3,17 +3,15 @@ package control
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/dra"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // Decision is the writes that follow from the inputs. [Decision.Execute] carries them out. What
@@ -21,14 +19,9 @@ import (
 type Decision struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
-	cpus.Changes
-	// Bandwidth is the writes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns, by path. They
-	// follow the moves and precede the making of partitions; package cpus describes the order.
-	Bandwidth map[string]cgroup.Wanted
+	groups.Writes
 	// Foreign are the changes by other writers that these writes undo or leave in force.
 	Foreign []Foreign
-	// Raised are the paths of the containers whose quota is raised.
-	Raised []string
 	// Pending is what would be written, if the agent only observes.
 	Pending []Pending
 	// InForce is set if settings are written, or may have been that are not given back yet; see
@@ -141,21 +134,22 @@ func (c *Control) Decide(now time.Time) Decision {
 	c.ForgetCreated(now, r.ContainerIDs())
 	c.begin()
 	waiting := c.quota.Adopt(r)
-	r.SetPlan(c.state(requested), nodeplan.Plan)
+	r.SetPlan(c.state(), nodeplan.Plan)
 	needed := r.Limits() // by pods, not by what their groups happen to contain
 	if waiting {
 		c.quota.AdoptPaid(r)
-		r.SetPlan(c.state(c.quota.Adopted), nodeplan.Plan)
+		r.SetPlan(c.state(), nodeplan.Plan)
 	}
-	bandwidth, left := c.quota.Decide(r, c.watch.limits())
-	d := merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r))
+	d := Decision{Writes: groups.NewWrites()}
+	for _, k := range c.controllers {
+		k.Decide(r, &d.Writes)
+	}
 	r.First = false
 	if c.config.Observe {
 		return c.observe(d, needed)
 	}
 	d = c.stakes.keep(d, r, needed)
-	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, left)...)
-	d.Raised = c.quota.Raised()
+	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, d.Left)...)
 	return d
 }
 
@@ -167,21 +161,10 @@ func (c *Control) Restore() Decision {
 		return Decision{Hold: hold}
 	}
 	c.begin()
-	c.round.SetPlan(c.state(c.quota.Adopted), nodeplan.Kubelet)
-	d := merge(c.cpus.Restore(&c.round), c.quota.Restore(&c.round), c.batch.Restore(&c.round))
-	d.InForce = true
-	return d
-}
-
-// merge makes a decision of what the controllers want. Of the bandwidth, quota, period and burst of
-// pods and containers are decided by package quota, and the rest by package batch.
-func merge(changes cpus.Changes, quota, batch map[string]cgroup.Wanted) Decision {
-	bandwidth := maps.Clone(quota)
-	for path, w := range batch {
-		if q, ok := quota[path]; ok {
-			w.Quota, w.Period, w.Burst = q.Quota, q.Period, q.Burst
-		}
-		bandwidth[path] = w
+	c.round.SetPlan(c.state(), nodeplan.Kubelet)
+	d := Decision{Writes: groups.NewWrites(), InForce: true}
+	for _, k := range c.controllers {
+		k.Restore(&c.round, &d.Writes)
 	}
-	return Decision{Changes: changes, Bandwidth: bandwidth}
+	return d
 }

@@ -100,7 +100,7 @@ func (n *fakeNode) tickOnce(t Tick) string {
 		if c.Raised {
 			what = "raised"
 		}
-		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Ref.Container, what, c.Quota, c.Reason)
+		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Pod.Object.Name, c.Ref.Container, what, c.Quota, c.Reason)
 	}
 	if done.Write {
 		b.WriteString(n.decide())
