@@ -75,11 +75,8 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 			return
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
-			err = e.saveAllocations()
-		}
-		if err == nil {
 			e.decide()
-			given = e.control.Allocations()[pod]
+			given, err = e.control.Allocations()[pod], e.unsaved
 		}
 	})
 	return given, err
@@ -99,10 +96,9 @@ func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device
 // unclaim takes back what was allocated for claims.
 func (e *engine) unclaim(uids []types.UID) (err error) {
 	e.update(func() {
-		if e.control.Unclaim(uids...) {
-			err = e.saveAllocations()
-			e.decide()
-		}
+		e.control.Unclaim(uids...)
+		e.decide()
+		err = e.unsaved
 	})
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -32,6 +33,7 @@ type engine struct {
 	mu      sync.Mutex // protects the state machine, the following fields, and writes of settings
 	control *control.Control
 	status  control.Status // after the last decision
+	unsaved error          // why what is allocated could not be saved, or nil
 	pods    podSource
 	force   force // as saved in the run directory
 	// changes counts decisions by others than rounds, after which the observation of a round may be
@@ -108,21 +110,31 @@ func (e *engine) update(f func()) {
 	})
 }
 
-// decide lets the state machine decide, carries out the decision, and passes what follows from it
-// to those that do the rest. mu must be locked.
+// decide does what is to be done next, until settings are written, and passes what follows to those
+// that do the rest. mu must be locked.
 func (e *engine) decide() {
 	e.updatePods()
-	for _, group := range e.control.Waiting() {
-		if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
-			e.control.SetGroupUsage(group, stat.Usage)
+	for {
+		ready := e.control.Ready(e.Now())
+		for _, group := range ready.Read {
+			if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
+				e.control.SetGroupUsage(group, stat.Usage)
+			}
+		}
+		if ready.Save != nil {
+			e.saveAllocations(ready.Save)
+		}
+		if ready.Writes != nil {
+			e.enforce(*ready.Writes)
+			return
 		}
 	}
-	if e.control.Allocate(e.Now()) {
-		_ = e.saveAllocations()
-	}
-	decision := e.control.Decide(e.Now())
+}
+
+// enforce carries out a decision. mu must be locked.
+func (e *engine) enforce(decision control.Decision) {
 	if e.reports.hold(decision.Hold); decision.Hold != "" {
-		e.status = e.control.Applied(control.Result{})
+		e.status = e.control.Advance(control.Result{})
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
@@ -131,7 +143,7 @@ func (e *engine) decide() {
 	result := decision.Execute(e.kernel)
 	done()
 	e.reports.logChanges(decision, result)
-	e.status = e.control.Applied(result)
+	e.status = e.control.Advance(result)
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {
 		e.delays.set(e.status.Containers)
@@ -140,16 +152,15 @@ func (e *engine) decide() {
 }
 
 // saveAllocations saves what is allocated to pods, and has it published. mu must be locked.
-func (e *engine) saveAllocations() error {
-	err := saveAllocations(e.RunDir, e.control.Allocations())
-	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
-	e.control.Allocated(err)
-	if err == nil {
+func (e *engine) saveAllocations(all api.Allocations) {
+	e.unsaved = saveAllocations(e.RunDir, all)
+	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", e.unsaved)
+	e.control.Saved(e.unsaved)
+	if e.unsaved == nil {
 		e.reports.refresh()
 		e.claims.Changed()
 		e.requestRound() // other pods may wait for what was decided
 	}
-	return err
 }
 
 // setInForce saves whether settings of this agent are in force, for the next agent. They are as

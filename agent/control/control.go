@@ -102,8 +102,8 @@ type controller interface {
 // Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {
 	*pods.Pods
-	config   Config
-	node     node
+	config Config
+	node   node
 	// controllers decide about cgroups. Those that the status or notices ask have names, too.
 	controllers []controller
 	allocate    *allocate.Controller
@@ -111,10 +111,12 @@ type Control struct {
 	quota       *quota.Controller
 	batch       *batch.Controller
 	// round is the last one. Its groups are those of the last observation.
-	round  groups.Round
-	watch  watch
-	asked  *nodeplan.Ref // by the runtime, until the decision was carried out
-	stakes stakes
+	round groups.Round
+	watch watch
+	// prepared is set once the next decision has got what it depends on.
+	prepared bool
+	asked    *nodeplan.Ref // by the runtime, until the decision was carried out
+	stakes   stakes
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
 	noticed  noticed
@@ -156,7 +158,7 @@ func New(config Config) *Control {
 		watch:    watch{expected: map[string]cgroup.Settings{}},
 		noticed:  noticed{},
 	}
-	c.controllers = []controller{c.cpus, c.quota, c.batch}
+	c.controllers = []controller{c.allocate, c.cpus, c.quota, c.batch}
 	return c
 }
 
@@ -238,7 +240,7 @@ func (c *Control) HoldCPUs() {
 
 // SetAllocations sets what an earlier agent has allocated, as far as what it saved could be read.
 func (c *Control) SetAllocations(saved api.Allocations, unreadable error) {
-	c.allocate.Restore(saved, unreadable)
+	c.allocate.Resume(saved, unreadable)
 }
 
 // Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
@@ -256,12 +258,11 @@ func (c *Control) Allocations() api.Allocations { return c.allocate.Allocations(
 // SetInForce says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
 
-// Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
-// yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.
-func (c *Control) Waiting() []string { return c.quota.Waiting(c.All) }
-
-// SetGroupUsage sets the CPU time that a cgroup has used since it was created.
+// SetGroupUsage sets the CPU time that a cgroup has used since it was created; see [Ready].
 func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetUsage(path, usage) }
+
+// Saved records that what is allocated is saved; see [Ready]. If err is not nil, the pods lose what is not.
+func (c *Control) Saved(err error) { c.allocate.Saved(c.Pods, err) }
 
 // Ask makes the settings with which a container is to be created, or updated, a part of the status
 // after the next decision.

@@ -49,18 +49,6 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// Allocate allocates CPUs to pods that ask. If it reports that something has changed, save what
-// Control.Allocations returns, and pass the result to Control.Allocated before the next decision.
-func (c *Control) Allocate(now time.Time) (changed bool) {
-	if err := c.cannotAllocate(now); err != nil {
-		if !errors.Is(err, ErrNotYet) {
-			c.allocate.Refuse(c.Pods, err)
-		}
-		return false
-	}
-	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
-}
-
 // cannotAllocate begins a round, and returns why nothing can be allocated in it, or nil.
 func (c *Control) cannotAllocate(now time.Time) error {
 	if hold := c.hold(); hold != "" {
@@ -74,8 +62,7 @@ func (c *Control) cannotAllocate(now time.Time) error {
 	return nil
 }
 
-// Claim allocates to a pod the CPUs that its resource claims ask for. Then save what Control.Allocations
-// returns, and pass the result to Control.Allocated before the next decision.
+// Claim allocates to a pod the CPUs that its resource claims ask for. The next Ready has them saved.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
 	if err := c.cannotAllocate(now); err != nil {
 		return err
@@ -114,18 +101,11 @@ func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
 	return c.allocate.Devices(c.Pods, c.node.index.Machine(), c.books(), by), nil
 }
 
-// Unclaim takes back what was allocated for claims. It reports whether there is something to save, as
-// Control.Allocate does.
-func (c *Control) Unclaim(claims ...types.UID) (changed bool) {
-	return c.allocate.Unclaim(c.Pods, claims...)
-}
+// Unclaim takes back what was allocated for claims.
+func (c *Control) Unclaim(claims ...types.UID) { c.allocate.Unclaim(c.Pods, claims...) }
 
-// Allocated records that what was allocated is saved. If err is not nil, the pods lose what the last
-// Allocate has allocated.
-func (c *Control) Allocated(err error) { c.allocate.Saved(c.Pods, err) }
-
-// Decide returns the decision that follows from the inputs.
-func (c *Control) Decide(now time.Time) Decision {
+// decide returns the decision that follows from the inputs.
+func (c *Control) decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
 		return Decision{Hold: hold}
 	}

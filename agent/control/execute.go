@@ -208,8 +208,8 @@ func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cg
 
 func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
 
-// Applied records the outcome of the last decision, and returns what follows from it.
-func (c *Control) Applied(r Result) Status {
+// Advance records the outcome of the last decision, and returns what follows from it.
+func (c *Control) Advance(r Result) Status {
 	if c.hold() == "" {
 		c.record(r)
 	}

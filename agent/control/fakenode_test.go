@@ -120,7 +120,6 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "unclaim":
 		n.observe()
 		n.control.Unclaim(types.UID("claim-" + args[0]))
-		n.save()
 		return n.decide(), nil
 	case "node":
 		if n.unread = args[0] == "unread"; !n.unread {
@@ -360,7 +359,7 @@ func (n *fakeNode) execute(d Decision) string {
 	if !n.inForce && len(r.Written) > 0 {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
-	n.last = n.control.Applied(r)
+	n.last = n.control.Advance(r)
 	n.events = append(n.events, n.last.Report.Events...)
 	if d.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)

@@ -113,7 +113,7 @@ func (n *fakeNode) tickOnce(t Tick) string {
 func (n *fakeNode) round() string {
 	text := n.oneRound()
 	for range 3 {
-		if len(n.control.Waiting()) == 0 {
+		if !n.last.Waiting {
 			break
 		}
 		n.now = n.now.Add(time.Second)
@@ -141,31 +141,36 @@ func (n *fakeNode) oneRound() string {
 	return text
 }
 
-// decide lets the state machine decide and carries out the actions.
+// decide does what is to be done next, until the settings are written.
 func (n *fakeNode) decide() string {
-	for _, path := range n.control.Waiting() {
-		usage := time.Duration(0)
-		if n.kernel.usage != nil {
-			usage = n.kernel.usage(path)
-		}
-		n.control.SetGroupUsage(path, usage)
-	}
 	before := maps.Clone(n.control.Allocations())
-	if n.control.Allocate(n.now) {
-		n.checkMove(before)
-		n.save()
+	for {
+		ready := n.control.Ready(n.now)
+		for _, path := range ready.Read {
+			usage := time.Duration(0)
+			if n.kernel.usage != nil {
+				usage = n.kernel.usage(path)
+			}
+			n.control.SetGroupUsage(path, usage)
+		}
+		if ready.Save != nil {
+			n.checkMove(before)
+			n.save(ready.Save)
+		}
+		if ready.Writes != nil {
+			return n.execute(*ready.Writes)
+		}
 	}
-	return n.execute(n.control.Decide(n.now))
 }
 
 // save saves what the agent has given.
-func (n *fakeNode) save() {
+func (n *fakeNode) save(all api.Allocations) {
 	if n.diskFull {
-		n.control.Allocated(errors.New("no space left on device"))
+		n.control.Saved(errors.New("no space left on device"))
 		return
 	}
-	n.given = maps.Clone(n.control.Allocations())
-	n.control.Allocated(nil)
+	n.given = all
+	n.control.Saved(nil)
 }
 
 // setClass changes the class of a pod, if there is such a pod.

@@ -31,6 +31,8 @@ type Status struct {
 	Created nri.Settings
 	// Refused is why that container must not be created, or nil.
 	Refused error
+	// Waiting is set while changed annotations wait for the next decision.
+	Waiting bool
 	Raises  Raises
 	Batch   Batch
 	Report  Report
@@ -125,6 +127,7 @@ func (c *Control) status() Status {
 		return s
 	}
 	r := &c.round
+	s.Waiting = len(c.quota.Waiting(c.All)) > 0
 	s.CoreSets, s.Batch = map[nodeplan.Ref]string{}, c.batchStatus()
 	for ref := range r.Plan.CoreSets.Sets {
 		if path, ok := r.Container[ref]; ok {

@@ -32,6 +32,7 @@ const (
 
 // Controller is the state between ticks.
 type Controller struct {
+	groups.Idle
 	priority colocation.Priority
 	floor    quantity.CPUs
 	budget   *colocation.Budget // nil without a bound
@@ -75,9 +76,6 @@ func MilliCPU(cpus quantity.CPUs) ledger.MilliCPU {
 func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
 	s.Batch, s.BatchBudget = c.Mechanisms(r.Groups), c.Budget()
 }
-
-// Applied records nothing.
-func (*Controller) Applied(*groups.Round, *groups.Outcome) {}
 
 // Tick decides how much CPU time batch pods may use. It is to be written if the budget has changed.
 func (c *Controller) Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked) {

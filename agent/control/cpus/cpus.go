@@ -45,6 +45,7 @@ import (
 
 // Controller is the state between rounds.
 type Controller struct {
+	groups.Idle
 	partition cgroup.Partition // of containers with exclusive CPUs, "" for none
 	// coreSets are those of the last plan.
 	coreSets nodeplan.CoreSets
@@ -70,9 +71,6 @@ func (c *Controller) Exclusive() map[string]cpuset.Set { return c.exclusive }
 
 // Input adds the core sets in force.
 func (c *Controller) Input(r *groups.Round, s *nodeplan.State) { s.Previous = c.inForce(r) }
-
-// Tick decides nothing.
-func (*Controller) Tick(*groups.Round, *groups.Tick, *groups.Ticked) {}
 
 // inForce returns the core sets in force. At the start they are read from the cgroups of
 // static-burst containers. A cgroup with all CPUs was never given a core set.
