@@ -15,6 +15,8 @@ import (
 
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
@@ -75,7 +77,7 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 			return
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
-			e.decide()
+			e.decide(nodeplan.Ref{Pod: ledger.PodID(pod)})
 			given, err = e.control.Allocations()[pod], e.unsaved
 		}
 	})
@@ -96,6 +98,9 @@ func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device
 // unclaim takes back what was allocated for claims.
 func (e *engine) unclaim(uids []types.UID) (err error) {
 	e.update(func() {
+		for e.saving { // so that this is saved before the answer
+			e.saved.Wait()
+		}
 		e.control.Unclaim(uids...)
 		e.decide()
 		err = e.unsaved

@@ -9,6 +9,7 @@ import (
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -34,10 +35,12 @@ type engine struct {
 	control *control.Control
 	status  control.Status // after the last decision
 	unsaved error          // why what is allocated could not be saved, or nil
+	saving  bool
+	saved   *sync.Cond // of mu: what is allocated was saved, or could not be
 	pods    podSource
 	force   force // as saved in the run directory
-	// changes counts decisions by others than rounds, after which the observation of a round may be
-	// outdated. A round whose observation spans one is postponed.
+	// changes counts decisions, and changes by others than rounds, after which the observation of a round
+	// may be outdated. A round whose observation spans one is postponed.
 	changes uint64
 }
 
@@ -55,6 +58,7 @@ func newEngine(o Options, k *kernel) *engine {
 		pods:    podSource{list: func() []*corev1.Pod { return nil }},
 		cookies: &batch.Cookies{Groups: k.groups, RunDir: o.RunDir},
 	}
+	e.saved = sync.NewCond(&e.mu)
 	e.node.setHealth(e.health())
 	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt) && !o.Observe, MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.reports.dedup,
@@ -111,20 +115,23 @@ func (e *engine) update(f func()) {
 }
 
 // decide does what is to be done next, until settings are written, and passes what follows to those
-// that do the rest. mu must be locked.
-func (e *engine) decide() {
+// that do the rest. mu must be locked, and is unlocked while the disk is written. If it is asked about a
+// container, the status has its settings.
+func (e *engine) decide(asked ...nodeplan.Ref) {
 	e.updatePods()
 	for {
-		ready := e.control.Ready(e.Now())
+		ready := e.control.Ready(e.Now(), asked...)
 		for _, group := range ready.Read {
 			if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
 				e.control.SetGroupUsage(group, stat.Usage)
 			}
 		}
-		if ready.Save != nil {
+		switch {
+		case ready.Save != nil:
 			e.saveAllocations(ready.Save)
-		}
-		if ready.Writes != nil {
+		case ready.Wait:
+			e.saved.Wait()
+		case ready.Writes != nil:
 			e.enforce(*ready.Writes)
 			return
 		}
@@ -133,6 +140,7 @@ func (e *engine) decide() {
 
 // enforce carries out a decision. mu must be locked.
 func (e *engine) enforce(decision control.Decision) {
+	e.changes++
 	if e.reports.hold(decision.Hold); decision.Hold != "" {
 		e.status = e.control.Advance(control.Result{})
 		e.reports.condition(e.status.Report.Condition)
@@ -151,12 +159,18 @@ func (e *engine) enforce(decision control.Decision) {
 	e.reports.publish(e.status.Report)
 }
 
-// saveAllocations saves what is allocated to pods, and has it published. mu must be locked.
+// saveAllocations saves what is allocated to pods, and has it published. It unlocks mu meanwhile: a
+// container that needs nothing of it is created without waiting for the disk.
 func (e *engine) saveAllocations(all api.Allocations) {
-	e.unsaved = saveAllocations(e.RunDir, all)
-	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", e.unsaved)
-	e.control.Saved(e.unsaved)
-	if e.unsaved == nil {
+	e.saving = true
+	e.mu.Unlock()
+	err := saveAllocations(e.RunDir, all)
+	e.mu.Lock()
+	e.saving, e.unsaved = false, err
+	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
+	e.control.Saved(err)
+	e.saved.Broadcast()
+	if err == nil {
 		e.reports.refresh()
 		e.claims.Changed()
 		e.requestRound() // other pods may wait for what was decided

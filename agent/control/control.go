@@ -113,9 +113,9 @@ type Control struct {
 	// round is the last one. Its groups are those of the last observation.
 	round groups.Round
 	watch watch
-	// prepared is set once the next decision has got what it depends on.
+	// prepared is set once the next decision has got what it depends on, of the pods that are known.
 	prepared bool
-	asked    *nodeplan.Ref // by the runtime, until the decision was carried out
+	asked    []nodeplan.Ref // by the runtime, until the decision was carried out
 	stakes   stakes
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
@@ -193,7 +193,10 @@ func (c *Control) Kubelet() *Kubelet { return c.node.kubelet }
 func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = &reserved }
 
 // SetPods sets all pods that are bound to the node.
-func (c *Control) SetPods(objects []*corev1.Pod) { c.Pods.SetPods(objects, c.round.Runs) }
+func (c *Control) SetPods(objects []*corev1.Pod) {
+	c.prepared = false
+	c.Pods.SetPods(objects, c.round.Runs)
+}
 
 // SetUsage sets the load of the CPUs and the containers' share of it.
 func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
@@ -252,8 +255,8 @@ func (c *Control) Settled() bool {
 	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
 }
 
-// Allocations returns what the agent has allocated to pods. It changes with each decision.
-func (c *Control) Allocations() api.Allocations { return c.allocate.Allocations() }
+// Allocations returns what the agent has allocated to pods and saved.
+func (c *Control) Allocations() api.Allocations { return c.allocate.InForce() }
 
 // SetInForce says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
@@ -263,7 +266,3 @@ func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetU
 
 // Saved records that what is allocated is saved; see [Ready]. If err is not nil, the pods lose what is not.
 func (c *Control) Saved(err error) { c.allocate.Saved(c.Pods, err) }
-
-// Ask makes the settings with which a container is to be created, or updated, a part of the status
-// after the next decision.
-func (c *Control) Ask(ref nodeplan.Ref) { c.asked = &ref }

@@ -215,6 +215,7 @@ func (c *Control) Advance(r Result) Status {
 	}
 	s := c.status()
 	c.asked = nil
+	c.allocate.ForgetMove()
 	return s
 }
 

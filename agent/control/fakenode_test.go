@@ -280,8 +280,7 @@ func (n *fakeNode) create(of string) string {
 	id := n.kernel.newID(of)
 	n.control.Created(n.now, ref, id)
 	n.addGroup(pod)
-	n.control.Ask(ref)
-	text := n.decide()
+	text := n.decide(ref)
 	given := n.last.Created
 	if refused := n.last.Refused; refused != nil {
 		return text + fmt.Sprintf("%s is refused: %v\n", of, refused)

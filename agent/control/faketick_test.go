@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
@@ -142,10 +143,10 @@ func (n *fakeNode) oneRound() string {
 }
 
 // decide does what is to be done next, until the settings are written.
-func (n *fakeNode) decide() string {
+func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
 	before := maps.Clone(n.control.Allocations())
 	for {
-		ready := n.control.Ready(n.now)
+		ready := n.control.Ready(n.now, asked...)
 		for _, path := range ready.Read {
 			usage := time.Duration(0)
 			if n.kernel.usage != nil {
@@ -154,8 +155,8 @@ func (n *fakeNode) decide() string {
 			n.control.SetGroupUsage(path, usage)
 		}
 		if ready.Save != nil {
-			n.checkMove(before)
 			n.save(ready.Save)
+			n.checkMove(before)
 		}
 		if ready.Writes != nil {
 			return n.execute(*ready.Writes)

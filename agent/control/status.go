@@ -27,7 +27,7 @@ type Status struct {
 	Containers []Limited
 	// CoreSets are the paths of the containers that have core sets, whose usage these follow.
 	CoreSets map[nodeplan.Ref]string
-	// Created are the settings for the container that the runtime asked about; see [Control.Ask].
+	// Created are the settings for the container that the runtime asked about; see [Control.Ready].
 	Created nri.Settings
 	// Refused is why that container must not be created, or nil.
 	Refused error
@@ -134,9 +134,9 @@ func (c *Control) status() Status {
 			s.CoreSets[ref] = path
 		}
 	}
-	if c.asked != nil {
-		s.Created = c.createSettings(*c.asked)
-		if pod := c.Get(c.asked.Pod); pod != nil && !c.config.Observe {
+	for _, ref := range c.asked {
+		s.Created = c.createSettings(ref)
+		if pod := c.Get(ref.Pod); pod != nil && !c.config.Observe {
 			if _, refused := allocate.NotGiven(pod.Problem, c.config.Refuses); refused {
 				s.Refused = pod.Problem
 			}

@@ -38,7 +38,6 @@ import (
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -54,8 +53,10 @@ type Controller struct {
 	// unsaved is what pods have while what is allocated to them is not saved, and saving is what Save has
 	// returned, without pods that have given up what they had.
 	unsaved, saving api.Allocations
-	moved           *Move     // by the last decision, or nil
-	looked          time.Time // for a pod to move, or started
+	// failed is set after it could not be saved, until the next decision.
+	failed bool
+	moved  *Move     // of which users were not told, or nil
+	looked time.Time // for a pod to move, or started
 	// lapsed are the pods that have lost the CPUs of their claims, or never get any, and losses say why
 	// others have lost CPUs. damaged says what is wrong with what was saved.
 	lapsed  map[types.UID]lapse
@@ -86,72 +87,19 @@ func New(node string, repack Repack) *Controller {
 // Allocations returns what pods have. It changes with each decision.
 func (c *Controller) Allocations() api.Allocations { return c.allocated }
 
-// Moved returns what the last decision has moved, or nil.
-func (c *Controller) Moved() *Move { return c.moved }
-
-// Save returns all that is allocated, if that has changed and nothing is being saved, or nil.
-func (c *Controller) Save() api.Allocations {
-	if !c.changed || c.saving != nil {
+// Moved returns what was moved and is saved, until ForgetMove, or nil.
+func (c *Controller) Moved() *Move {
+	if c.moved == nil || c.IsUnsaved(c.moved.Pod.UID) {
 		return nil
 	}
-	c.changed, c.saving = false, maps.Clone(c.allocated)
-	return maps.Clone(c.allocated)
+	return c.moved
 }
 
-// Saved records that what Save has returned is saved. If err is not nil, it takes back all that is
-// not, because after a crash the next agent would allocate it to others.
-func (c *Controller) Saved(p *pods.Pods, err error) {
-	saved := c.saving
-	if c.saving = nil; err == nil {
-		for uid := range c.unsaved {
-			switch now, has := saved[uid]; {
-			case has && now.Encode() == c.allocated[uid].Encode():
-				delete(c.unsaved, uid)
-			case has:
-				c.unsaved[uid] = now
-			}
-		}
-		return
+// ForgetMove says that users were told of Moved.
+func (c *Controller) ForgetMove() {
+	if c.Moved() != nil {
+		c.moved = nil
 	}
-	for i := range p.All {
-		uid := p.All[i].Object.UID
-		before, unsaved := c.unsaved[uid]
-		if !unsaved {
-			continue
-		}
-		keeps, claims := len(before.Containers) > 0, len(c.allocated[uid].Claims) > 0
-		if c.allocated[uid] = before; !keeps {
-			delete(c.allocated, uid)
-		}
-		if p.Reread(i); c.moved == nil && !claims { // about claims the kubelet is told
-			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err), keeps: keeps}
-		}
-	}
-	clear(c.unsaved)
-	c.changed, c.moved = true, nil
-}
-
-// Input makes a plan with what is saved.
-func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
-	for i := range s.Pods {
-		pod := r.Pods[i].Object
-		if before, unsaved := c.unsaved[pod.UID]; unsaved && !r.Pods[i].Departed {
-			had := api.Allocations{pod.UID: before}
-			if len(before.Containers) == 0 {
-				had = nil
-			}
-			id := s.Pods[i].Claim.ID
-			s.Pods[i].Claim, _, _ = had.Claim(pod, s.Index.Machine())
-			s.Pods[i].Claim.ID = id
-		}
-	}
-}
-
-// takeBack takes from a pod what it has, at once.
-func (c *Controller) takeBack(uid types.UID) {
-	delete(c.allocated, uid)
-	delete(c.unsaved, uid)
-	delete(c.saving, uid)
 }
 
 // notGivenError is why a pod does not get the CPUs that it asks for.
@@ -190,7 +138,7 @@ func (c *Controller) Refuse(p *pods.Pods, why error) {
 // allocates none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
 // any more.
 func (c *Controller) Allocate(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) {
-	c.moved = nil
+	c.failed = false
 	n := node{r, c.name, p, index, config, nil}
 	if !c.recovered {
 		c.recover(n)

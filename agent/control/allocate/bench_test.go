@@ -112,6 +112,7 @@ func (h history) play(margin Repack) map[string]float64 {
 		}
 		if changed && c.Moved() != nil {
 			figures["moves"] += float64(time.Hour) / float64(end-warm)
+			c.ForgetMove()
 		}
 		rate.add(figures, c.allocated, float64((end-warm)/step))
 	}
