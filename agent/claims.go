@@ -15,6 +15,8 @@ import (
 
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
@@ -75,11 +77,8 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 			return
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
-			err = e.saveAllocations()
-		}
-		if err == nil {
-			e.decide()
-			given = e.control.Allocations()[pod]
+			e.decide(nodeplan.Ref{Pod: ledger.PodID(pod)})
+			given, err = e.control.Allocations()[pod], e.unsaved
 		}
 	})
 	return given, err
@@ -99,10 +98,12 @@ func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device
 // unclaim takes back what was allocated for claims.
 func (e *engine) unclaim(uids []types.UID) (err error) {
 	e.update(func() {
-		if e.control.Unclaim(uids...) {
-			err = e.saveAllocations()
-			e.decide()
+		for e.saving { // so that this is saved before the answer
+			e.saved.Wait()
 		}
+		e.control.Unclaim(uids...)
+		e.decide()
+		err = e.unsaved
 	})
 	return err
 }

@@ -31,10 +31,10 @@
 //	      |  inputs of control.Control, a state machine without I/O; engine.mu is held
 //	      v
 //	engine.go: decide
-//	      |  Allocate --> the CPUs of pods that ask: rundir.go saves them first, publish.go publishes them
-//	      |  Decide  --> Decision, writes in order --> systemd.go: kernel.Apply writes the cgroups.
-//	      |                                            The task units.run tells systemd afterwards
-//	      |  Applied <-- Result <----------------------+
+//	      |  Ready.Save   --> the CPUs of pods that ask: rundir.go saves them first, publish.go publishes them
+//	      |  Ready.Writes --> Decision, writes in order --> systemd.go: kernel.Apply writes the cgroups.
+//	      |                                                 The task units.run tells systemd afterwards
+//	      |  Advance <------- Result <----------------------+
 //	      v
 //	Status
 //	      |  passed to    meters, delays (what to sample and trace), reports.go (log, events,
@@ -47,6 +47,6 @@
 // machine's. run.go starts all tasks, and says which lock each holds.
 //
 // To follow the start of a container, read newpods.go, runtime.go and decide in engine.go, then
-// decide.go, execute.go and status.go of package control, then Apply in systemd.go and in apply.go
+// ready.go, decide.go, execute.go and status.go of package control, then Apply in systemd.go and in apply.go
 // of package cgroup.
 package agent

@@ -9,6 +9,8 @@ import (
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -32,10 +34,13 @@ type engine struct {
 	mu      sync.Mutex // protects the state machine, the following fields, and writes of settings
 	control *control.Control
 	status  control.Status // after the last decision
+	unsaved error          // why what is allocated could not be saved, or nil
+	saving  bool
+	saved   *sync.Cond // of mu: what is allocated was saved, or could not be
 	pods    podSource
 	force   force // as saved in the run directory
-	// changes counts decisions by others than rounds, after which the observation of a round may be
-	// outdated. A round whose observation spans one is postponed.
+	// changes counts decisions, and changes by others than rounds, after which the observation of a round
+	// may be outdated. A round whose observation spans one is postponed.
 	changes uint64
 }
 
@@ -53,6 +58,7 @@ func newEngine(o Options, k *kernel) *engine {
 		pods:    podSource{list: func() []*corev1.Pod { return nil }},
 		cookies: &batch.Cookies{Groups: k.groups, RunDir: o.RunDir},
 	}
+	e.saved = sync.NewCond(&e.mu)
 	e.node.setHealth(e.health())
 	e.scheduler = batch.NewScheduler(batch.Options{Wanted: o.Priority.Wants(colocation.SchedExt) && !o.Observe, MaxWait: o.BatchMaxWait,
 		RetryAfter: o.RetryAfter, Groups: k.groups, RunDir: o.RunDir, Now: o.Now, Log: o.Log, Dedup: e.reports.dedup,
@@ -108,21 +114,35 @@ func (e *engine) update(f func()) {
 	})
 }
 
-// decide lets the state machine decide, carries out the decision, and passes what follows from it
-// to those that do the rest. mu must be locked.
-func (e *engine) decide() {
+// decide does what is to be done next, until settings are written, and passes what follows to those
+// that do the rest. mu must be locked, and is unlocked while the disk is written. If it is asked about a
+// container, the status has its settings.
+func (e *engine) decide(asked ...nodeplan.Ref) {
 	e.updatePods()
-	for _, group := range e.control.Waiting() {
-		if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
-			e.control.SetGroupUsage(group, stat.Usage)
+	for {
+		ready := e.control.Ready(e.Now(), asked...)
+		for _, group := range ready.Read {
+			if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
+				e.control.SetGroupUsage(group, stat.Usage)
+			}
+		}
+		switch {
+		case ready.Save != nil:
+			e.saveAllocations(ready.Save)
+		case ready.Wait:
+			e.saved.Wait()
+		case ready.Writes != nil:
+			e.enforce(*ready.Writes)
+			return
 		}
 	}
-	if e.control.Allocate(e.Now()) {
-		_ = e.saveAllocations()
-	}
-	decision := e.control.Decide(e.Now())
+}
+
+// enforce carries out a decision. mu must be locked.
+func (e *engine) enforce(decision control.Decision) {
+	e.changes++
 	if e.reports.hold(decision.Hold); decision.Hold != "" {
-		e.status = e.control.Applied(control.Result{})
+		e.status = e.control.Advance(control.Result{})
 		e.reports.condition(e.status.Report.Condition)
 		return
 	}
@@ -131,7 +151,7 @@ func (e *engine) decide() {
 	result := decision.Execute(e.kernel)
 	done()
 	e.reports.logChanges(decision, result)
-	e.status = e.control.Applied(result)
+	e.status = e.control.Advance(result)
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {
 		e.delays.set(e.status.Containers)
@@ -139,17 +159,22 @@ func (e *engine) decide() {
 	e.reports.publish(e.status.Report)
 }
 
-// saveAllocations saves what is allocated to pods, and has it published. mu must be locked.
-func (e *engine) saveAllocations() error {
-	err := saveAllocations(e.RunDir, e.control.Allocations())
+// saveAllocations saves what is allocated to pods, and has it published. It unlocks mu meanwhile: a
+// container that needs nothing of it is created without waiting for the disk.
+func (e *engine) saveAllocations(all api.Allocations) {
+	e.saving = true
+	e.mu.Unlock()
+	err := saveAllocations(e.RunDir, all)
+	e.mu.Lock()
+	e.saving, e.unsaved = false, err
 	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
-	e.control.Allocated(err)
+	e.control.Saved(err)
+	e.saved.Broadcast()
 	if err == nil {
 		e.reports.refresh()
 		e.claims.Changed()
 		e.requestRound() // other pods may wait for what was decided
 	}
-	return err
 }
 
 // setInForce saves whether settings of this agent are in force, for the next agent. They are as

@@ -162,7 +162,7 @@ func (m *meters) drain() (samples map[string]trace.Sample, changed []string) {
 func (m *meters) count(c control.QuotaChange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if one := m.byGroup[c.Container.Path]; one != nil {
+	if one := m.byGroup[c.Path]; one != nil {
 		one.changes[change{c.Raised, c.Reason.String()}]++
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -44,7 +45,7 @@ func TestMeters(t *testing.T) {
 	if d := cmp.Diff([]string{"/web"}, changed); d != "" { // its limits were not known before
 		t.Error(d)
 	}
-	m.count(control.QuotaChange{Container: web, Raised: true, Reason: burst.Throttled})
+	m.count(control.QuotaChange{Planned: &groups.Planned{Path: "/web"}, Raised: true, Reason: burst.Throttled})
 	one := m.byGroup["/web"]
 	got := []any{one.samples, one.utilization, one.periods, one.throttled, one.bursts, one.throttledTime, one.burstTime, one.changes[change{true, "throttled"}]}
 	expect := []any{uint64(3), [...]uint64{1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3}, uint64(3), uint64(1), uint64(1), 7 * ms, 10 * ms, uint64(1)}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -180,7 +179,7 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	p.engine.with(func(c *control.Control) {
 		machine, settled = c.Machine(), c.Settled() || len(c.Allocations()) == 0
 		if !p.Observe {
-			state.Allocations = maps.Clone(c.Allocations())
+			state.Allocations = c.Allocations()
 		}
 		if k := c.Kubelet(); k != nil {
 			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs

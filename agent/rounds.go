@@ -79,7 +79,7 @@ func (r *rounds) untilNextRound() time.Duration {
 	e := r.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.control.Waiting()) > 0 {
+	if e.status.Waiting {
 		return min(e.Period, waitingEvery)
 	}
 	return e.Period

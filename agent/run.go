@@ -115,6 +115,9 @@ func Run(ctx context.Context, o Options) error {
 //	publishing       to copy values, and to pass on what the API server and the kubelet say
 //	batch scheduler, metrics  to copy values
 //
+// Nobody holds it while allocations are saved: decide unlocks it. Who needs what is being saved waits for
+// engine.saved.
+//
 // These values have locks of their own, which are taken after engine.mu if both are:
 //
 //	units      for what systemd must be told. The task systemd does not hold it during a call. Who

@@ -51,8 +51,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
 		h.control.Created(h.Now(), ref, c.ID)
 		h.addGroup(pod.CgroupParent)
-		h.control.Ask(ref)
-		h.decide()
+		h.decide(ref)
 		settings, err = h.status.Created, h.status.Refused
 		h.Log.Debug("container is created", "pod", pod.Namespace+"/"+pod.Name, "container", c.Name,
 			"cpus", settings.CPUs.String(), "quota", settings.Quota)
@@ -82,11 +81,10 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 // these back.
 func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings) {
 	h.update(func() {
-		h.control.Ask(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 		if h.force.ever {
 			h.control.HoldCPUs()
 		}
-		h.decide()
+		h.decide(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 		h.requestRound()
 		settings = h.status.Created
 	})

@@ -86,7 +86,7 @@ func (t *ticks) tick() {
 	t.setBatch(done.Batch, in.Colocation)
 	for _, c := range done.Changes {
 		e.meters.count(c)
-		e.Log.Debug("quota", "pod", c.Container.Namespace+"/"+c.Container.Name, "container", c.Container.Ref.Container,
+		e.Log.Debug("quota", "pod", c.Pod.Name(), "container", c.Ref.Container,
 			"raised", c.Raised, "quota", c.Quota, "reason", c.Reason.String())
 	}
 	if done.Write {

@@ -83,21 +83,40 @@ type Kubelet struct {
 // View is the present settings of the pods' cgroups.
 type View = groups.View
 
+// controller decides about one concern of the cgroups of pods. A new one is a package beside the others
+// and a place in the list of New.
+type controller interface {
+	// Input adds what it remembers, and has decided between rounds, to the input of a plan.
+	Input(r *groups.Round, s *nodeplan.State)
+	// Decide adds the writes that the plan requires. Restore adds those after which nothing of the
+	// controller is in force; the plan is what the kubelet would set then.
+	Decide(r *groups.Round, w *groups.Writes)
+	Restore(r *groups.Round, w *groups.Writes)
+	// Applied records what carrying out all writes has shown.
+	Applied(r *groups.Round, o *groups.Outcome)
+	// Tick decides between rounds, and says if that requires writes.
+	Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked)
+}
+
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
 // Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {
 	*pods.Pods
-	config   Config
-	node     node
-	allocate *allocate.Controller
-	cpus     *cpus.Controller
-	quota    *quota.Controller
-	batch    *batch.Controller
+	config Config
+	node   node
+	// controllers decide about cgroups. Those that the status or notices ask have names, too.
+	controllers []controller
+	allocate    *allocate.Controller
+	cpus        *cpus.Controller
+	quota       *quota.Controller
+	batch       *batch.Controller
 	// round is the last one. Its groups are those of the last observation.
-	round  groups.Round
-	watch  watch
-	asked  *nodeplan.Ref // by the runtime, until the decision was carried out
-	stakes stakes
+	round groups.Round
+	watch watch
+	// prepared is set once the next decision has got what it depends on, of the pods that are known.
+	prepared bool
+	asked    []nodeplan.Ref // by the runtime, until the decision was carried out
+	stakes   stakes
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
 	noticed  noticed
@@ -128,7 +147,7 @@ func New(config Config) *Control {
 		repack = allocate.RepackNone
 	}
 	allocator := allocate.New(config.NodeName, repack)
-	return &Control{
+	c := &Control{
 		Pods:     pods.New(pods.Config{Allocations: allocator.Allocations(), Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
 		allocate: allocator,
@@ -139,6 +158,8 @@ func New(config Config) *Control {
 		watch:    watch{expected: map[string]cgroup.Settings{}},
 		noticed:  noticed{},
 	}
+	c.controllers = []controller{c.allocate, c.cpus, c.quota, c.batch}
+	return c
 }
 
 // SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
@@ -172,7 +193,10 @@ func (c *Control) Kubelet() *Kubelet { return c.node.kubelet }
 func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = &reserved }
 
 // SetPods sets all pods that are bound to the node.
-func (c *Control) SetPods(objects []*corev1.Pod) { c.Pods.SetPods(objects, c.round.Runs) }
+func (c *Control) SetPods(objects []*corev1.Pod) {
+	c.prepared = false
+	c.Pods.SetPods(objects, c.round.Runs)
+}
 
 // SetUsage sets the load of the CPUs and the containers' share of it.
 func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
@@ -219,7 +243,7 @@ func (c *Control) HoldCPUs() {
 
 // SetAllocations sets what an earlier agent has allocated, as far as what it saved could be read.
 func (c *Control) SetAllocations(saved api.Allocations, unreadable error) {
-	c.allocate.Restore(saved, unreadable)
+	c.allocate.Resume(saved, unreadable)
 }
 
 // Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
@@ -231,19 +255,14 @@ func (c *Control) Settled() bool {
 	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
 }
 
-// Allocations returns what the agent has allocated to pods. It changes with each decision.
-func (c *Control) Allocations() api.Allocations { return c.allocate.Allocations() }
+// Allocations returns what the agent has allocated to pods and saved.
+func (c *Control) Allocations() api.Allocations { return c.allocate.InForce() }
 
 // SetInForce says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
 
-// Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
-// yet adopted. Pass their usage to Control.SetGroupUsage before the next decision.
-func (c *Control) Waiting() []string { return c.quota.Waiting(c.All) }
-
-// SetGroupUsage sets the CPU time that a cgroup has used since it was created.
+// SetGroupUsage sets the CPU time that a cgroup has used since it was created; see [Ready].
 func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetUsage(path, usage) }
 
-// Ask makes the settings with which a container is to be created, or updated, a part of the status
-// after the next decision.
-func (c *Control) Ask(ref nodeplan.Ref) { c.asked = &ref }
+// Saved records that what is allocated is saved; see [Ready]. If err is not nil, the pods lose what is not.
+func (c *Control) Saved(err error) { c.allocate.Saved(c.Pods, err) }

@@ -3,17 +3,15 @@ package control
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/dra"
-	"pinfold.dev/pinfold/linux/cgroup"
 )
 
 // Decision is the writes that follow from the inputs. [Decision.Execute] carries them out. What
@@ -21,14 +19,9 @@ import (
 type Decision struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
-	cpus.Changes
-	// Bandwidth is the writes of quota, period, burst, cpu.idle and cpu.bvt_warp_ns, by path. They
-	// follow the moves and precede the making of partitions; package cpus describes the order.
-	Bandwidth map[string]cgroup.Wanted
+	groups.Writes
 	// Foreign are the changes by other writers that these writes undo or leave in force.
 	Foreign []Foreign
-	// Raised are the paths of the containers whose quota is raised.
-	Raised []string
 	// Pending is what would be written, if the agent only observes.
 	Pending []Pending
 	// InForce is set if settings are written, or may have been that are not given back yet; see
@@ -56,18 +49,6 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// Allocate allocates CPUs to pods that ask. If it reports that something has changed, save what
-// Control.Allocations returns, and pass the result to Control.Allocated before the next decision.
-func (c *Control) Allocate(now time.Time) (changed bool) {
-	if err := c.cannotAllocate(now); err != nil {
-		if !errors.Is(err, ErrNotYet) {
-			c.allocate.Refuse(c.Pods, err)
-		}
-		return false
-	}
-	return c.allocate.Decide(&c.round, c.Pods, c.node.index, c.books()) && !c.config.Observe
-}
-
 // cannotAllocate begins a round, and returns why nothing can be allocated in it, or nil.
 func (c *Control) cannotAllocate(now time.Time) error {
 	if hold := c.hold(); hold != "" {
@@ -81,8 +62,7 @@ func (c *Control) cannotAllocate(now time.Time) error {
 	return nil
 }
 
-// Claim allocates to a pod the CPUs that its resource claims ask for. Then save what Control.Allocations
-// returns, and pass the result to Control.Allocated before the next decision.
+// Claim allocates to a pod the CPUs that its resource claims ask for. The next Ready has them saved.
 func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
 	if err := c.cannotAllocate(now); err != nil {
 		return err
@@ -121,18 +101,11 @@ func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
 	return c.allocate.Devices(c.Pods, c.node.index.Machine(), c.books(), by), nil
 }
 
-// Unclaim takes back what was allocated for claims. It reports whether there is something to save, as
-// Control.Allocate does.
-func (c *Control) Unclaim(claims ...types.UID) (changed bool) {
-	return c.allocate.Unclaim(c.Pods, claims...)
-}
+// Unclaim takes back what was allocated for claims.
+func (c *Control) Unclaim(claims ...types.UID) { c.allocate.Unclaim(c.Pods, claims...) }
 
-// Allocated records that what was allocated is saved. If err is not nil, the pods lose what the last
-// Allocate has allocated.
-func (c *Control) Allocated(err error) { c.allocate.Saved(c.Pods, err) }
-
-// Decide returns the decision that follows from the inputs.
-func (c *Control) Decide(now time.Time) Decision {
+// decide returns the decision that follows from the inputs.
+func (c *Control) decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
 		return Decision{Hold: hold}
 	}
@@ -141,21 +114,22 @@ func (c *Control) Decide(now time.Time) Decision {
 	c.ForgetCreated(now, r.ContainerIDs())
 	c.begin()
 	waiting := c.quota.Adopt(r)
-	r.SetPlan(c.state(requested), nodeplan.Plan)
+	r.SetPlan(c.state(), nodeplan.Plan)
 	needed := r.Limits() // by pods, not by what their groups happen to contain
 	if waiting {
 		c.quota.AdoptPaid(r)
-		r.SetPlan(c.state(c.quota.Adopted), nodeplan.Plan)
+		r.SetPlan(c.state(), nodeplan.Plan)
 	}
-	bandwidth, left := c.quota.Decide(r, c.watch.limits())
-	d := merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r))
+	d := Decision{Writes: groups.NewWrites()}
+	for _, k := range c.controllers {
+		k.Decide(r, &d.Writes)
+	}
 	r.First = false
 	if c.config.Observe {
 		return c.observe(d, needed)
 	}
 	d = c.stakes.keep(d, r, needed)
-	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, left)...)
-	d.Raised = c.quota.Raised()
+	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, d.Left)...)
 	return d
 }
 
@@ -167,21 +141,10 @@ func (c *Control) Restore() Decision {
 		return Decision{Hold: hold}
 	}
 	c.begin()
-	c.round.SetPlan(c.state(c.quota.Adopted), nodeplan.Kubelet)
-	d := merge(c.cpus.Restore(&c.round), c.quota.Restore(&c.round), c.batch.Restore(&c.round))
-	d.InForce = true
-	return d
-}
-
-// merge makes a decision of what the controllers want. Of the bandwidth, quota, period and burst of
-// pods and containers are decided by package quota, and the rest by package batch.
-func merge(changes cpus.Changes, quota, batch map[string]cgroup.Wanted) Decision {
-	bandwidth := maps.Clone(quota)
-	for path, w := range batch {
-		if q, ok := quota[path]; ok {
-			w.Quota, w.Period, w.Burst = q.Quota, q.Period, q.Burst
-		}
-		bandwidth[path] = w
+	c.round.SetPlan(c.state(), nodeplan.Kubelet)
+	d := Decision{Writes: groups.NewWrites(), InForce: true}
+	for _, k := range c.controllers {
+		k.Restore(&c.round, &d.Writes)
 	}
-	return Decision{Changes: changes, Bandwidth: bandwidth}
+	return d
 }

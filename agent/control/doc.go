@@ -1,26 +1,20 @@
 // Package control decides what the agent of a node does. It is a state machine without I/O: the
 // caller passes in what it observes (machine, kubelet configuration, pods, usage, runtime events,
-// cgroup settings) and gets a [Decision], which it carries out and reports back, and a [Status],
-// which says everything else that follows.
+// cgroup settings), does what [Ready] says, and reports back.
 //
-//	c.SetMachine(...), c.SetPods(...), ...   // inputs, in any order, at any time
-//	c.Observe(view)                          // the present cgroup settings
-//	decision := c.Decide(now)
-//	status := c.Applied(decision.Execute(kernel))
+//	c.SetMachine(...), c.SetPods(...), c.Observe(view), ... // inputs, in any order, at any time
+//	for {
+//		ready := c.Ready(now)
+//		for each of ready.Read: c.SetGroupUsage(path, usage)
+//		if ready.Save != nil: c.Saved(save(ready.Save))
+//		if ready.Writes != nil: status := c.Advance(ready.Writes.Execute(kernel)), and end
+//	}
 //
-// Every tenth of a second the caller reports what it observes about raised quotas and batch pods,
-// as status.Raises and status.Batch name it:
+// The [Status] says everything else that follows. Every tenth of a second the caller reports what it
+// observes about raised quotas and batch pods, as status.Raises and status.Batch name it:
 //
 //	done := c.Tick(tick)
-//	if done.Write: Decide, Execute, Applied, as in a round
-//
-// Before the decision it allocates CPUs to pods, and saves them, so that nothing else is enforced:
-//
-//	if c.Allocate(now) { c.Allocated(save(c.Allocations())) }
-//
-// Before a decision it reports the usage of the cgroups on which changed annotations wait:
-//
-//	for each of c.Waiting(): c.SetGroupUsage(path, usage)
+//	if done.Write: the same as above
 //
 // # Controllers
 //
@@ -29,7 +23,7 @@
 //	             |                     |                       |
 //	             +----------+----------+-----------------------+
 //	                        v
-//	 allocate/   the CPUs of pods that ask: once per pod, before plans
+//	 allocate/   the CPUs of pods that ask: once per pod, before plans -> Ready.Save
 //	                        v
 //	 plan.go     the input of package nodeplan, with what controllers remember: annotations in
 //	             force and raised quotas (quota), core sets (cpus), mechanisms and budget (batch)
@@ -45,14 +39,14 @@
 //	       |         other writers     pods
 //	       +----------------+-----------------+
 //	                        v
-//	 decide.go     merge: one Decision, less what no pod needs (stake.go)
+//	 decide.go     groups.Writes: one Decision, less what no pod needs (stake.go) -> Ready.Writes
 //	                        v
-//	 execute.go     Execute, then Applied: cpus and quota get their part of the Result
+//	 execute.go     Execute, then Advance: the controllers get the outcome
 //	                        v
 //	 status.go      Status, with the answer to the runtime (Ask) and the Report of notice.go
 //
 // The controllers have their own state, read the Round and do not import each other. What they want
-// of a cgroup meets in merge alone.
+// of a cgroup meets in [groups.Writes] alone.
 //
 // # What is enforced
 //

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"syscall"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -20,15 +20,10 @@ var ErrBlocked = errors.New("the CPUs are still held by another pod, which could
 
 // Result is the outcome of a decision.
 type Result struct {
-	Written []cgroup.Write
-	Failed  map[string]error // by path
-	// Unpartitioned are the containers that could not become partitions, by path.
-	Unpartitioned map[string]error
+	groups.Outcome
 	// effective are the CPUs on which containers run after the writes, of those that did not run on
 	// all of theirs before, by path.
 	effective map[string]cpuset.Set
-	// threads are the CPUs that the threads of containers may run on, by path, of those looked at.
-	threads map[string]cpuset.Set
 	// applied are the settings that were applied without error, by path.
 	applied map[string][]cgroup.Wanted
 }
@@ -60,13 +55,13 @@ type Kernel interface {
 func (a Decision) Execute(k Kernel) Result {
 	apply := k.Apply
 	a.Held = maps.Clone(a.Held)
-	r := Result{Failed: map[string]error{}, Unpartitioned: map[string]error{}, effective: map[string]cpuset.Set{},
-		threads: map[string]cpuset.Set{}, applied: map[string][]cgroup.Wanted{}}
+	r := Result{groups.Outcome{Failed: map[string]error{}, Unpartitioned: map[string]error{}, Threads: map[string]cpuset.Set{}},
+		map[string]cpuset.Set{}, map[string][]cgroup.Wanted{}}
 	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
-	var stuck []cpus.Holding
+	var stuck []groups.Holding
 	unmoved := map[string]bool{} // of those that should get CPUs of their own, and run elsewhere
-	stay := func(m cpus.Move, holding cpus.Holding) {
+	stay := func(m groups.Move, holding groups.Holding) {
 		stuck = append(stuck, holding)
 		if m.Exclusive && !holding.Exclusive {
 			unmoved[m.Path] = true
@@ -98,7 +93,7 @@ func (a Decision) Execute(k Kernel) Result {
 	r.partition(a, apply)
 	for _, group := range a.Look {
 		if cpus, err := k.ThreadCPUs(group); err == nil && !cpus.IsEmpty() { // else they have ended, or not begun
-			r.threads[group] = cpus
+			r.Threads[group] = cpus
 		}
 	}
 	for _, group := range a.Recheck {
@@ -152,7 +147,7 @@ func (r *Result) partition(a Decision, apply func(map[string]cgroup.Wanted) cgro
 			a.withdraw(wanted, group)
 		}
 	}
-	tried := Result{Failed: map[string]error{}, applied: r.applied}
+	tried := Result{Outcome: groups.Outcome{Failed: map[string]error{}}, applied: r.applied}
 	tried.apply(wanted, apply)
 	r.Written = append(r.Written, tried.Written...)
 	back := map[string]cgroup.Wanted{}
@@ -184,7 +179,7 @@ func (a Decision) withdraw(wanted map[string]cgroup.Wanted, group string) {
 }
 
 // blockedCPUs returns the CPUs that a move must leave out.
-func blockedCPUs(stuck []cpus.Holding, m cpus.Move) (blocked cpuset.Set) {
+func blockedCPUs(stuck []groups.Holding, m groups.Move) (blocked cpuset.Set) {
 	for _, s := range stuck {
 		if s.Pod != m.Pod && (s.Exclusive || m.Exclusive) {
 			blocked = blocked.Union(s.CPUs)
@@ -213,13 +208,14 @@ func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cg
 
 func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
 
-// Applied records the outcome of the last decision, and returns what follows from it.
-func (c *Control) Applied(r Result) Status {
+// Advance records the outcome of the last decision, and returns what follows from it.
+func (c *Control) Advance(r Result) Status {
 	if c.hold() == "" {
 		c.record(r)
 	}
 	s := c.status()
 	c.asked = nil
+	c.allocate.ForgetMove()
 	return s
 }
 
@@ -256,9 +252,9 @@ func (c *Control) record(r Result) {
 			settings[path] = s
 		}
 	}
-	c.cpus.Applied(c.round.Now, r.Unpartitioned)
-	c.cpus.Looked(c.round.Groups, r.threads)
-	c.quota.Applied(c.round.Groups, c.round.Now, r.Written, r.Failed)
+	for _, k := range c.controllers {
+		k.Applied(&c.round, &r.Outcome)
+	}
 	c.watch.changed, c.watch.expected = nil, maps.Clone(settings)
 	for path := range c.failures {
 		delete(c.watch.expected, path)

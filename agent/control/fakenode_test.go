@@ -120,7 +120,6 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "unclaim":
 		n.observe()
 		n.control.Unclaim(types.UID("claim-" + args[0]))
-		n.save()
 		return n.decide(), nil
 	case "node":
 		if n.unread = args[0] == "unread"; !n.unread {
@@ -281,8 +280,7 @@ func (n *fakeNode) create(of string) string {
 	id := n.kernel.newID(of)
 	n.control.Created(n.now, ref, id)
 	n.addGroup(pod)
-	n.control.Ask(ref)
-	text := n.decide()
+	text := n.decide(ref)
 	given := n.last.Created
 	if refused := n.last.Refused; refused != nil {
 		return text + fmt.Sprintf("%s is refused: %v\n", of, refused)
@@ -360,7 +358,7 @@ func (n *fakeNode) execute(d Decision) string {
 	if !n.inForce && len(r.Written) > 0 {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
-	n.last = n.control.Applied(r)
+	n.last = n.control.Advance(r)
 	n.events = append(n.events, n.last.Report.Events...)
 	if d.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)

@@ -102,7 +102,6 @@ func (n *fakeNode) claim(command string, args []string) string {
 	if err != nil {
 		return err.Error() + "\n"
 	}
-	n.save()
 	return n.decide()
 }
 

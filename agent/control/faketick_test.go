@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
@@ -100,7 +101,7 @@ func (n *fakeNode) tickOnce(t Tick) string {
 		if c.Raised {
 			what = "raised"
 		}
-		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Container.Name, c.Container.Ref.Container, what, c.Quota, c.Reason)
+		fmt.Fprintf(&b, "%s/%s is %s to %v: %s\n", c.Pod.Object.Name, c.Ref.Container, what, c.Quota, c.Reason)
 	}
 	if done.Write {
 		b.WriteString(n.decide())
@@ -113,7 +114,7 @@ func (n *fakeNode) tickOnce(t Tick) string {
 func (n *fakeNode) round() string {
 	text := n.oneRound()
 	for range 3 {
-		if len(n.control.Waiting()) == 0 {
+		if !n.last.Waiting {
 			break
 		}
 		n.now = n.now.Add(time.Second)
@@ -141,31 +142,36 @@ func (n *fakeNode) oneRound() string {
 	return text
 }
 
-// decide lets the state machine decide and carries out the actions.
-func (n *fakeNode) decide() string {
-	for _, path := range n.control.Waiting() {
-		usage := time.Duration(0)
-		if n.kernel.usage != nil {
-			usage = n.kernel.usage(path)
-		}
-		n.control.SetGroupUsage(path, usage)
-	}
+// decide does what is to be done next, until the settings are written.
+func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
 	before := maps.Clone(n.control.Allocations())
-	if n.control.Allocate(n.now) {
-		n.checkMove(before)
-		n.save()
+	for {
+		ready := n.control.Ready(n.now, asked...)
+		for _, path := range ready.Read {
+			usage := time.Duration(0)
+			if n.kernel.usage != nil {
+				usage = n.kernel.usage(path)
+			}
+			n.control.SetGroupUsage(path, usage)
+		}
+		if ready.Save != nil {
+			n.save(ready.Save)
+			n.checkMove(before)
+		}
+		if ready.Writes != nil {
+			return n.execute(*ready.Writes)
+		}
 	}
-	return n.execute(n.control.Decide(n.now))
 }
 
 // save saves what the agent has given.
-func (n *fakeNode) save() {
+func (n *fakeNode) save(all api.Allocations) {
 	if n.diskFull {
-		n.control.Allocated(errors.New("no space left on device"))
+		n.control.Saved(errors.New("no space left on device"))
 		return
 	}
-	n.given = maps.Clone(n.control.Allocations())
-	n.control.Allocated(nil)
+	n.given = all
+	n.control.Saved(nil)
 }
 
 // setClass changes the class of a pod, if there is such a pod.

@@ -130,7 +130,7 @@ func (w *watch) undone(d *Decision) []Foreign {
 	for _, f := range w.changed {
 		b := d.Bandwidth[f.Path]
 		switch {
-		case f.Field == FieldCPUs && d.Writes(f.Path),
+		case f.Field == FieldCPUs && d.WritesCPUs(f.Path),
 			f.Field == FieldQuota && b.Quota != nil,
 			f.Field == FieldPeriod && b.Period != nil,
 			f.Field == FieldBurst && b.Burst != nil,

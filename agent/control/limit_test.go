@@ -248,8 +248,7 @@ func TestManyLongAllocations(t *testing.T) {
 	}
 	c.SetPods(all)
 	c.Observe(v)
-	c.Allocate(time.Unix(pods, 0))
-	given := c.Allocations()
+	given := c.Ready(time.Unix(pods, 0)).Save
 	object := must.Get(nodetopology.FromMachine("n1", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: given}))(t)
 	if _, _, err := nodetopology.ToMachine(object); err != nil {
 		t.Error(err)

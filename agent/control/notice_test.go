@@ -168,8 +168,7 @@ func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
 	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
 		t.Fatalf("the quota %v is not raised", raised)
 	}
-	n.control.Ask(ref)
-	n.decide()
+	n.decide(ref)
 	if got := n.last.Created; got.Quota != 0 {
 		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}

@@ -1,20 +1,17 @@
 package control
 
 import (
-	"cmp"
 	"slices"
 
-	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/kube/api"
 )
 
 // begin passes the inputs to the next round.
 func (c *Control) begin() {
 	r := &c.round
 	r.Locate(c.Containers())
-	r.Binds, r.Period, r.Pods = c.node.kubelet.bindingOff() == "", c.node.kubelet.Quota.PeriodOrDefault(), c.All
+	r.Changed, r.Binds, r.Period, r.Pods = c.watch.limits(), c.node.kubelet.bindingOff() == "", c.node.kubelet.Quota.PeriodOrDefault(), c.All
 }
 
 // books returns the configuration of the node's books. What runs on CPUs that pods may not use needs no
@@ -32,11 +29,8 @@ func (c *Control) books() ledger.Config {
 	return config
 }
 
-// requested returns the annotations that a pod has.
-func requested(s *pods.Pod) pods.Annotations { return s.Annotations }
-
 // state returns the input of a plan.
-func (c *Control) state(annotationsOf func(*pods.Pod) pods.Annotations) nodeplan.State {
+func (c *Control) state() nodeplan.State {
 	kubelet := c.node.kubelet
 	s := nodeplan.State{
 		Index:         c.node.index,
@@ -45,29 +39,24 @@ func (c *Control) state(annotationsOf func(*pods.Pod) pods.Annotations) nodeplan
 		BindingOff:    kubelet.bindingOff(),
 		Kubelet:       kubelet.Quota,
 		Usage:         c.node.usage,
-		Previous:      c.cpus.CoreSets(&c.round),
 		Tuning:        c.config.Tuning,
-		Batch:         c.batch.Mechanisms(c.round.Groups),
-		BatchBudget:   c.batch.Budget(),
 		NoKernelBurst: c.round.NoBurst,
 	}
 	for i := range c.All {
-		pod, a := c.All[i].Plan, annotationsOf(&c.All[i])
-		pod.Class, pod.Period, pod.Burst = a.Class, a.Period, a.Burst
-		if !a.Allocated && c.All[i].Annotations.Allocated {
-			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(c.All[i].Object)
-		}
+		pod := c.All[i].Plan
 		pod.Containers = slices.Clone(pod.Containers)
 		for j := range pod.Containers {
 			container := &pod.Containers[j]
 			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
 			container.Used = c.node.used[ref]
-			container.Raised = c.quota.QuotaAbove(c.round.Groups, c.round.Container[ref], cmp.Or(pod.Period, s.Kubelet.PeriodOrDefault()))
 			if c.IsCreated(ref) {
 				container.Phase = nodeplan.Running
 			}
 		}
 		s.Pods = append(s.Pods, pod)
+	}
+	for _, k := range c.controllers {
+		k.Input(&c.round, &s)
 	}
 	return s
 }

@@ -37,7 +37,7 @@ func (n *fakeNode) checkMove(before map[types.UID]api.Allocation) {
 		broken("it opted out")
 	}
 	machine := n.control.node.index.Machine()
-	for uid, now := range n.control.Allocations() {
+	for uid, now := range n.control.allocate.Allocations() {
 		was, had := before[uid]
 		var old, next cpuset.Set
 		for i, c := range now.Containers {

@@ -75,9 +75,8 @@ func TestLargePods(t *testing.T) {
 	})
 	round := func(c *Control) func() {
 		return func() {
-			c.Decide(time.Unix(1e9, 0))
-			c.Applied(Result{})
-			c.Waiting()
+			c.Ready(time.Unix(1e9, 0))
+			c.Advance(Result{})
 		}
 	}
 	t.Run("containers", func(t *testing.T) {

@@ -3,7 +3,6 @@ package control
 import (
 	"time"
 
-	"pinfold.dev/pinfold/agent/control/cpus"
 	"pinfold.dev/pinfold/agent/control/groups"
 )
 
@@ -27,7 +26,7 @@ type stakes struct{ cpusets, limits stake }
 // pod needs others than those of CPUs.
 func (s *stakes) keep(d Decision, r *groups.Round, limits bool) Decision {
 	if !s.cpusets.keep(r.BindsCPUs(), d.IsEmpty() && !r.Partial, r.Now) {
-		d.Changes = cpus.Changes{}
+		d.Changes = groups.Changes{}
 	}
 	if !s.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits() && !r.Partial, r.Now) {
 		d.Bandwidth = nil

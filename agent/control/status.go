@@ -27,10 +27,12 @@ type Status struct {
 	Containers []Limited
 	// CoreSets are the paths of the containers that have core sets, whose usage these follow.
 	CoreSets map[nodeplan.Ref]string
-	// Created are the settings for the container that the runtime asked about; see [Control.Ask].
+	// Created are the settings for the container that the runtime asked about; see [Control.Ready].
 	Created nri.Settings
 	// Refused is why that container must not be created, or nil.
 	Refused error
+	// Waiting is set while changed annotations wait for the next decision.
+	Waiting bool
 	Raises  Raises
 	Batch   Batch
 	Report  Report
@@ -125,15 +127,16 @@ func (c *Control) status() Status {
 		return s
 	}
 	r := &c.round
+	s.Waiting = len(c.quota.Waiting(c.All)) > 0
 	s.CoreSets, s.Batch = map[nodeplan.Ref]string{}, c.batchStatus()
 	for ref := range r.Plan.CoreSets.Sets {
 		if path, ok := r.Container[ref]; ok {
 			s.CoreSets[ref] = path
 		}
 	}
-	if c.asked != nil {
-		s.Created = c.createSettings(*c.asked)
-		if pod := c.Get(c.asked.Pod); pod != nil && !c.config.Observe {
+	for _, ref := range c.asked {
+		s.Created = c.createSettings(ref)
+		if pod := c.Get(ref.Pod); pod != nil && !c.config.Observe {
 			if _, refused := allocate.NotGiven(pod.Problem, c.config.Refuses); refused {
 				s.Refused = pod.Problem
 			}

@@ -96,37 +96,6 @@ func (r Reason) String() string {
 		"too-soon", "idle", "spent", "shortage", "overruled", "unseen", "changed"}[r]
 }
 
-// Mode selects how a container may temporarily exceed its CPU limit.
-type Mode string
-
-// The modes. The zero value leaves the mode open.
-const (
-	None   Mode = "none"
-	Kernel Mode = "burst" // the kernel grants quota that was not used before
-	Quota  Mode = "quota" // the agent raises the quota
-	Auto   Mode = "auto"  // both
-)
-
-// Modes returns all modes that a user can choose.
-func Modes() []Mode { return []Mode{None, Kernel, Quota, Auto} }
-
-// UsesKernel reports whether the mode includes the kernel's burst.
-func (m Mode) UsesKernel() bool { return m == Kernel || m == Auto }
-
-// RaisesQuota reports whether the mode includes raising the quota.
-func (m Mode) RaisesQuota() bool { return m == Quota || m == Auto }
-
-// Within returns the mode restricted to the mechanisms of most.
-func (m Mode) Within(most Mode) Mode {
-	switch {
-	case m == "" || m == most || most == Auto:
-		return m
-	case m == Auto:
-		return most
-	}
-	return None
-}
-
 // NoEnd is a QuotaBurstSeconds that sets no end: a quota may stay raised as long as saved quota
 // lasts.
 const NoEnd = -1
@@ -154,20 +123,12 @@ func (p Policy) Or(others Policy) Policy {
 	}
 }
 
-// WithKernel returns the policy with the given kernel burst in percent, 0 for none. Whether it
-// raises the quota does not change.
+// WithKernel returns the policy with the given kernel burst in percent, 0 for none. What else
+// it does remains.
 func (p Policy) WithKernel(percent int) Policy {
-	raises := p.Mode.RaisesQuota()
-	switch {
-	case percent == 0 && raises:
-		p.Mode = Quota
-	case percent == 0:
-		p.Mode = None
-	case raises:
-		p.Mode = Auto
-	default:
-		p.Mode = Kernel
-	}
+	uses := p.Mode.Uses()
+	uses.Kernel = percent > 0
+	p.Mode = definitions(Definitions()).using(uses, p.Mode)
 	if min(p.BurstPercent, 100) != percent { // the part above 100 is not the kernel's
 		p.BurstPercent = percent
 	}

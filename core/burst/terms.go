@@ -46,7 +46,7 @@ func termsOf(c *Container) (terms, bool) {
 	part := 2 + (1+usefulTicks)*t.periods
 	paid := (t.capacity - 2*t.burst + (1+usefulTicks)*t.periods*q) / part
 	t.ceiling = min(t.allowed, time.Duration(c.CPUs.Len())*p, max(0, paid)).Truncate(time.Microsecond)
-	return t, c.Policy.Mode.RaisesQuota()
+	return t, c.Policy.Mode.Uses().Quota
 }
 
 // capacity returns (quotaPercent/100 - 1) x limit x quotaBurstSeconds, plus the part of

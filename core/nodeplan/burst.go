@@ -36,7 +36,7 @@ func (s *State) setBursts(d *Desired) {
 // the policy needs a burst that the kernel does not support.
 func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	policy := p.policy()
-	if !policy.Mode.UsesKernel() {
+	if !policy.Mode.Uses().Kernel {
 		return false
 	}
 	var sum ledger.Phases[time.Duration]
@@ -75,7 +75,7 @@ func unraised(l bandwidth.Limits) Raising { return Raising{Base: l, Highest: l.Q
 func (p *Pod) raise(settings *PodSettings) {
 	settings.Raising = unraised(settings.Limits)
 	policy := p.policy()
-	mayRaise := policy.Mode.RaisesQuota() && policy.QuotaPercent > 100 && p.limitsFit()
+	mayRaise := policy.Mode.Uses().Quota && policy.QuotaPercent > 100 && p.limitsFit()
 	var more, most ledger.Phases[time.Duration]
 	for i, container := range p.present() {
 		c := &settings.Containers[i]

@@ -98,16 +98,22 @@ func readForeignBurst(text string) (burst.Policy, error) {
 	if err := decodeBurst(text, &in, json.DisallowDuplicateFields); err != nil {
 		return burst.Policy{}, err
 	}
-	modes := map[string]burst.Mode{"none": burst.None, "cpuBurstOnly": burst.Kernel, "cfsQuotaBurstOnly": burst.Quota, "auto": burst.Auto}
-	mode, ok := modes[in.Policy]
-	if !ok {
-		return burst.Policy{}, fmt.Errorf(`policy %q: it must be "none", "cpuBurstOnly", "cfsQuotaBurstOnly" or "auto"`, in.Policy)
+	p := burst.Policy{}
+	var names []string
+	for _, d := range burst.Definitions() {
+		if d.Koordinator != "" {
+			names = append(names, d.Koordinator)
+		}
+		if d.Koordinator == in.Policy {
+			p.Mode = d.Mode
+		}
+	}
+	if _, err := oneOf(names...)(in.Policy); err != nil {
+		return p, fmt.Errorf("policy %q: %w", in.Policy, err)
 	}
 	if in.BurstPercent != nil && *in.BurstPercent == 0 { // no kernel burst
-		in.BurstPercent = nil
-		mode = map[burst.Mode]burst.Mode{burst.Kernel: burst.None, burst.Auto: burst.Quota, burst.None: burst.None, burst.Quota: burst.Quota}[mode]
+		in.BurstPercent, p = nil, p.WithKernel(0)
 	}
-	p := burst.Policy{Mode: mode}
 	return p, joined(
 		percent(&p.BurstPercent, "cpuBurstPercent", in.BurstPercent, 0),
 		percent(&p.QuotaPercent, "cfsQuotaBurstPercent", in.QuotaPercent, 100),

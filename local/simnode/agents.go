@@ -181,7 +181,7 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 		return nil, err //nolint:nilerr // what is about an earlier node is not an error
 	}
 	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine), controller: allocate.New(node.Name, allocate.RepackNone)}
-	a.controller.Restore(state.Allocations, nil)
+	a.controller.Resume(state.Allocations, nil)
 	a.pods = pods.New(pods.Config{Allocations: a.controller.Allocations()})
 	a.pods.SetMachine(machine)
 	r.agents[node.Name] = a
@@ -215,7 +215,8 @@ func (a *agent) allocate(objects []*corev1.Pod, node *corev1.Node) (*nodetopolog
 	round.Locate(a.pods.Containers())
 	round.Pods = a.pods.All
 	config := ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
-	a.controller.Decide(&round, a.pods, a.index, config)
+	a.controller.Allocate(&round, a.pods, a.index, config)
+	a.controller.Save()
 	a.controller.Saved(a.pods, nil)
 	state := a.state
 	state.Allocations = maps.Clone(a.controller.Allocations())

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -81,6 +82,24 @@ type schema struct {
 	Type                 any                `json:"type"`
 	Properties           map[string]*schema `json:"properties"`
 	AdditionalProperties json.RawMessage    `json:"additionalProperties"`
+	Enum                 []any              `json:"enum"`
+}
+
+// TestBurstModes checks that the schema and the manual have each mode.
+func TestBurstModes(t *testing.T) {
+	var all struct {
+		Definitions map[string]schema `json:"definitions"`
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(chartDir+"/values.schema.json"))(t), &all))
+	if got, want := fmt.Sprint(all.Definitions["burst"].Properties["policy"].Enum), fmt.Sprint(burst.Modes()); got != want {
+		t.Errorf("the schema has the policies %s, and there are %s", got, want)
+	}
+	manual := string(must.Get(os.ReadFile("../../docs/agent.md"))(t))
+	for _, m := range burst.Modes() {
+		if !strings.Contains(manual, fmt.Sprintf("\n| `%s` | ", m)) {
+			t.Errorf("the table of policies in docs/agent.md has no row for %s", m)
+		}
+	}
 }
 
 // TestSchema checks that the schema describes exactly the values of values.yaml, and that every

@@ -3,10 +3,12 @@
 // remembers the decision until the pod has ended, does not ask any more or is resized.
 //
 //	c := allocate.New(node, allocate.RepackNone)
-//	c.Restore(saved)                         // of an earlier agent
-//	if c.Decide(round, pods, ...) {          // before a plan is made
-//		c.Saved(pods, save(c.Allocations())) // before the plan is carried out
+//	c.Resume(saved)                          // of an earlier agent
+//	c.Allocate(round, pods, ...)             // before a plan is made
+//	if all := c.Save(); all != nil {
+//		c.Saved(pods, save(all))
 //	}
+//	c.Input(round, &state)                   // of a plan: what pods have that is not saved
 //
 // Pinfold's scheduler binds a pod where the CPUs are. Under every other scheduler, requests guarantee
 // them: no scheduler binds more requests to a node than it has. A pod that requests less than it asks
@@ -42,14 +44,18 @@ import (
 
 // Controller remembers what it has allocated.
 type Controller struct {
+	groups.Idle
 	name      string // of the node
 	repack    Repack
 	allocated api.Allocations
 	recovered bool // what was not saved
-	changed   bool // since the last call of Saved
-	// added is what pods had before the last decision, of those to which it allocated something.
-	added  map[types.UID]api.Allocation
-	moved  *Move     // by the last decision, or nil
+	changed   bool // since the last call of Save
+	// unsaved is what pods have while what is allocated to them is not saved, and saving is what Save has
+	// returned, without pods that have given up what they had.
+	unsaved, saving api.Allocations
+	// failed is set after it could not be saved, until the next decision.
+	failed bool
+	moved  *Move     // of which users were not told, or nil
 	looked time.Time // for a pod to move, or started
 	// lapsed are the pods that have lost the CPUs of their claims, or never get any, and losses say why
 	// others have lost CPUs. damaged says what is wrong with what was saved.
@@ -75,33 +81,23 @@ type refusals struct {
 // New returns the controller of a node.
 func New(node string, repack Repack) *Controller {
 	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]lapse{}, losses: map[types.UID]string{},
-		allocated: api.Allocations{}}
+		allocated: api.Allocations{}, unsaved: api.Allocations{}}
 }
 
 // Allocations returns what pods have. It changes with each decision.
 func (c *Controller) Allocations() api.Allocations { return c.allocated }
 
-// Moved returns what the last decision has moved, or nil.
-func (c *Controller) Moved() *Move { return c.moved }
-
-// Saved records that what is allocated is saved. If err is not nil, it takes back what the last
-// decision has allocated, because after a crash the next agent would allocate it to others.
-func (c *Controller) Saved(p *pods.Pods, err error) {
-	for i := range p.All {
-		uid := p.All[i].Object.UID
-		before, added := c.added[uid]
-		if err == nil || !added {
-			continue
-		}
-		keeps := len(before.Containers) > 0
-		if c.allocated[uid] = before; !keeps {
-			delete(c.allocated, uid)
-		}
-		if p.Reread(i); c.moved == nil {
-			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err), keeps: keeps}
-		}
+// Moved returns what was moved and is saved, until ForgetMove, or nil.
+func (c *Controller) Moved() *Move {
+	if c.moved == nil || c.IsUnsaved(c.moved.Pod.UID) {
+		return nil
 	}
-	if c.changed, c.added = err != nil, nil; err != nil {
+	return c.moved
+}
+
+// ForgetMove says that users were told of Moved.
+func (c *Controller) ForgetMove() {
+	if c.Moved() != nil {
 		c.moved = nil
 	}
 }
@@ -138,11 +134,11 @@ func (c *Controller) Refuse(p *pods.Pods, why error) {
 	}
 }
 
-// Decide allocates CPUs to the pods that ask and have none, first to those that were bound first. If it
+// Allocate allocates CPUs to the pods that ask and have none, first to those that were bound first. If it
 // allocates none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
-// any more. It reports whether there is something to save.
-func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) (changed bool) {
-	c.added, c.moved = nil, nil
+// any more.
+func (c *Controller) Allocate(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) {
+	c.failed = false
 	n := node{r, c.name, p, index, config, nil}
 	if !c.recovered {
 		c.recover(n)
@@ -151,13 +147,9 @@ func (c *Controller) Decide(r *groups.Round, p *pods.Pods, index *placement.Inde
 	waiting := c.review(n)
 	n.books = c.books(r, p, index, config)
 	c.settle(n)
-	if len(waiting) > 0 {
-		c.giveAll(n, waiting)
-	}
-	if len(c.added) == 0 {
+	if len(waiting) == 0 || !c.giveAll(n, waiting) {
 		c.moveOne(n)
 	}
-	return c.changed
 }
 
 // books returns those of all pods, and of pods that run although they are not listed. A pod that the
@@ -240,6 +232,9 @@ func (c *Controller) review(n node) (waiting []int) {
 	c.changed = c.changed || len(kept) < before
 	clear(c.allocated)
 	maps.Copy(c.allocated, kept)
+	for _, all := range []api.Allocations{c.unsaved, c.saving} {
+		maps.DeleteFunc(all, func(uid types.UID, _ api.Allocation) bool { return len(kept[uid].Containers) == 0 })
+	}
 	c.forget(p)
 	return waiting
 }
@@ -302,8 +297,8 @@ func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
 }
 
 // giveAll allocates CPUs to pods, in this order, but last to those that borrow them. Who got nothing before
-// gets nothing from less.
-func (c *Controller) giveAll(n node, waiting []int) {
+// gets nothing from less. It reports whether a pod got some.
+func (c *Controller) giveAll(n node, waiting []int) (some bool) {
 	slices.SortStableFunc(waiting, func(x, y int) int {
 		return cmp.Or(n.borrower(x)-n.borrower(y), api.CompareBound(n.pods.All[x].Object, n.pods.All[y].Object))
 	})
@@ -321,7 +316,9 @@ func (c *Controller) giveAll(n node, waiting []int) {
 		if err != nil {
 			s.Problem, c.refused.pods[s.Object] = err, err
 		}
+		some = some || err == nil
 	}
+	return some
 }
 
 // borrower returns 1 for a pod that requests less than it asks for, else 0.
@@ -379,10 +376,9 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	if err := a.Matches(s.Object); err != nil {
 		return err
 	}
-	if c.added == nil {
-		c.added = map[types.UID]api.Allocation{}
+	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
+		c.unsaved[s.Object.UID] = c.allocated[s.Object.UID]
 	}
-	c.added[s.Object.UID] = c.allocated[s.Object.UID]
 	c.allocated[s.Object.UID] = a
 	n.pods.Reread(at)
 	c.changed = true

@@ -103,7 +103,8 @@ func (h history) play(margin Repack) map[string]float64 {
 			ends[name], sizes[name], used, changed = n.Round.Now.Add(life), size, used+size, true
 		}
 		if changed {
-			c.Decide(&n.Round, n.Pods, n.Index, ledger.Config{MinShared: 1})
+			c.Allocate(&n.Round, n.Pods, n.Index, ledger.Config{MinShared: 1})
+			c.Save()
 			c.Saved(n.Pods, nil)
 		}
 		if passed <= warm {
@@ -111,6 +112,7 @@ func (h history) play(margin Repack) map[string]float64 {
 		}
 		if changed && c.Moved() != nil {
 			figures["moves"] += float64(time.Hour) / float64(end-warm)
+			c.ForgetMove()
 		}
 		rate.add(figures, c.allocated, float64((end-warm)/step))
 	}

@@ -82,7 +82,7 @@ func (c *Controller) giveBack(n node, at int) {
 	s := &n.pods.All[at]
 	uid := s.Object.UID
 	c.lose(s, c.allocated[uid], errors.New("it requests fewer, and other pods request these: set its requests.cpu to its limits.cpu"))
-	delete(c.allocated, uid)
+	c.takeBack(uid)
 	c.changed = true
 	n.pods.Reread(at)
 	n.books.Add(s.Plan.Claim)

@@ -131,20 +131,18 @@ func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 	return allocation(), nil
 }
 
-// Unclaim takes back what was allocated to pods for claims. It reports whether there is something to
-// save.
-func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) (changed bool) {
+// Unclaim takes back what was allocated to pods for claims.
+func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) {
 	for uid, a := range c.allocated {
 		if !slices.ContainsFunc(a.Claims, func(ref api.ClaimRef) bool { return slices.Contains(claims, ref.UID) }) {
 			continue
 		}
-		delete(c.allocated, uid)
+		c.takeBack(uid)
 		c.changed = true
 		if at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed }); at >= 0 {
 			p.Reread(at)
 		}
 	}
-	return c.changed
 }
 
 // Claimed returns the claims of pods that have, or had, CPUs for these.

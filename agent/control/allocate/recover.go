@@ -15,9 +15,9 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Restore sets what an earlier agent has allocated, as far as it could be read. It is saved again, because
+// Resume sets what an earlier agent has allocated, as far as it could be read. It is saved again, because
 // not all may be where this agent saves it.
-func (c *Controller) Restore(saved map[types.UID]api.Allocation, unreadable error) {
+func (c *Controller) Resume(saved map[types.UID]api.Allocation, unreadable error) {
 	if unreadable != nil {
 		c.damage("%v", unreadable)
 	}

@@ -1,13 +1,16 @@
 // Package batch decides how much CPU time batch pods may use, and what puts them behind all others.
 //
-//	changed := c.Tick(groups, tick, waits) // every tenth of a second
-//	wanted := c.Decide(round)
+//	c.Tick(round, &tick, &done) // every tenth of a second
+//	c.Input(round, &state)      // of a plan: mechanisms and budget
+//	c.Decide(round, &writes)
 package batch
 
 import (
 	"math"
 	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -29,6 +32,7 @@ const (
 
 // Controller is the state between ticks.
 type Controller struct {
+	groups.Idle
 	priority colocation.Priority
 	floor    quantity.CPUs
 	budget   *colocation.Budget // nil without a bound
@@ -68,16 +72,23 @@ func MilliCPU(cpus quantity.CPUs) ledger.MilliCPU {
 	return ledger.MilliCPU(math.Round(float64(cpus) * 1000))
 }
 
-// Tick decides how much CPU time batch pods may use, and reports whether the budget has changed.
-// runs is whether a batch pod runs.
-func (c *Controller) Tick(g *groups.Groups, t colocation.Tick, runs bool) (changed bool) {
-	if !c.Bounded() {
-		return false
+// Input adds what puts batch pods behind all others, and what they may use.
+func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
+	s.Batch, s.BatchBudget = c.Mechanisms(r.Groups), c.Budget()
+}
+
+// Tick decides how much CPU time batch pods may use. It is to be written if the budget has changed.
+func (c *Controller) Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked) {
+	if c.Bounded() && t.Colocation != nil {
+		before, used := c.Budget(), *t.Colocation
+		used.CPUs = r.SharedCPUs().Len()
+		used.NoBatch = !c.waits(r.Groups, used) || !slices.ContainsFunc(r.Planned, func(l groups.Planned) bool {
+			return l.IsBatch() && l.Pod.Object.Status.Phase == corev1.PodRunning
+		})
+		c.Decision = c.budget.Step(used)
+		done.Write = done.Write || c.Budget() != before
 	}
-	before := c.Budget()
-	t.NoBatch = !c.waits(g, t) || !runs
-	c.Decision = c.budget.Step(t)
-	return c.Budget() != before
+	done.Batch = c.Decision
 }
 
 // waits reports whether batch pods would use more CPU time than the floor: they have not been
@@ -94,20 +105,20 @@ func (c *Controller) waits(g *groups.Groups, t colocation.Tick) bool {
 	return since(c.ran) && !since(c.free)
 }
 
-// Decide returns the settings to write, by path: cpu.idle, cpu.bvt_warp_ns, and the quota of the
+// Decide adds the settings to write: cpu.idle, cpu.bvt_warp_ns, and the quota of the
 // tier of batch pods. That quota of an earlier agent is removed by the first decision, or, if there
 // is to be a bound, stays until the first sample.
-func (c *Controller) Decide(r *groups.Round) map[string]cgroup.Wanted {
+func (c *Controller) Decide(r *groups.Round, w *groups.Writes) {
 	isBatchTier := func(p nodeplan.PodSettings) bool { return p.Tier == nodeplan.BestEffort }
 	bounds := r.First
 	if c.Bounded() {
 		bounds = c.Decision.Budget > 0 || !slices.ContainsFunc(r.Plan.Pods, isBatchTier)
 	}
-	return wanted(r, bounds)
+	w.Want(wanted(r, bounds))
 }
 
-// Restore returns the settings to write so that all cgroups have the planned ones.
-func (c *Controller) Restore(r *groups.Round) map[string]cgroup.Wanted { return wanted(r, true) }
+// Restore adds the settings to write so that all cgroups have the planned ones.
+func (*Controller) Restore(r *groups.Round, w *groups.Writes) { w.Want(wanted(r, true)) }
 
 // wanted returns what differs from the plan. bounds is whether that includes the quota.
 func wanted(r *groups.Round, bounds bool) map[string]cgroup.Wanted {

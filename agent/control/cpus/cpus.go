@@ -1,9 +1,9 @@
 // Package cpus decides which CPUs the cgroups of pods and containers get, in which order these
 // change hands, and which containers are cpuset partitions.
 //
-//	previous := c.CoreSets(round)  // for the plan
-//	changes := c.Decide(planned)
-//	c.Applied(now, unpartitioned)
+//	c.Input(round, &state)  // of a plan: the core sets in force
+//	c.Decide(round, &writes)
+//	c.Applied(round, &outcome)
 //
 // # Order
 //
@@ -43,60 +43,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Changes are the writes of CPUs, in the order of the fields. The keys are paths.
-type Changes struct {
-	Release    map[string]cgroup.Wanted // partitions that end
-	Widen      map[string]cgroup.Wanted
-	Moves      []Move
-	Narrow     map[string]Narrow
-	Partitions map[string]cgroup.Wanted
-	// Exclusive is cpuset.cpus.exclusive with all partitions.
-	Exclusive map[string]cpuset.Set
-	// Held are the CPUs of the containers' cgroups before the writes.
-	Held map[string]Holding
-	// Recheck are the paths of the containers that did not run on all of their CPUs before the writes.
-	Recheck []string
-	// Look are the paths of the containers whose threads have not been looked at since they started,
-	// or got CPUs of their own.
-	Look []string
-}
-
-// Move changes the CPUs of a container's cgroup.
-type Move struct {
-	Path      string
-	Pod       ledger.PodID
-	CPUs      cpuset.Set
-	Exclusive bool // whether the container ends up with exclusive CPUs
-}
-
-// Narrow removes CPUs from a pod's cgroup after its children have moved.
-type Narrow struct {
-	CPUs cpuset.Set
-	// Children are the CPUs of the children that have CPUs of their own. The pod keeps the CPUs of
-	// children that could not be moved.
-	Children map[string]cpuset.Set
-}
-
-// Holding is the CPUs of a container's cgroup.
-type Holding struct {
-	Pod       ledger.PodID
-	CPUs      cpuset.Set
-	Exclusive bool
-}
-
-// IsEmpty reports whether nothing changes.
-func (c *Changes) IsEmpty() bool {
-	return len(c.Release)+len(c.Widen)+len(c.Moves)+len(c.Narrow)+len(c.Partitions) == 0
-}
-
-// Writes reports whether the CPUs of a cgroup are written.
-func (c *Changes) Writes(path string) bool {
-	_, narrows := c.Narrow[path]
-	return narrows || c.Widen[path].CPUs != nil || slices.ContainsFunc(c.Moves, func(m Move) bool { return m.Path == path })
-}
-
 // Controller is the state between rounds.
 type Controller struct {
+	groups.Idle
 	partition cgroup.Partition // of containers with exclusive CPUs, "" for none
 	// coreSets are those of the last plan.
 	coreSets nodeplan.CoreSets
@@ -120,9 +69,12 @@ func New(partition cgroup.Partition) *Controller {
 // Exclusive returns the CPUs that the last plan gave to each container's cgroup exclusively.
 func (c *Controller) Exclusive() map[string]cpuset.Set { return c.exclusive }
 
-// CoreSets returns the core sets in force. At the start they are read from the cgroups of
+// Input adds the core sets in force.
+func (c *Controller) Input(r *groups.Round, s *nodeplan.State) { s.Previous = c.inForce(r) }
+
+// inForce returns the core sets in force. At the start they are read from the cgroups of
 // static-burst containers. A cgroup with all CPUs was never given a core set.
-func (c *Controller) CoreSets(r *groups.Round) nodeplan.CoreSets {
+func (c *Controller) inForce(r *groups.Round) nodeplan.CoreSets {
 	if !r.First {
 		return c.coreSets
 	}
@@ -140,13 +92,14 @@ func (c *Controller) CoreSets(r *groups.Round) nodeplan.CoreSets {
 	return nodeplan.CoreSets{Sets: sets}
 }
 
-// Decide returns the changes that the plan requires: those of Restore if it needs no cpusets.
-func (c *Controller) Decide(r *groups.Round) Changes {
+// Decide adds the changes that the plan requires: those of Restore if it needs no cpusets.
+func (c *Controller) Decide(r *groups.Round, w *groups.Writes) {
 	c.coreSets = r.Plan.CoreSets
 	if !r.BindsCPUs() {
-		return c.Restore(r)
+		c.Restore(r, w)
+		return
 	}
-	a := Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Partitions: map[string]cgroup.Wanted{}}
+	a := groups.Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Partitions: map[string]cgroup.Wanted{}}
 	p := c.planPartitions(r)
 	p.release(r, &a)
 	widen(r, &a)
@@ -163,18 +116,20 @@ func (c *Controller) Decide(r *groups.Round) Changes {
 			a.Look = append(a.Look, l.Path)
 		}
 	}
-	return a
+	w.Changes = a
 }
 
 // seen are the CPUs that the threads of a container were seen to run on, of those that it had.
 type seen struct{ cpus, within cpuset.Set }
 
-// Looked records the CPUs of the threads that were looked at, by path.
-func (c *Controller) Looked(g *groups.Groups, threads map[string]cpuset.Set) {
-	for path, cpus := range threads {
-		c.threads[path] = seen{cpus, g.Held(path)}
+// Applied records which containers could not become partitions, and the CPUs of the threads that were
+// looked at.
+func (c *Controller) Applied(r *groups.Round, o *groups.Outcome) {
+	c.partitioned(r.Now, o.Unpartitioned)
+	for path, cpus := range o.Threads {
+		c.threads[path] = seen{cpus, r.Held(path)}
 	}
-	maps.DeleteFunc(c.threads, func(path string, _ seen) bool { return !g.Exists(path) })
+	maps.DeleteFunc(c.threads, func(path string, _ seen) bool { return !r.Exists(path) })
 }
 
 // Pinned returns the CPUs that the threads of a container run on, and those that it had, if they run
@@ -184,10 +139,10 @@ func (c *Controller) Pinned(path string) (cpus, of cpuset.Set, is bool) {
 	return s.cpus, s.within, ok && !s.within.IsSubsetOf(s.cpus)
 }
 
-// Restore returns the changes that give all CPUs to every cgroup, including those of unknown
+// Restore adds the changes that give all CPUs to every cgroup, including those of unknown
 // containers.
-func (c *Controller) Restore(r *groups.Round) Changes {
-	a := Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Held: map[string]Holding{}}
+func (c *Controller) Restore(r *groups.Round, w *groups.Writes) {
+	a := groups.Changes{Release: map[string]cgroup.Wanted{}, Widen: map[string]cgroup.Wanted{}, Held: map[string]groups.Holding{}}
 	p := c.planPartitions(r) // none: the kubelet gives no container CPUs of its own
 	p.release(r, &a)
 	widen(r, &a)
@@ -195,12 +150,12 @@ func (c *Controller) Restore(r *groups.Round) Changes {
 		unbind(r, &a)
 	}
 	c.exclusive = map[string]cpuset.Set{}
-	return a
+	w.Changes = a
 }
 
 // widen gives pods every CPU that their containers will get, and tiers those that they had before
 // they were offline.
-func widen(r *groups.Round, a *Changes) {
+func widen(r *groups.Round, a *groups.Changes) {
 	for i, path := range r.Tiers { // on version 2 they inherit what comes online again
 		cpus := r.Allowed[nodeplan.Tiers()[i]]
 		if r.Layout.CPUSet == cgroup.V1 && r.Exists(path) && !cpus.IsSubsetOf(r.Held(path)) {
@@ -217,11 +172,11 @@ func widen(r *groups.Round, a *Changes) {
 
 // narrow removes the other CPUs from the pods' cgroups. A container that the runtime creates
 // without asking then gets the CPUs of its pod, and no CPU of another pod.
-func narrow(r *groups.Round, a *Changes) {
-	a.Narrow = map[string]Narrow{}
+func narrow(r *groups.Round, a *groups.Changes) {
+	a.Narrow = map[string]groups.Narrow{}
 	for path, cpus := range podCPUs(r) {
 		if !r.Held(path).IsSubsetOf(cpus) {
-			a.Narrow[path] = Narrow{cpus, map[string]cpuset.Set{}}
+			a.Narrow[path] = groups.Narrow{CPUs: cpus, Children: map[string]cpuset.Set{}}
 		}
 	}
 	for child, s := range r.Settings {
@@ -232,13 +187,13 @@ func narrow(r *groups.Round, a *Changes) {
 }
 
 // move orders the changes of the containers' cpusets.
-func (c *Controller) move(r *groups.Round, a *Changes) {
+func (c *Controller) move(r *groups.Round, a *groups.Changes) {
 	to := assignments(r)
 	from := c.assignmentsNow(r, to)
-	a.Held, c.before = make(map[string]Holding, len(from)), map[string]cpuset.Set{}
+	a.Held, c.before = make(map[string]groups.Holding, len(from)), map[string]cpuset.Set{}
 	for _, f := range from {
 		path := r.Container[f.Ref]
-		if a.Held[path] = (Holding{f.Ref.Pod, f.CPUs, f.Exclusive}); f.Exclusive {
+		if a.Held[path] = (groups.Holding{Pod: f.Ref.Pod, CPUs: f.CPUs, Exclusive: f.Exclusive}); f.Exclusive {
 			c.before[path] = f.CPUs
 		}
 	}
@@ -252,13 +207,13 @@ func (c *Controller) move(r *groups.Round, a *Changes) {
 	}
 	for _, step := range nodeplan.Steps(from, to, r.Plan.Shared) {
 		path := r.Container[step.Ref]
-		a.Moves = append(a.Moves, Move{path, step.Ref.Pod, step.CPUs, !c.exclusive[path].IsEmpty()})
+		a.Moves = append(a.Moves, groups.Move{Path: path, Pod: step.Ref.Pod, CPUs: step.CPUs, Exclusive: !c.exclusive[path].IsEmpty()})
 	}
 }
 
 // unbind gives every container all CPUs. On version 2 that is an empty cpuset, which the kubelet
 // leaves empty, too.
-func unbind(r *groups.Round, a *Changes) {
+func unbind(r *groups.Round, a *groups.Changes) {
 	if r.Layout.CPUSet == cgroup.V2 {
 		for _, path := range slices.AppendSeq(slices.Collect(maps.Values(r.Container)), maps.Values(r.Pod)) {
 			if !r.Settings[path].CPUs.IsEmpty() {
@@ -269,7 +224,7 @@ func unbind(r *groups.Round, a *Changes) {
 	}
 	for _, path := range slices.Sorted(maps.Values(r.Container)) {
 		if all := r.Within(path, r.Online); r.Exists(path) && r.Held(path) != all {
-			a.Moves = append(a.Moves, Move{Path: path, CPUs: all})
+			a.Moves = append(a.Moves, groups.Move{Path: path, CPUs: all})
 		}
 	}
 }

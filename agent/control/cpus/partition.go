@@ -89,7 +89,7 @@ func (p *partitions) add(group string, cpus cpuset.Set) {
 }
 
 // release ends the partitions that do not stay as they are, before their CPUs change hands.
-func (p *partitions) release(r *groups.Round, a *Changes) {
+func (p *partitions) release(r *groups.Round, a *groups.Changes) {
 	above := r.AbovePods()
 	for group, s := range r.Settings {
 		if p.obstacle != "" && slices.Contains(above, group) {
@@ -116,7 +116,7 @@ func (p *partitions) has(group string, s cgroup.Settings) bool {
 }
 
 // make makes partitions, after their CPUs have changed hands.
-func (p *partitions) make(r *groups.Round, a *Changes) {
+func (p *partitions) make(r *groups.Round, a *groups.Changes) {
 	a.Exclusive = p.exclusive
 	for group, cpus := range p.exclusive {
 		if s, ok := r.Settings[group]; ok && !cpus.IsSubsetOf(s.Exclusive) {
@@ -130,8 +130,8 @@ func (p *partitions) make(r *groups.Round, a *Changes) {
 	}
 }
 
-// Applied records which containers could not become partitions, by path.
-func (c *Controller) Applied(now time.Time, failed map[string]error) {
+// partitioned records which containers could not become partitions, by path.
+func (c *Controller) partitioned(now time.Time, failed map[string]error) {
 	for group, f := range c.unpartitioned {
 		if err := failed[group]; err != nil {
 			f.Err, f.pause = err, min(max(2*f.pause, firstPause), lastPause)

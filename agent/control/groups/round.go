@@ -18,10 +18,12 @@ type Round struct {
 	// First is set until the first decision was made, which recovers the state of an earlier agent
 	// from the cgroups.
 	First  bool
-	Failed bool          // a cgroup could not be written in the last round
-	Binds  bool          // the agent sets cpusets on this node
-	Period time.Duration // of quotas that the kubelet sets
-	Pods   []pods.Pod
+	Failed bool // a cgroup could not be written in the last round
+	// Changed are the cgroups in which another program has changed quota, period or burst since then.
+	Changed map[string]bool
+	Binds   bool          // the agent sets cpusets on this node
+	Period  time.Duration // of quotas that the kubelet sets
+	Pods    []pods.Pod
 	// Plan is the plan, and Kubelet is what the kubelet would set. Invariant: both have the same pods,
 	// in the order of Pods, and the same containers.
 	Plan, Kubelet *nodeplan.Desired

@@ -51,8 +51,8 @@ func (c *Controller) Waiting(all []pods.Pod) (paths []string) {
 // SetUsage sets the CPU time that a cgroup has used since it was created.
 func (c *Controller) SetUsage(path string, usage time.Duration) { c.usage[path] = usage }
 
-// Adopted returns the annotations that the plan follows.
-func (c *Controller) Adopted(s *pods.Pod) pods.Annotations {
+// adoptedBy returns the annotations of a pod that the plan follows.
+func (c *Controller) adoptedBy(s *pods.Pod) pods.Annotations {
 	if a := c.adopted[s.Plan.ID]; a != nil {
 		return a.Annotations
 	}
@@ -65,8 +65,8 @@ func (c *Controller) Postponed(s *pods.Pod, now time.Time) bool {
 	return a != nil && !s.Resizing && !a.waitingSince.IsZero() && now.Sub(a.waitingSince) >= tellAfter
 }
 
-// Adopt brings the write budgets up to date, and reports whether changed annotations wait. Then
-// AdoptPaid must follow.
+// Adopt brings the write budgets up to date, and reports whether changed annotations wait. The next plan
+// follows all annotations. If some wait, AdoptPaid and another plan must follow.
 func (c *Controller) Adopt(r *groups.Round) (waiting bool) {
 	if c.began.IsZero() {
 		c.began = r.Now
@@ -85,6 +85,7 @@ func (c *Controller) Adopt(r *groups.Round) (waiting bool) {
 	}
 	c.adopted = all
 	clear(c.usage)
+	c.pricing = waiting
 	return waiting
 }
 
@@ -93,6 +94,7 @@ func (c *Controller) Adopt(r *groups.Round) (waiting bool) {
 // kernel's bucket; without budgets, annotations that change all the time would lift the limit.
 func (c *Controller) AdoptPaid(r *groups.Round) {
 	unpaid := c.unpaid(r)
+	c.pricing = false
 	for i := range r.Pods {
 		s := &r.Pods[i]
 		a := c.adopted[s.Plan.ID]
@@ -217,11 +219,11 @@ func (c *Controller) updatePodBudgets(r *groups.Round, a *adopted, s *pods.Pod) 
 }
 
 // updateBudgets records the bandwidth of all cgroups after a round.
-func (c *Controller) updateBudgets(g *groups.Groups, now time.Time) {
+func (c *Controller) updateBudgets(r *groups.Round) {
 	for _, a := range c.adopted {
 		for _, b := range a.budgets {
-			if present, ok := g.Settings[b.path]; ok {
-				b.InForce(now.Sub(c.began), present.Limits)
+			if present, ok := r.Settings[b.path]; ok {
+				b.InForce(r.Now.Sub(c.began), present.Limits)
 			}
 		}
 	}

@@ -2,15 +2,17 @@
 // changed annotations the plan follows, which quotas are raised, and which are left to other
 // programs.
 //
-//	if c.Adopt(round) {      // changed annotations wait
-//		c.AdoptPaid(planned) // a plan with these
+//	if c.Adopt(round) {    // changed annotations wait
+//		c.AdoptPaid(round) // of a plan with these
 //	}
-//	wanted, left := c.Decide(planned, changed)
-//	c.Applied(groups, now, written, failed)
+//	c.Decide(round, &writes)
+//	c.Applied(round, &outcome)
 //
 // and every tenth of a second, between these:
 //
-//	changes, write := c.Tick(groups, tick, wall, samples)
+//	c.Tick(round, &tick, &done)
+//
+// Input adds to a plan the annotations in force and raised quotas.
 //
 // # Quota, period and burst
 //
@@ -42,6 +44,7 @@
 package quota
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -51,6 +54,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -76,6 +80,8 @@ type Controller struct {
 	// adopted are the annotations that the plan follows. usage is what SetUsage has recorded since
 	// the last decision, by path. began is the time of the first decision.
 	adopted map[ledger.PodID]*adopted
+	// pricing is set while a plan follows all annotations, to see what adopting them costs.
+	pricing bool
 	usage   map[string]time.Duration
 	began   time.Time
 }
@@ -125,21 +131,39 @@ func isLifted(r *groups.Round, l group) bool {
 	return l.Want.Quota != bandwidth.Unlimited && r.Settings[l.Path].Quota == bandwidth.Unlimited
 }
 
-// Decide returns the settings to write, by path, and the cgroups that are newly left to other
-// programs. changed are the cgroups in which another program has changed quota, period or burst
-// since the last round.
-func (c *Controller) Decide(r *groups.Round, changed map[string]bool) (wanted map[string]cgroup.Wanted, left []*groups.Planned) {
-	c.planned = plannedGroups(r)
-	left = c.leave(r, changed)
-	wanted = c.write(r, c.planned)
-	c.rememberLifted()
-	return wanted, left
+// Input adds the annotations that the plan follows, and the quotas above limits.
+func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
+	for i := range s.Pods {
+		pod, of := &s.Pods[i], &r.Pods[i]
+		a := of.Annotations
+		if !c.pricing {
+			a = c.adoptedBy(of)
+		}
+		pod.Class, pod.Period, pod.Burst = a.Class, a.Period, a.Burst
+		if !a.Allocated && of.Annotations.Allocated {
+			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(of.Object)
+		}
+		for j := range pod.Containers {
+			path := r.Container[nodeplan.Ref{Pod: pod.ID, Container: pod.Containers[j].Name}]
+			pod.Containers[j].Raised = c.quotaAbove(r.Groups, path, cmp.Or(pod.Period, r.Period))
+		}
+	}
 }
 
-// Restore returns the settings to write so that all cgroups have the planned ones.
-func (c *Controller) Restore(r *groups.Round) map[string]cgroup.Wanted {
+// Decide adds the settings to write, the cgroups that are newly left to other programs, and those whose
+// quota is raised.
+func (c *Controller) Decide(r *groups.Round, w *groups.Writes) {
+	c.planned = plannedGroups(r)
+	w.Left = c.leave(r, r.Changed)
+	w.Want(c.write(r, c.planned))
+	w.Raised = slices.Collect(maps.Keys(c.raised))
+	c.rememberLifted()
+}
+
+// Restore adds the settings to write so that all cgroups have the planned ones.
+func (c *Controller) Restore(r *groups.Round, w *groups.Writes) {
 	clear(c.owned)
-	return c.write(r, plannedGroups(r))
+	w.Want(c.write(r, plannedGroups(r)))
 }
 
 // write returns the changes of quota, period and burst. A pod's quota or period can change only in
@@ -213,20 +237,20 @@ func (c *Controller) rememberLifted() {
 
 // Applied records a round's writes, and the bandwidth after them. Each write of a bandwidth file
 // refills the kernel's bucket. Rejected writes are counted as well.
-func (c *Controller) Applied(g *groups.Groups, now time.Time, written []cgroup.Write, failed map[string]error) {
-	for _, w := range written {
+func (c *Controller) Applied(r *groups.Round, o *groups.Outcome) {
+	for _, w := range o.Written {
 		if isBandwidthFile(w.File) {
 			c.writes[w.Path]++
 		}
 	}
-	for path, err := range failed {
+	for path, err := range o.Failed {
 		var rejected *cgroup.WriteError
 		if errors.As(err, &rejected) && isBandwidthFile(rejected.File) {
 			c.writes[path]++
 		}
 	}
-	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !g.Exists(path) })
-	c.updateBudgets(g, now)
+	maps.DeleteFunc(c.writes, func(path string, _ int) bool { return !r.Exists(path) })
+	c.updateBudgets(r)
 }
 
 // Written records that another program has written a bandwidth file of a cgroup.

@@ -19,8 +19,9 @@ func TestWritesOfEndedGroupsAreForgotten(t *testing.T) {
 		r.Observe(groups.View{Settings: map[string]cgroup.Settings{group: {}}})
 		r.Locate(nil)
 		c.Adopt(&r)
-		c.Decide(&r, nil)
-		c.Applied(r.Groups, r.Now, []cgroup.Write{{Path: group, File: cgroup.CPUMax, Value: "max"}}, nil)
+		w := groups.NewWrites()
+		c.Decide(&r, &w)
+		c.Applied(&r, &groups.Outcome{Written: []cgroup.Write{{Path: group, File: cgroup.CPUMax, Value: "max"}}})
 	}
 	if len(c.writes) > 1 {
 		t.Errorf("the writes of %d groups are remembered, and there is one: %v", len(c.writes), c.writes)

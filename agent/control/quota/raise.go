@@ -1,8 +1,6 @@
 package quota
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"pinfold.dev/pinfold/agent/control/groups"
@@ -16,14 +14,6 @@ type Raise struct {
 	Since time.Time
 }
 
-// Change is the decision to raise a container's quota, or to lower a raised one.
-type Change struct {
-	*groups.Planned
-	Raised bool // false: lowered
-	Quota  time.Duration
-	Reason burst.Reason
-}
-
 // MayRaise reports whether the policy allows to raise a container's quota and no other program owns
 // the quota of the container or its pod.
 func (c *Controller) MayRaise(g *groups.Groups, l *groups.Planned) bool {
@@ -33,12 +23,9 @@ func (c *Controller) MayRaise(g *groups.Groups, l *groups.Planned) bool {
 // Raise returns the raised quota of a container, or the zero value.
 func (c *Controller) Raise(path string) Raise { return c.raised[path] }
 
-// Raised returns the paths of the containers whose quota is raised.
-func (c *Controller) Raised() []string { return slices.Collect(maps.Keys(c.raised)) }
-
-// QuotaAbove returns the quota of a container that is above its limit, in the given period, or 0.
+// quotaAbove returns the quota of a container that is above its limit, in the given period, or 0.
 // The quota of a cgroup that another program owns counts too: the pod's quota must not be below it.
-func (c *Controller) QuotaAbove(g *groups.Groups, path string, period time.Duration) time.Duration {
+func (c *Controller) quotaAbove(g *groups.Groups, path string, period time.Duration) time.Duration {
 	if c.leavesTo(path) {
 		present := g.Settings[path]
 		if present.Period == 0 { // it has ended
@@ -49,18 +36,17 @@ func (c *Controller) QuotaAbove(g *groups.Groups, path string, period time.Durat
 	return c.raised[path].Quota
 }
 
-// LowerAll ends all raises, and reports whether there were any.
-func (c *Controller) LowerAll() (write bool) {
-	write = len(c.raised) > 0
-	c.raised = map[string]Raise{}
-	return write
-}
-
-// Tick decides which quotas to raise, and by how much. It returns the changes, and whether anything
-// must be written. The containers are added to the tick; wall is its time of day.
-func (c *Controller) Tick(g *groups.Groups, t burst.Tick, wall time.Time, samples map[string]trace.Sample) (changes []Change, write bool) {
-	containers := c.addContainers(g, &t, samples)
+// Tick decides which quotas to raise, and by how much. The last one ends all raises.
+func (c *Controller) Tick(r *groups.Round, in *groups.Tick, done *groups.Ticked) {
+	if in.Last {
+		done.Write = done.Write || len(c.raised) > 0
+		c.raised = map[string]Raise{}
+		return
+	}
+	t := burst.Tick{Now: in.Now, Interval: in.Interval, Idle: in.Idle, Batch: in.Behind, BatchCPUs: r.SharedCPUs()}
+	containers := c.addContainers(r.Groups, &t, in.Samples)
 	c.decisions = c.burst.Step(&t, c.decisions[:0])
+	write := false
 	raised := make(map[string]Raise, len(c.raised))
 	for i, d := range c.decisions {
 		path := containers[i].Path
@@ -69,19 +55,18 @@ func (c *Controller) Tick(g *groups.Groups, t burst.Tick, wall time.Time, sample
 		if d.Raised {
 			since := before.Since
 			if before.Quota == 0 {
-				since = wall
+				since = in.Wall
 			}
 			raised[path] = Raise{d.Quota, since}
 		}
 		if now := raised[path].Quota; now != before.Quota {
-			changes = append(changes, Change{containers[i], now > before.Quota, d.Quota, d.Reason})
+			done.Changes = append(done.Changes, groups.QuotaChange{Planned: containers[i], Raised: now > before.Quota, Quota: d.Quota, Reason: d.Reason})
 			write = true
 		}
 	}
-	write = write || len(raised) < len(c.raised) // some have ended or belong to another program
+	done.Write = done.Write || write || len(raised) < len(c.raised) // some have ended or belong to another program
 	c.raised = raised
 	clear(c.writes)
-	return changes, write
 }
 
 // addContainers adds the containers whose quota may be raised, and returns them in the same order.

@@ -1,0 +1,16 @@
+package groups
+
+import "pinfold.dev/pinfold/core/nodeplan"
+
+// Idle is a controller that does nothing. Controllers embed it for what does not concern them.
+type Idle struct{}
+
+func (Idle) Input(*Round, *nodeplan.State) {}
+
+func (Idle) Decide(*Round, *Writes) {}
+
+func (Idle) Restore(*Round, *Writes) {}
+
+func (Idle) Applied(*Round, *Outcome) {}
+
+func (Idle) Tick(*Round, *Tick, *Ticked) {}

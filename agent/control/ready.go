@@ -1,0 +1,58 @@
+package control
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
+)
+
+// Ready is what is to be done next. Another one follows: after Read, Save and Wait when these are done,
+// and after Writes when something has changed.
+type Ready struct {
+	// Read are the paths of the cgroups on whose usage the decision depends; see [Control.SetGroupUsage].
+	Read []string
+	// Save is all that is allocated, if it is to be saved; see [Control.Saved]. What is not saved is not
+	// enforced. Others may call Ready meanwhile, and decide without it.
+	Save api.Allocations
+	// Wait is set while what is allocated to one of the pods that were asked about is being saved.
+	Wait bool
+	// Writes is the decision, to be carried out by [Decision.Execute]; see [Control.Advance]. It is nil
+	// while one of the others is set.
+	Writes *Decision
+}
+
+// Ready returns what is to be done next. If it is asked about a container that is to be created, or
+// updated, that gets what is allocated to its pod, and its settings are a part of the next status.
+func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
+	if !c.prepared {
+		c.prepared = true
+		r.Read = c.quota.Waiting(c.All)
+		c.allocateAll(now)
+	}
+	r.Save = c.allocate.Save()
+	r.Wait = r.Save == nil && slices.ContainsFunc(asked, func(ref nodeplan.Ref) bool {
+		s := c.Get(ref.Pod)
+		return s != nil && c.allocate.IsUnsaved(s.Object.UID)
+	})
+	if len(r.Read) == 0 && r.Save == nil && !r.Wait {
+		r.Writes, c.prepared, c.asked = new(c.decide(now)), false, asked
+	}
+	return r
+}
+
+// allocateAll allocates CPUs to the pods that ask.
+func (c *Control) allocateAll(now time.Time) {
+	if err := c.cannotAllocate(now); err != nil {
+		if !errors.Is(err, ErrNotYet) {
+			c.allocate.Refuse(c.Pods, err)
+		}
+		return
+	}
+	c.allocate.Allocate(&c.round, c.Pods, c.node.index, c.books())
+	if c.config.Observe && c.allocate.Save() != nil { // it is not enforced
+		c.allocate.Saved(c.Pods, nil)
+	}
+}
