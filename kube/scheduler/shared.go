@@ -168,7 +168,9 @@ func (s *shared) received(report *agents.Report) {
 	switch {
 	case !s.reports.Set(report):
 	case report.OnlyAllocated(before):
-		s.published.tell(report.Name)
+		if s.published.tell(report.Name); report.Reallocates(before) {
+			s.waiting.Release()
+		}
 	default:
 		s.waiting.Release()
 	}

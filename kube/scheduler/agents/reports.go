@@ -57,6 +57,18 @@ func (r *Report) OnlyAllocated(before *Report) bool {
 	return r.Allocations() != nil && before.Allocations() != nil && r.Silent.Equal(before.Silent) && r.sameButAllocations(before)
 }
 
+// Reallocates reports whether a pod has lost CPUs, or has others, since an earlier version. That can make
+// room for another pod: whole cores are free again after pods have moved.
+func (r *Report) Reallocates(before *Report) bool {
+	now := r.Allocations()
+	for uid, a := range before.Allocations() {
+		if b, kept := now[uid]; !kept || !a.Time.Equal(b.Time) {
+			return true
+		}
+	}
+	return false
+}
+
 // Usable reports whether the node has reported a topology from which books can be built. r may be
 // nil.
 func (r *Report) Usable() bool { return r != nil && r.Err == nil }
