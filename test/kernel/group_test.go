@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -212,5 +210,3 @@ func (g *group) send(t *testing.T, s script) func() script {
 		return played
 	}
 }
-
-func now() time.Duration { return clock(unix.CLOCK_MONOTONIC) }

@@ -97,14 +97,14 @@ func generate(threads int) error {
 func play(bursts []Burst, speed float64) error {
 	for i := range bursts {
 		b := &bursts[i]
-		for clock(unix.CLOCK_MONOTONIC) < b.Start {
+		for now() < b.Start {
 			at := unix.NsecToTimespec(int64(b.Start))
 			if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil && err != unix.EINTR {
 				return err
 			}
 		}
-		b.Start, b.Work = clock(unix.CLOCK_MONOTONIC), burn(b.Work, speed)
-		b.End = clock(unix.CLOCK_MONOTONIC)
+		b.Start, b.Work = now(), burn(b.Work, speed)
+		b.End = now()
 	}
 	return nil
 }
@@ -156,10 +156,10 @@ func calibrate() float64 {
 	return rounds / float64(best)
 }
 
-func clock(id int32) time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(id, &now); err != nil {
+func now() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
 		panic(err)
 	}
-	return time.Duration(now.Nano())
+	return time.Duration(ts.Nano())
 }
