@@ -74,10 +74,10 @@ func (a *agentProcess) ready() error {
 func (a *agentProcess) kill() { _, _ = a.Process.Kill(), a.Wait() }
 
 // TestAllocator checks a node under the stock kube-scheduler: a pod gets an exclusive CPU before its
-// container starts. One that requests too little is told why it gets none, and one that names the node
-// is rejected. After the agent was killed, with
-// and without what it has saved, the CPU is the same. When the pod has gone, another one gets its CPU.
-// An agent that refuses pods keeps one from starting.
+// container starts. One that requests too little to be sure of a CPU is told that none is left, and one
+// that names the node is rejected. After the agent was killed, with and without what it has saved, the
+// CPU is the same. When the pod has gone, another one gets its CPU. An agent that refuses pods keeps one
+// from starting.
 func TestAllocator(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
@@ -118,7 +118,7 @@ func TestAllocator(t *testing.T) {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "container main requests 0.05 of its 1") {
+			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "1 exclusive CPU wanted, at most 0 available") {
 				return nil
 			}
 		}
