@@ -112,18 +112,7 @@ func TestAllocator(t *testing.T) {
 		return err
 	})
 	must.Do(t, holds())
-	eventually(t, "an event", func() error {
-		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=CPUsNotGiven"})
-		if err != nil {
-			return err
-		}
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name == "small" && strings.Contains(e.Message, "1 exclusive CPU wanted, at most 0 available") {
-				return nil
-			}
-		}
-		return fmt.Errorf("events %+v", events.Items)
-	})
+	c.eventuallySaid(t, "small", "1 exclusive CPU wanted, at most 0 available")
 
 	topologies := must.Get(nodetopology.NewClient(connection(t, filepath.Join(c.dir, "kubeconfig"))))(t)
 	published := func(pod *corev1.Pod, want cpuset.Set) func() error {
