@@ -134,10 +134,10 @@ func TestClaims(t *testing.T) {
 	c.remove(t, "one")
 }
 
-// eventuallySaid waits for an event of a pod that does not start.
+// eventuallySaid waits for an event of a pod.
 func (c *cluster) eventuallySaid(t *testing.T, pod, text string) {
 	t.Helper()
-	eventually(t, "why pod "+pod+" does not start", func() error {
+	eventually(t, "an event of pod "+pod, func() error {
 		events, err := c.client.CoreV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			return err
