@@ -43,6 +43,7 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	if err := c.aboveCeiling(p, s.Object, all); err != nil {
 		return err
 	}
+	config.Decisions = len(request.Parts)
 	n := node{r, c.name, p, index, config, c.books(r, p, index, config)}
 	allocation, err := n.place(s, request)
 	if err != nil {
