@@ -17,7 +17,7 @@ import (
 )
 
 func roundTrip(m *topology.Machine) (*topology.Machine, string, error) {
-	text, err := json.Marshal(m)
+	text, err := json.Marshal(*m) // some hold it by value
 	if err != nil {
 		return nil, "", err
 	}
