@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -177,6 +178,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 			}
 		}
 		return text, nil
+	case "devices":
+		devices, err := n.control.Devices(dra.ByNUMA)
+		text := ""
+		for _, d := range devices {
+			text += fmt.Sprintf("%s: %d CPUs\n", d.Name, d.Size)
+		}
+		return text, err
 	case "wait":
 		pause, err := time.ParseDuration(args[0])
 		n.now = n.now.Add(pause)

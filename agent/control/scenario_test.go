@@ -87,6 +87,8 @@ import (
 //	    prints the settings of all cgroups
 //	given
 //	    prints what the agent has given to pods
+//	devices
+//	    prints how many CPUs claims can have of each NUMA node
 //	disk full, disk free, forget, cut
 //	    the agent cannot save this, and can again; what it has saved is lost, or cut off
 //	keep, revert

@@ -51,7 +51,6 @@ func TestLargePods(t *testing.T) {
 		"parse":       func(pod *corev1.Pod) { _, _ = Parse(pod) },
 		"same":        func(pod *corev1.Pod) { SameEntitlement(pod, pod) },
 		"batch":       func(pod *corev1.Pod) { BatchRequest(pod) },
-		"misspelled":  func(pod *corev1.Pod) { Unknown(pod) },
 		"entitlement": func(pod *corev1.Pod) { _, _ = AllocationOf(pod) },
 		"claim": func(pod *corev1.Pod) {
 			if _, err := Claim(pod, nil); err != nil {
@@ -115,12 +114,10 @@ func TestMessagesAreShort(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.Pod){
 		"value":  func(p *corev1.Pod) { p.Annotations[CPUSetSchedulerAnnotation] = long },
 		"policy": func(p *corev1.Pod) { p.Annotations[CPUPolicyAnnotation] = long },
-		"mode":   func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = `{"policy":"` + long + `"}` },
-		"field":  func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = `{"policy":"auto","` + long + `":1}` },
-		"deep":   func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = strings.Repeat(`{"a":`, 40<<10) },
-		"array":  func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = strings.Repeat(`[`, 200<<10) },
-		"number": func(p *corev1.Pod) {
-			p.Annotations[CPUBurstAnnotation] = `{"policy":"auto","burstPercent":` + strings.Repeat("9", 200<<10) + `}`
+		"mode":   func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = `{"policy":"` + long[:3<<10] + `"}` },
+		"field":  func(p *corev1.Pod) { p.Annotations[CPUBurstAnnotation] = `{"policy":"auto","` + long[:3<<10] + `":1}` },
+		"burst": func(p *corev1.Pod) {
+			p.Annotations[CPUBurstAnnotation] = `{"policy":"auto"}` + strings.Repeat(" ", maxBurst)
 		},
 		"period":     func(p *corev1.Pod) { p.Annotations[CPUPeriodAnnotation] = strings.Repeat("1h", 100<<10) },
 		"contradict": func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "false" },

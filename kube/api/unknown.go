@@ -16,6 +16,10 @@ const domain = "pinfold.dev/"
 // of annotations.
 const MostUnknown = 3
 
+// mostKeys is how many annotations, or labels, of a pod are compared with those that are known. Nobody
+// writes more by hand, and a pod may have tens of thousands.
+const mostKeys = 256
+
 // nearMiss is the largest number of edits for which a key without a domain counts as misspelled:
 // such a key may also belong to other software.
 const nearMiss = 2
@@ -30,6 +34,9 @@ func Unknown(pod *corev1.Pod) []string {
 }
 
 func unknownIn(texts map[string]string, labels bool) (sentences []string) {
+	if len(texts) > mostKeys {
+		return nil
+	}
 	meant := append(annotationKeys(), QoSLabel)
 	known, elsewhere, kind := slices.Concat(annotationKeys(), writtenKeys()), QoSKeys(), "a label"
 	if labels {

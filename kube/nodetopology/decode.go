@@ -45,9 +45,9 @@ func (n *NodeTopology) state() (State, error) {
 		AgentLease: clip(s.AgentLease), Given: given}, err
 }
 
-// maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with
-// one container has some 150, and an agent gives none with more than 3 KiB.
-const maxAllocations = 1 << 20
+// maxAllocations and maxPods bound what one agent makes the readers keep and compute, in bytes of text
+// and in pods. The text of a pod with one container has some 150 bytes.
+const maxAllocations, maxPods = 1 << 20, 1 << 10
 
 // given returns nil if the agent has given nothing and does not allocate.
 func (s *Status) given() (*api.Given, error) {
@@ -56,8 +56,9 @@ func (s *Status) given() (*api.Given, error) {
 	}
 	given, size := &api.Given{Allocates: s.Allocator == AllocatorNode, Pods: map[types.UID]api.Allocation{}}, 0
 	for i, pod := range s.Allocations {
-		if size += len(pod.Allocation) + len(pod.UID); size > maxAllocations {
-			return nil, fmt.Errorf("allocations: they have more than %d bytes", maxAllocations)
+		size += len(pod.Allocation) + len(pod.UID)
+		if size > maxAllocations || i == maxPods || len(pod.Allocation) > api.MaxAllocation {
+			return nil, fmt.Errorf("allocations: they have more than %d bytes, %d of a pod, or %d pods", maxAllocations, api.MaxAllocation, maxPods)
 		}
 		a, err := api.DecodeAllocation(pod.Allocation)
 		if err != nil {

@@ -97,6 +97,9 @@ func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node f
 	if use.transient {
 		use.without = pod.UID // a pod group is tried with its pods on the nodes
 	}
+	if c.trial { // for each victim of each node
+		use.trials = int(c.trials.Add(1))
+	}
 	return p.nodes.stateOf(node, t, use)
 }
 

@@ -12,6 +12,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
@@ -76,15 +77,27 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 		s.sumUp(node, claims, nominated)
 		return s
 	}
-	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs, MinShared: *p.args.MinSharedCPUs}
+	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs,
+		MinShared: *p.args.MinSharedCPUs, Decisions: use.trials + len(nominated)}
 	s.books = ledger.New(t.Index, config, claims...)
 	s.bookNominated(nominated)
 	return s
 }
 
-// sumUp computes the amounts of a node without a usable topology.
+// sumUp computes the amounts of a node without a usable topology. Exclusive CPUs that several pods claim
+// count once.
 func (s *nodeState) sumUp(node fwk.NodeInfo, claims []ledger.Claim, nominated []*corev1.Pod) {
-	exclusive, requests := ledger.Amounts(claims)
+	var exclusive cpuset.Set
+	var requests ledger.MilliCPU
+	for i := range claims {
+		var confined ledger.Phases[ledger.MilliCPU]
+		for _, c := range claims[i].Containers {
+			if exclusive = exclusive.Union(c.CPUs); c.Policy == placement.StaticBurst {
+				confined.Add(c.Role, c.Request)
+			}
+		}
+		requests += claims[i].SharedRequest + confined.Largest()
+	}
 	for _, pod := range nominated {
 		if q, err := newQuestion(pod); err == nil {
 			requests += q.amount()
@@ -169,8 +182,10 @@ func (s *nodeState) isFor(node fwk.NodeInfo, topology *agents.Report) bool {
 
 // stateUse describes what a state is needed for.
 type stateUse struct {
-	// transient is true if the NodeInfo may differ from the scheduler's snapshot.
+	// transient is true if the NodeInfo may differ from the scheduler's snapshot. trials is how many such
+	// states this cycle has needed for preemption.
 	transient bool
+	trials    int
 	// without is the UID of a pod to leave out: the pod that is being scheduled, if it is on the
 	// node already. "" leaves out none.
 	without types.UID

@@ -43,6 +43,7 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	if err := c.aboveCeiling(p, s.Object, all); err != nil {
 		return err
 	}
+	config.Decisions = len(request.Parts)
 	n := node{r, c.name, p, index, config, c.books(r, p, index, config)}
 	allocation, err := n.place(s, request)
 	if err != nil {
@@ -214,16 +215,20 @@ func (c *Controller) Devices(p *pods.Pods, m *topology.Machine, config ledger.Co
 	return devices
 }
 
-// confined returns how many CPUs are requested by containers that are confined to NUMA nodes within
-// some CPUs.
+// confined returns how many CPUs stay shared for containers that are confined to NUMA nodes within some
+// CPUs: as many as they request, and at least one of their nodes.
 func confined(p *pods.Pods, m *topology.Machine, within cpuset.Set) int {
 	var sum ledger.MilliCPU
+	least, alone := 0, map[topology.NUMAID]bool{}
 	for i := range p.All {
 		for _, container := range p.All[i].Plan.Claim.Containers {
 			if container.Policy == placement.StaticBurst && m.CPUsOfNUMA(container.NUMANodes...).IsSubsetOf(within) {
 				sum += container.Request
+				if least = 1; len(container.NUMANodes) == 1 {
+					alone[container.NUMANodes[0]] = true
+				}
 			}
 		}
 	}
-	return int((sum + 999) / 1000)
+	return max(int((sum+999)/1000), least, len(alone))
 }
