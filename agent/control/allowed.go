@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -18,6 +19,7 @@ type allowed struct {
 	machine *topology.Machine // with all CPUs, nil until SetMachine
 	cpus    cpuset.Set        // of it that pods may use
 	by      string            // the uppermost group that may not use all, or ""
+	narrow  []string          // says which groups of QoS classes may use less than all pods
 	quota   string            // says which of them has a quota that throttles pods on CPUs of their own, or ""
 	// tiers are the CPUs of the groups of tiers on version 1, by path. removed are those of them that
 	// the kernel has taken away because they were offline, and does not give back.
@@ -32,7 +34,7 @@ func (c *Control) allow() {
 	}
 	g := c.round.Groups
 	online := a.machine.Online()
-	a.cpus, a.by, a.quota = online, "", ""
+	a.cpus, a.by, a.narrow, a.quota = online, "", nil, ""
 	if g.Observed() {
 		a.observe(g.Layout, g.Tiers, g.Settings)
 		above := append(slices.Clone(g.Above), g.Tiers[0])
@@ -52,8 +54,9 @@ func (c *Control) allow() {
 		g.Allowed = map[nodeplan.Tier]cpuset.Set{}
 		for i, tier := range nodeplan.Tiers() { // without regard to partitions in other tiers
 			g.Allowed[tier] = a.cpus
-			if own := a.of(g.Settings, g.Tiers[i]).CPUs.Intersection(a.cpus); !own.IsEmpty() {
+			if own := a.of(g.Settings, g.Tiers[i]).CPUs.Intersection(a.cpus); !own.IsEmpty() && own != a.cpus {
 				g.Allowed[tier] = own
+				a.narrow = append(a.narrow, kubepods.Narrow(tier, own, g.Tiers[i]))
 			}
 		}
 	}
@@ -97,9 +100,10 @@ func (a *allowed) of(settings map[string]cgroup.Settings, group string) cgroup.S
 
 // note returns what the node says of CPUs that pods may not use, or "".
 func (a *allowed) note() string {
-	if a.by == "" {
-		return ""
+	all := a.narrow
+	if a.by != "" {
+		all = append([]string{fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
+			a.cpus, a.machine.Online(), a.by)}, all...)
 	}
-	return fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
-		a.cpus, a.machine.Online(), a.by)
+	return strings.Join(all, "; ")
 }

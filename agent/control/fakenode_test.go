@@ -148,7 +148,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "write":
 		return n.kernel.foreign(args[0], options)
 	case "affinity":
-		n.kernel.affinity[n.kernel.pathOf(args[0])] = cpuset.MustParse(args[1])
+		n.kernel.affinity[n.kernel.pathOf(args[0])] = cpuset.MustParse(strings.Join(args[1:], ""))
 	case "inner":
 		outer := n.kernel.pathOf(args[0])
 		s := n.kernel.groups[outer]
@@ -258,7 +258,7 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 		n.kubelet = nil
 		return nil
 	}
-	n.kubelet = &Kubelet{CPUManagerPolicy: options["policy"]}
+	n.kubelet = &Kubelet{CPUManagerPolicy: options["policy"], NoPodGroups: options["groups"] == "none"}
 	if text := options["period"]; text != "" {
 		period, err := time.ParseDuration(text)
 		if err != nil {

@@ -29,6 +29,8 @@ const (
 	// CPUsUnavailable: a container does not run on all CPUs that its cgroup has. Version 2 accepts any
 	// CPUs, and uses those that are online, in the groups above, and in no partition of another group.
 	CPUsUnavailable = "CPUsUnavailable"
+	// NotEnforced: a container with CPUs of its own does not run in its cgroup.
+	NotEnforced = "CPUsNotEnforced"
 	// Pinned: the threads of a container run on a part of its CPUs only.
 	Pinned = "ThreadsPinned"
 	// NotPartitioned: a container could not become a partition.
