@@ -25,7 +25,7 @@ func Misplaced() *admissionv1.ValidatingAdmissionPolicy {
 			{Name: "lost", Expression: keys + ".filter(k, k in object.metadata.annotations && !(k in variables.template))"},
 		},
 		Validations: []admissionv1.Validation{{Expression: "variables.lost.size() == 0",
-			MessageExpression: `"annotation " + variables.lost[0] + " has no effect on this object: write it in the metadata of the template of its pods"`}},
+			MessageExpression: `"annotation " + variables.lost[0] + " has no effect here: write it on pods, in the metadata of their template"`}},
 	})
 	policy.Spec.FailurePolicy = new(admissionv1.Ignore)
 	return policy

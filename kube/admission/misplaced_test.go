@@ -24,7 +24,7 @@ func TestMisplaced(t *testing.T) {
 	deployment := func(metadata, template fields) fields {
 		return fields{"metadata": metadata["metadata"], "spec": fields{"template": template}}
 	}
-	const lost = "annotation cpuset-scheduler has no effect on this object: write it in the metadata of the template of its pods"
+	const lost = "annotation cpuset-scheduler has no effect here: write it on pods, in the metadata of their template"
 	for name, test := range map[string]struct {
 		object fields
 		want   string
