@@ -76,7 +76,7 @@ func (k *tree) group(path, quota string) {
 	for name, text := range map[string]string{
 		"cpu/cpu.cfs_quota_us": quota, "cpu/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_burst_us": "0", "cpu/cpu.shares": "1024",
 		"cpu/cpu.idle": "0", "cpu/cpu.stat": "nr_periods 0", "cpu/cgroup.procs": "", "cpuacct/cgroup.procs": "", "cpuset/cgroup.procs": "",
-		"cpuacct/cpuacct.usage": "1", "cpuset/cpuset.cpus": "0-7", "cpuset/tasks": "",
+		"cpuacct/cpuacct.usage": "0", "cpuset/cpuset.cpus": "0-7", "cpuset/tasks": "",
 	} {
 		controller, file, _ := strings.Cut(name, "/")
 		k.file(filepath.Join("sys/fs/cgroup", controller, path, file), text)
@@ -113,6 +113,7 @@ func (k *tree) podOf(uid, id string) (group string) {
 	pod := "/kubepods/burstable/pod" + uid
 	k.group(pod, "100000")
 	k.group(pod+"/"+id, "100000")
+	k.file("sys/fs/cgroup/cpuacct"+pod+"/"+id+"/cpuacct.usage", "1") // something has run
 	return pod + "/" + id
 }
 

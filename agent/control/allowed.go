@@ -3,7 +3,6 @@ package control
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -18,8 +17,7 @@ import (
 type allowed struct {
 	machine *topology.Machine // with all CPUs, nil until SetMachine
 	cpus    cpuset.Set        // of it that pods may use
-	by      string            // the uppermost group that may not use all, or ""
-	narrow  []string          // says which groups of QoS classes may use less than all pods
+	notes   []string          // say which groups may not use all, of all pods and of QoS classes
 	quota   string            // says which of them has a quota that throttles pods on CPUs of their own, or ""
 	// tiers are the CPUs of the groups of tiers on version 1, by path. removed are those of them that
 	// the kernel has taken away because they were offline, and does not give back.
@@ -34,7 +32,7 @@ func (c *Control) allow() {
 	}
 	g := c.round.Groups
 	online := a.machine.Online()
-	a.cpus, a.by, a.narrow, a.quota = online, "", nil, ""
+	a.cpus, a.notes, a.quota = online, nil, ""
 	if g.Observed() {
 		a.observe(g.Layout, g.Tiers, g.Settings)
 		above := append(slices.Clone(g.Above), g.Tiers[0])
@@ -44,7 +42,8 @@ func (c *Control) allow() {
 		}
 		var by int
 		if a.cpus, by = kubepods.Allowed(g.Layout, online, settings...); by >= 0 {
-			a.by = above[by]
+			a.notes = append(a.notes, fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
+				a.cpus, online, above[by]))
 		}
 		burstable := g.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.Burstable)]
 		above, settings = append(above, burstable, "/"), append(settings, g.Settings[burstable], g.Root)
@@ -56,7 +55,7 @@ func (c *Control) allow() {
 			g.Allowed[tier] = a.cpus
 			if own := a.of(g.Settings, g.Tiers[i]).CPUs.Intersection(a.cpus); !own.IsEmpty() && own != a.cpus {
 				g.Allowed[tier] = own
-				a.narrow = append(a.narrow, kubepods.Narrow(tier, own, g.Tiers[i]))
+				a.notes = append(a.notes, kubepods.Narrow(tier, own, g.Tiers[i]))
 			}
 		}
 	}
@@ -96,14 +95,4 @@ func (a *allowed) of(settings map[string]cgroup.Settings, group string) cgroup.S
 	s := settings[group]
 	s.CPUs = s.CPUs.Union(a.removed[group])
 	return s
-}
-
-// note returns what the node says of CPUs that pods may not use, or "".
-func (a *allowed) note() string {
-	all := a.narrow
-	if a.by != "" {
-		all = append([]string{fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
-			a.cpus, a.machine.Online(), a.by)}, all...)
-	}
-	return strings.Join(all, "; ")
 }

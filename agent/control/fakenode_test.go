@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -183,8 +182,6 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return "", err
 	case "tick":
 		return n.tick(args)
-	case "busy":
-		return "", n.busy(args)
 	case "stop":
 		if n.control.Tick(Tick{Last: true}).Write {
 			return n.decide(), nil
@@ -307,26 +304,6 @@ func (n *fakeNode) addGroup(of string) {
 	path := n.kernel.pathOf(of)
 	place, _ := n.kernel.naming.Parse(path)
 	n.control.AddGroup(path, place, n.kernel.groups[path])
-}
-
-func (n *fakeNode) busy(args []string) error {
-	busy := map[cpuset.CPU]ledger.MilliCPU{}
-	for _, a := range args {
-		list, amount, _ := strings.Cut(a, "=")
-		cpus, err := cpuset.Parse(list)
-		if err != nil {
-			return err
-		}
-		q, err := resource.ParseQuantity(amount)
-		if err != nil {
-			return err
-		}
-		for cpu := range cpus.All() {
-			busy[cpu] = ledger.MilliCPU(q.MilliValue())
-		}
-	}
-	n.control.SetUsage(busy, nil)
-	return nil
 }
 
 // observe passes the state of the node to the state machine.

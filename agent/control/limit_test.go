@@ -74,20 +74,6 @@ func TestRecreatedPods(t *testing.T) {
 	})
 }
 
-// TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
-// CPU and giving it up repeatedly, although its quota is lifted and restored each time. The CPU is of
-// the scheduler, or of an agent that allocates.
-func TestTakingAndGivingCPUs(t *testing.T) {
-	for _, pod := range []string{"app=1@1", "app=1@?"} {
-		h := newHostile(t, 3, pod, nil)
-		for i := range 1000 {
-			h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
-			h.round()
-			h.pass(50*ms, true)
-		}
-	}
-}
-
 // TestChangesOfAnnotations checks that a change takes effect after the container has used less than
 // its limit, also in a new pod; that repeated changes are postponed and users told; and that the
 // last one takes effect after the container has been idle.

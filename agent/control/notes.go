@@ -21,8 +21,8 @@ func (c *Control) problems() (all, notes []Notice) {
 	for _, note := range c.node.notes {
 		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}
-	if withheld := c.node.allowed.note(); withheld != "" {
-		notes = append(notes, Notice{Reason: Withheld, Message: withheld})
+	if withheld := c.node.allowed.notes; len(withheld) > 0 {
+		notes = append(notes, Notice{Reason: Withheld, Message: strings.Join(withheld, "; ")})
 	}
 	if quota := c.node.allowed.quota; quota != "" {
 		all = append(all, Notice{Reason: Throttled, Message: quota})

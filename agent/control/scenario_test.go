@@ -70,8 +70,6 @@ import (
 //	    a partition elsewhere takes CPUs
 //	wait 1m
 //	    time passes
-//	busy 0-3=900m
-//	    a sample of the load of CPUs
 //	tick 30 web/main=30ms side=100ms! idle=50% others=2.5
 //	    30 ticks of 100 ms, in each of which the containers use this CPU time, those with ! are
 //	    throttled, and CPUs are idle for this share of the time; of a pod with idle priority, its
