@@ -113,6 +113,7 @@ func (k *tree) podOf(uid, id string) (group string) {
 	pod := "/kubepods/burstable/pod" + uid
 	k.group(pod, "100000")
 	k.group(pod+"/"+id, "100000")
+	k.file("sys/fs/cgroup/cpuacct"+pod+"/"+id+"/cpuacct.usage", "1") // something has run
 	return pod + "/" + id
 }
 

@@ -155,6 +155,7 @@ func (c *Control) Decide(now time.Time) Decision {
 		c.quota.AdoptPaid(r)
 		r.SetPlan(c.state(c.quota.Adopted), nodeplan.Plan)
 	}
+	r.Elsewhere = c.cpus.Elsewhere(r)
 	bandwidth, left := c.quota.Decide(r, c.watch.limits())
 	d := merge(c.cpus.Decide(r), bandwidth, c.batch.Decide(r))
 	r.First = false

@@ -47,5 +47,7 @@
 // account to write all Node statuses, topology objects and leases, so a compromised node would hold
 // a token for all nodes.
 //
+// [Misplaced] warns of annotations that are not on pods.
+//
 // [Fence] rejects Bindings from a scheduler that is no longer the leader.
 package admission

@@ -37,8 +37,10 @@ func TestTemplates(t *testing.T) {
 			"# and would reject the Bindings of later leaders (https://github.com/kubernetes/kubernetes/issues/130887).\n"+
 			manifest(t, append(named(Name, Policy(), Binding()), chartFence("{{$namespace}}", "{{$lease}}")...)...))
 	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
-		"# Confines every agent to its own node: its token may not write about another one.\n"+
-			manifest(t, named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())...))
+		"# Confines every agent to its own node: its token may not write about another one. The second policy warns of\n"+
+			"# annotations that no pod gets, because they are on a Deployment or Namespace.\n"+
+			manifest(t, append(named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding()),
+				named(MisplacedName, Misplaced(), MisplacedBinding())...)...))
 	const scheduler = "{{$scheduler}}"
 	raise, raiseBinding := Requests(scheduler), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
@@ -51,7 +53,7 @@ func TestTemplates(t *testing.T) {
 			manifest(t, raise, raiseBinding)+
 			"{{- else }}\n"+manifest(t, named(RequestsName, RequestsWarning(scheduler), RequestsWarningBinding())...)+"{{- end }}\n")
 	// Braces of the policies themselves would be taken for the template's.
-	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding(),
+	if text := manifest(t, Policy(), Binding(), Fence("ns", "lease"), FenceBinding("ns", "lease"), AgentPolicy("ns", "name"), AgentBinding(), Misplaced(), MisplacedBinding(),
 		Requests("name"), RequestsBinding(), RequestsWarning("name"), RequestsWarningBinding()); strings.Contains(text, "{{") {
 		t.Errorf("a policy contains {{, which Helm would evaluate: write { { or change the template\n%s", text)
 	}

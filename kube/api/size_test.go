@@ -10,11 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/busy"
-	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 )
 
@@ -73,20 +71,6 @@ func TestLargePods(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The books of a pod's node take time in proportion to its containers.
-func TestLargeClaims(t *testing.T) {
-	need.This(t, "the speed of this machine")
-	index := placement.NewIndex(topology.Intel104().MustBuild())
-	busy.Linear(t, 250, func(n int) func() {
-		claim := must.Get(Claim(largePod(n), nil))(t)
-		return func() {
-			if books := ledger.New(index, ledger.Config{}, claim); len(books.Portions()) == 0 {
-				t.Error("the claim is not granted")
-			}
-		}
-	})
 }
 
 // A pod may have MostPlaced containers that get CPUs, and any number of others.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -143,6 +144,9 @@ func (p *Part) read(claim *resourceapi.ResourceClaim, node string, devices []Dev
 func (p *Part) configure(configs []resourceapi.DeviceAllocationConfiguration) error {
 	for _, c := range resourceclaim.ConfigForResult(configs, p.Result) {
 		if c.Opaque == nil || c.Opaque.Driver != Driver {
+			if c.Opaque != nil && strings.HasSuffix(c.Opaque.Driver, ".pinfold.dev") { // such as the device class for whole cores
+				return fmt.Errorf("parameters for %s reach no device: write driver: %s", api.Shorten(c.Opaque.Driver, longestCause), Driver)
+			}
 			continue
 		}
 		parameters, err := decode(c.Opaque.Parameters.Raw)

@@ -41,8 +41,8 @@ func (n *NodeTopology) state() (State, error) {
 	}
 	s := n.Status
 	given, err := s.given()
-	return State{Writer: clip(s.Writer), ReservedCPUs: reserved, KubeletPolicy: clip(s.KubeletPolicy), AgentHealth: clip(s.AgentHealth),
-		AgentLease: clip(s.AgentLease), Given: given}, err
+	return State{Writer: api.Shorten(s.Writer, maxText), ReservedCPUs: reserved, KubeletPolicy: api.Shorten(s.KubeletPolicy, maxText),
+		AgentHealth: api.Shorten(s.AgentHealth, maxText), AgentLease: api.Shorten(s.AgentLease, maxText), Given: given}, err
 }
 
 // maxAllocations and maxPods bound what one agent makes the readers keep and compute, in bytes of text

@@ -253,7 +253,7 @@ func TestPolicies(t *testing.T) {
 		fence.Name, fenceBinding.Name, fenceBinding.Spec.PolicyName = name, name, name
 		protecting := []runtime.Object{
 			admission.Policy(), admission.Binding(), fence, fenceBinding,
-			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(),
+			admission.AgentPolicy(namespace, test.account), admission.AgentBinding(), admission.Misplaced(), admission.MisplacedBinding(),
 		}
 		warning := []runtime.Object{admission.RequestsWarning(test.scheduler), admission.RequestsWarningBinding()}
 		raising := []runtime.Object{admission.Requests(test.scheduler), admission.RequestsBinding()}
@@ -262,7 +262,7 @@ func TestPolicies(t *testing.T) {
 		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {enabled: false}"), nil)
 		comparePolicies(t, render(t, test.values+"\nadmissionPolicies: {raiseRequests: false}", newer), protecting)
 	}
-	agents := []runtime.Object{admission.AgentPolicy(namespace, "pinfold-agent"), admission.AgentBinding()}
+	agents := []runtime.Object{admission.AgentPolicy(namespace, "pinfold-agent"), admission.AgentBinding(), admission.Misplaced(), admission.MisplacedBinding()}
 	for allocator, more := range map[string][]runtime.Object{"scheduler": nil, "node": {admission.Requests(admission.AnyScheduler), admission.RequestsBinding()}} {
 		comparePolicies(t, render(t, "scheduler: {enabled: false}\nagent: {allocator: "+allocator+"}", newer), slices.Concat(agents, more))
 	}
