@@ -61,7 +61,8 @@ func statusOf(address string) int {
 	return response.StatusCode
 }
 
-// attack sends requests of several kinds on connections of their own, and keeps all open until the end.
+// attack sends requests of several kinds on connections of their own, from many addresses, and keeps all
+// open until the end.
 func attack(address string) {
 	const request, mega = "GET /metrics HTTP/1.1\r\nHost: x\r\n", 1 << 20
 	var mu sync.Mutex
@@ -82,7 +83,8 @@ func attack(address string) {
 		group.SetLimit(100)
 		for i := range kind.connections {
 			group.Go(func() error {
-				c, err := tls.Dial("tcp", address, unverified())
+				from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i))}}
+				c, err := tls.DialWithDialer(from, "tcp", address, unverified())
 				if err != nil {
 					return nil
 				}

@@ -17,6 +17,7 @@ import (
 // TLS, so that all together take less than 10 MiB.
 const (
 	maxConnections = 64
+	perSecond      = 50      // new connections of an address to metrics; a handshake of TLS takes up to some milliseconds
 	maxHeader      = 8 << 10 // bytes; the token of a service account has 1 to 2 KiB
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 10 * time.Second
@@ -31,8 +32,8 @@ type endpoint struct {
 	listener net.Listener
 }
 
-// listen listens at the address that a flag names, if any.
-func listen(flag, address string, handler http.Handler, certificates *tls.Config, log *slog.Logger) (*endpoint, error) {
+// listen listens at the address that a flag names, if any. perSecond is as in package connlimit.
+func listen(flag, address string, perSecond int, handler http.Handler, certificates *tls.Config, log *slog.Logger) (*endpoint, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -42,7 +43,7 @@ func listen(flag, address string, handler http.Handler, certificates *tls.Config
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a connection of HTTP/2 has any number of requests at a time
-	return &endpoint{flag: flag, listener: connlimit.New(listener, maxConnections), http: &http.Server{
+	return &endpoint{flag: flag, listener: connlimit.New(listener, maxConnections, perSecond), http: &http.Server{
 		Handler: handler, TLSConfig: certificates, Protocols: protocols, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),

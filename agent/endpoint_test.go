@@ -26,7 +26,7 @@ func TestEndpointBounds(t *testing.T) {
 			<-r.Context().Done()
 		}
 	})
-	e := must.Get(listen("listen", "127.0.0.1:0", handler, nil, slog.New(slog.DiscardHandler)))(t)
+	e := must.Get(listen("listen", "127.0.0.1:0", 0, handler, nil, slog.New(slog.DiscardHandler)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- e.serve(ctx) }()

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -220,6 +221,36 @@ func TestOnThisMachine(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestSandboxOnThisMachine: a container that runs in its pod's cgroup, as with gVisor, keeps its quota, until it
+// runs in its own.
+func TestSandboxOnThisMachine(t *testing.T) {
+	tree := newHostTree(t)
+	tree.divide()
+	bound := asking("bound")
+	run(bound, containerID('a'))
+	pod := tree.podGroup(bound)
+	group := pod + "/" + containerID('a')
+	tree.make(pod)
+	tree.make(group)
+	process := tree.start(exec.Command("sleep", "300"), pod)
+	tree.set(group, cgroup.CPUCFSQuota, "100000")
+	w := tree.world(t, bound)
+	defer w.start()()
+	quota := func(want time.Duration) error {
+		of, errPod := tree.fs.Read(pod)
+		s, err := tree.fs.Read(group)
+		if of.Quota != want || s.Quota != want {
+			err = errors.Join(err, errPod, fmt.Errorf("the pod has quota %v, and its container %v, want %v", of.Quota, s.Quota, want))
+		}
+		return err
+	}
+	w.eventually(func() error {
+		return errors.Join(w.told("bound", control.NotEnforced, "nothing runs in a control group"), quota(100*time.Millisecond))
+	})
+	tree.move(process, group, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
+	w.eventually(func() error { return quota(bandwidth.Unlimited) })
 }
 
 // TestCreateOnThisMachine sends the agent the requests of a container runtime.

@@ -199,7 +199,9 @@ func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited
 		out <- prometheus.MustNewConstHistogram(utilization, one.samples, one.utilizationSum, buckets, of...)
 		periods(float64(one.periods), of...)
 		throttled(float64(one.throttled), of...)
-		throttledTime(one.throttledTime.Seconds(), of...)
+		if !one.unknown.Has(trace.ThrottledTime) {
+			throttledTime(one.throttledTime.Seconds(), of...)
+		}
 		if !one.unknown.Has(trace.Bursts) {
 			bursts(float64(one.bursts), of...)
 			burstTime(one.burstTime.Seconds(), of...)

@@ -77,18 +77,9 @@ func counter(out chan<- prometheus.Metric, name, help string, labels ...string) 
 // collectNode sends the metrics of the node and the agent.
 func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 	s := &stats.summary
-	cpus := gauge(out, "cpus", "Online CPUs that are exclusive to one pod each, and that are shared.", "kind")
-	cpus(float64(s.Exclusive.Len()), "exclusive")
-	cpus(float64(s.Shared.Len()), "shared")
-	containers := gauge(out, "containers", "Running containers by the kind of CPUs that they run on.", "home")
-	for _, home := range []nodeplan.Home{nodeplan.HomeExclusive, nodeplan.HomeCoreSet, nodeplan.HomeShared, nodeplan.HomeUnbound} {
-		containers(float64(s.Containers[home]), string(home))
+	if s.Containers != nil { // else no round has seen the node
+		collectSummary(out, s)
 	}
-	gauge(out, "exclusive_numa_nodes", "NUMA nodes that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.NUMANodes))
-	gauge(out, "exclusive_split_cores", "Cores of which a container with exclusive CPUs has only some threads, summed over these containers.")(
-		float64(s.Quality.SplitCores))
-	gauge(out, "exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.LLCs))
-	gauge(out, "pods_lost_cpus", "Pods that have lost their CPUs, as their events say.")(float64(s.Lost))
 	problems := gauge(out, "problems", "What is wrong with the node, by the reason in its condition.", "reason")
 	reasons := map[string]int{}
 	for i := range s.Problems {
@@ -140,6 +131,22 @@ func collectNode(out chan<- prometheus.Metric, stats stats, groups *cgroup.FS) {
 		writes(float64(n.Done), string(file), "done")
 		writes(float64(n.Refused), string(file), "refused")
 	}
+}
+
+// collectSummary sends what the last round has seen.
+func collectSummary(out chan<- prometheus.Metric, s *control.Summary) {
+	cpus := gauge(out, "cpus", "Online CPUs that are exclusive to one pod each, and that are shared.", "kind")
+	cpus(float64(s.Exclusive.Len()), "exclusive")
+	cpus(float64(s.Shared.Len()), "shared")
+	containers := gauge(out, "containers", "Running containers by the kind of CPUs that they run on.", "home")
+	for _, home := range []nodeplan.Home{nodeplan.HomeExclusive, nodeplan.HomeCoreSet, nodeplan.HomeShared, nodeplan.HomeUnbound} {
+		containers(float64(s.Containers[home]), string(home))
+	}
+	gauge(out, "exclusive_numa_nodes", "NUMA nodes that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.NUMANodes))
+	gauge(out, "exclusive_split_cores", "Cores of which a container with exclusive CPUs has only some threads, summed over these containers.")(
+		float64(s.Quality.SplitCores))
+	gauge(out, "exclusive_llcs", "Last-level caches that containers with exclusive CPUs use, summed over these containers.")(float64(s.Quality.LLCs))
+	gauge(out, "pods_lost_cpus", "Pods that have lost their CPUs, as their events say.")(float64(s.Lost))
 }
 
 // collectMechanisms sends which mechanisms put batch pods behind all others.
@@ -221,8 +228,10 @@ func collectLimits(out chan<- prometheus.Metric, limited []control.Limited) {
 		l := &limited[i]
 		of := labelValues(l)
 		limit(cores(l.Base.Quota, l.Base.Period), of...)
-		period(l.Present.Period.Seconds(), of...)
-		burst(l.Present.Burst.Seconds(), of...)
+		if l.Present.Period > 0 { // it has been read
+			period(l.Present.Period.Seconds(), of...)
+			burst(l.Present.Burst.Seconds(), of...)
+		}
 		if l.Present.Quota > 0 {
 			quota(cores(l.Present.Quota, l.Present.Period), of...)
 		}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMetrics compares all metrics of the agent with a file. tools/monitoring checks that deploy/
@@ -48,6 +51,25 @@ func TestMetrics(t *testing.T) {
 	page := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	golden.Compare(t, "testdata/metrics.prom", page.Body.String())
+}
+
+// TestUnseenMetrics: before a round has seen the node, and after one that could not, there are no
+// figures about it, rather than 0.
+func TestUnseenMetrics(t *testing.T) {
+	n := newQuietNode(t, colocation.Config{})
+	registry, _ := newRegistry(n.agent)
+	for want, report := range map[string]control.Report{"pinfold_cpus": n.status.Report, "": n.control.Failed(errors.New("no")), "none": {}} {
+		n.reports.publish(report)
+		var names []string
+		for _, family := range must.Get(registry.Gather())(t) {
+			names = append(names, family.GetName())
+		}
+		for _, name := range []string{"pinfold_cpus", "pinfold_containers", "pinfold_exclusive_llcs", "pinfold_pods_lost_cpus"} {
+			if slices.Contains(names, name) != (want == "pinfold_cpus") {
+				t.Errorf("%q: %s among %v", want, name, names)
+			}
+		}
+	}
 }
 
 // quietNode is an agent on ordinary files and with a clock of its own. It has one container whose

@@ -157,6 +157,9 @@ func (r *rounds) observe() (observed bool, err error) {
 		return true, nil // the location of its cgroups is not known either
 	}
 	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
+		if e.control.Kubelet().NoPodGroups {
+			err = fmt.Errorf("the kubelet's cgroupsPerQOS is false: set it to true: %w", err)
+		}
 		return false, err
 	}
 	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -76,6 +78,10 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer func() { _ = os.Remove(reportFile(o.RunDir)) }()
 	o.Log.Info("the agent runs", "node", o.NodeName, "mode", o.mode(), "root", o.Root, "metrics", srv.metrics.String(), "health", srv.health.String())
+
+	if self, err := os.Readlink(filepath.Join(o.Root, "proc/self")); err == nil && self != strconv.Itoa(os.Getpid()) {
+		o.Log.Warn("an affinity of containers' threads is not noticed, because these are not visible here: run in the PID namespace of the host (hostPID: true)")
+	}
 
 	h := &heartbeat{Options: o, node: &p.uid, lastRound: &a.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
 	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{

@@ -42,7 +42,7 @@ func newServer(a *agent) (*server, error) {
 	registry, duration := newRegistry(a)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}}
-	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxPages})
 	var certificates *tls.Config
 	if a.Secure != nil && a.Listen != "" {
 		var err error
@@ -59,10 +59,10 @@ func newServer(a *agent) (*server, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
 	var err error
-	if s.metrics, err = listen("listen", a.Listen, mux, certificates, a.Log); err != nil {
+	if s.metrics, err = listen("listen", a.Listen, perSecond, mux, certificates, a.Log); err != nil {
 		return nil, err
 	}
-	if s.health, err = listen("health-listen", a.HealthListen, health, nil, a.Log); err != nil {
+	if s.health, err = listen("health-listen", a.HealthListen, 0, health, nil, a.Log); err != nil {
 		return nil, errors.Join(err, s.metrics.close())
 	}
 	if s.metrics != nil && a.Secure == nil && !s.metrics.isLoopback() {
@@ -107,6 +107,9 @@ const (
 	deniedTTL     = 30 * time.Second
 	reviewTimeout = 5 * time.Second
 )
+
+// maxPages is how many pages of metrics are made at a time.
+const maxPages = 2
 
 // maxReviews is how many tokens are reviewed at a time: a review outlives the client's connection.
 const maxReviews = 4

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
@@ -53,6 +55,13 @@ func (k *kernel) ThreadCPUs(group string) (all cpuset.Set, err error) {
 		if cpus, err := sysfs.AffinityOf(pid); err == nil {
 			all = all.Union(cpus)
 		}
+	}
+	if err != nil || !all.IsEmpty() {
+		return all, err
+	}
+	stat, err := cgroupstat.Read(k.groups, group)
+	if err == nil && stat.Usage > 0 {
+		err = fmt.Errorf("%s: its threads have ended, or are not in this PID namespace", group)
 	}
 	return all, err
 }

@@ -70,6 +70,7 @@ func (m *managed) pod(name string, id rune) (pod, container string) {
 	container = m.naming.Container(nodeplan.Burstable, "uid-"+name, "cri-containerd", containerID(id))
 	for _, group := range []string{pod, container} {
 		m.tree.group(group, "100000")
+		m.tree.ran(group)
 	}
 	return pod, container
 }

@@ -113,8 +113,12 @@ func (k *tree) podOf(uid, id string) (group string) {
 	pod := "/kubepods/burstable/pod" + uid
 	k.group(pod, "100000")
 	k.group(pod+"/"+id, "100000")
+	k.ran(pod + "/" + id)
 	return pod + "/" + id
 }
+
+// ran lets something have run in a cgroup.
+func (k *tree) ran(group string) { k.file("sys/fs/cgroup/cpuacct"+group+"/cpuacct.usage", "1") }
 
 // cpus returns an error unless a cgroup has the given CPUs.
 func (k *tree) cpus(group, want string) error {

@@ -13,11 +13,12 @@ import (
 	"unicode/utf8"
 )
 
-// Printable replaces unprintable characters by "?". In names from elsewhere they could move the
-// cursor, change colours or fake lines.
+// Printable replaces unprintable characters, and bytes that are no UTF-8, by "?". In names from
+// elsewhere they could move the cursor, change colours or fake lines. As a pattern, the result matches
+// the original.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return '?'
 		}
 		return r

@@ -18,7 +18,7 @@ func TestPrintable(t *testing.T) {
 		"a\x1b[2Jb":              "a?[2Jb",
 		"a\rb\nc\td\x7f\u009b0m": "a?b?c?d??0m",
 		"\u202egnp.exe":          "?gnp.exe", // would be shown from right to left
-		"bad \xff\xfe":           "bad ��",
+		"bad \xff\xfe":           "bad ??",
 	} {
 		if got := report.Printable(text); got != want {
 			t.Errorf("Printable(%q) = %q, want %q", text, got, want)

@@ -110,6 +110,9 @@ func newReader(f *os.File, npyInterval time.Duration) (reader, error) {
 	case isJSON(head):
 		return nil, errJSON(in)
 	default:
+		if begin, _ := in.Peek(1024); isExposition(string(begin)) { // less if the file is shorter
+			return nil, errExposition
+		}
 		return newCSVReader(in)
 	}
 }
@@ -148,7 +151,9 @@ func (f *File) next() (*Row, error) {
 		f.groups[r.Group] = g
 	}
 	// Other programs round times, to seconds even, and so samples seem to overlap.
-	if early := g.end - r.Begin(); early > 0 && early < f.rows.Resolution() {
+	if early, unit := g.end-r.Begin(), f.rows.Resolution(); early > 0 && unit > time.Second {
+		return nil, fmt.Errorf("group %s: the times are in steps of %v, in which there are several samples: save them with more digits", r.Group, unit)
+	} else if early > 0 && early < unit {
 		r.At += early
 	}
 	if r.Begin() < g.end-f.Header().Interval/100 {

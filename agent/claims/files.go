@@ -110,7 +110,7 @@ func (d *Driver) removeFiles(claim types.UID) error {
 // tidy removes the files of claims that have no CPUs any more, such as those whose pods ended while
 // no agent ran.
 func (d *Driver) tidy() error {
-	files, err := filepath.Glob(d.specFile("*"))
+	files, err := specFiles(d.CDIDir)
 	if err != nil || len(files) == 0 {
 		return err
 	}
@@ -124,11 +124,25 @@ func (d *Driver) tidy() error {
 	return err
 }
 
+// specFiles returns the files about claims in a CDI directory, which need not exist.
+func specFiles(dir string) (files []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), filePrefix) && strings.HasSuffix(e.Name(), fileSuffix) {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return files, err
+}
+
 // Saved returns what the files in a CDI directory say that was allocated to pods for claims, by the UID of
 // the pod, for an agent that has lost what it has saved itself. Only root writes there.
 func Saved(dir string) (map[types.UID]api.Allocation, error) {
 	given := map[types.UID]api.Allocation{}
-	files, err := filepath.Glob(filepath.Join(dir, filePrefix+"*"+fileSuffix))
+	files, err := specFiles(dir)
 	for _, file := range files {
 		var spec cdi.Spec
 		text, errFile := os.ReadFile(file)

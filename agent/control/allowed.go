@@ -17,7 +17,7 @@ import (
 type allowed struct {
 	machine *topology.Machine // with all CPUs, nil until SetMachine
 	cpus    cpuset.Set        // of it that pods may use
-	by      string            // the uppermost group that may not use all, or ""
+	notes   []string          // say which groups may not use all, of all pods and of QoS classes
 	quota   string            // says which of them has a quota that throttles pods on CPUs of their own, or ""
 	// tiers are the CPUs of the groups of tiers on version 1, by path. removed are those of them that
 	// the kernel has taken away because they were offline, and does not give back.
@@ -32,7 +32,7 @@ func (c *Control) allow() {
 	}
 	g := c.round.Groups
 	online := a.machine.Online()
-	a.cpus, a.by, a.quota = online, "", ""
+	a.cpus, a.notes, a.quota = online, nil, ""
 	if g.Observed() {
 		a.observe(g.Layout, g.Tiers, g.Settings)
 		above := append(slices.Clone(g.Above), g.Tiers[0])
@@ -42,7 +42,8 @@ func (c *Control) allow() {
 		}
 		var by int
 		if a.cpus, by = kubepods.Allowed(g.Layout, online, settings...); by >= 0 {
-			a.by = above[by]
+			a.notes = append(a.notes, fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
+				a.cpus, online, above[by]))
 		}
 		burstable := g.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.Burstable)]
 		above, settings = append(above, burstable, "/"), append(settings, g.Settings[burstable], g.Root)
@@ -52,8 +53,9 @@ func (c *Control) allow() {
 		g.Allowed = map[nodeplan.Tier]cpuset.Set{}
 		for i, tier := range nodeplan.Tiers() { // without regard to partitions in other tiers
 			g.Allowed[tier] = a.cpus
-			if own := a.of(g.Settings, g.Tiers[i]).CPUs.Intersection(a.cpus); !own.IsEmpty() {
+			if own := a.of(g.Settings, g.Tiers[i]).CPUs.Intersection(a.cpus); !own.IsEmpty() && own != a.cpus {
 				g.Allowed[tier] = own
+				a.notes = append(a.notes, kubepods.Narrow(tier, own, g.Tiers[i]))
 			}
 		}
 	}
@@ -93,13 +95,4 @@ func (a *allowed) of(settings map[string]cgroup.Settings, group string) cgroup.S
 	s := settings[group]
 	s.CPUs = s.CPUs.Union(a.removed[group])
 	return s
-}
-
-// note returns what the node says of CPUs that pods may not use, or "".
-func (a *allowed) note() string {
-	if a.by == "" {
-		return ""
-	}
-	return fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
-		a.cpus, a.machine.Online(), a.by)
 }

@@ -78,6 +78,7 @@ type Kubelet struct {
 	ReservedCPUs     cpuset.Set
 	Quota            nodeplan.KubeletConfig
 	CgroupRoot       string
+	NoPodGroups      bool // below a group of all pods (cgroupsPerQOS: false)
 }
 
 // View is the present settings of the pods' cgroups.

@@ -120,6 +120,7 @@ func (c *Control) decide(now time.Time) Decision {
 		c.quota.AdoptPaid(r)
 		r.SetPlan(c.state(), nodeplan.Plan)
 	}
+	r.Elsewhere = c.cpus.Elsewhere(r)
 	d := Decision{Writes: groups.NewWrites()}
 	for _, k := range c.controllers {
 		k.Decide(r, &d.Writes)

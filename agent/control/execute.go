@@ -46,7 +46,7 @@ type Kernel interface {
 	// Effective returns the CPUs on which the threads of a cgroup may run.
 	Effective(group string) (cpuset.Set, error)
 	// ThreadCPUs returns the CPUs that the threads of a cgroup and those below it may run on, by their
-	// own affinity, too.
+	// own affinity, too: none if nothing has ever run there. If they cannot be seen, it returns an error.
 	ThreadCPUs(group string) (cpuset.Set, error)
 }
 
@@ -92,7 +92,7 @@ func (a Decision) Execute(k Kernel) Result {
 	r.apply(a.withoutLifted(unmoved), apply)
 	r.partition(a, apply)
 	for _, group := range a.Look {
-		if cpus, err := k.ThreadCPUs(group); err == nil && !cpus.IsEmpty() { // else they have ended, or not begun
+		if cpus, err := k.ThreadCPUs(group); err == nil { // else they have ended
 			r.Threads[group] = cpus
 		}
 	}

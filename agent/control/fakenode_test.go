@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -22,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
@@ -148,7 +148,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "write":
 		return n.kernel.foreign(args[0], options)
 	case "affinity":
-		n.kernel.affinity[n.kernel.pathOf(args[0])] = cpuset.MustParse(args[1])
+		n.kernel.affinity[n.kernel.pathOf(args[0])] = cpuset.MustParse(strings.Join(args[1:], ""))
 	case "inner":
 		outer := n.kernel.pathOf(args[0])
 		s := n.kernel.groups[outer]
@@ -177,14 +177,19 @@ func (n *fakeNode) run(line []string) (string, error) {
 			}
 		}
 		return text, nil
+	case "devices":
+		devices, err := n.control.Devices(dra.ByNUMA)
+		text := ""
+		for _, d := range devices {
+			text += fmt.Sprintf("%s: %d CPUs\n", d.Name, d.Size)
+		}
+		return text, err
 	case "wait":
 		pause, err := time.ParseDuration(args[0])
 		n.now = n.now.Add(pause)
 		return "", err
 	case "tick":
 		return n.tick(args)
-	case "busy":
-		return "", n.busy(args)
 	case "stop":
 		if n.control.Tick(Tick{Last: true}).Write {
 			return n.decide(), nil
@@ -258,7 +263,7 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 		n.kubelet = nil
 		return nil
 	}
-	n.kubelet = &Kubelet{CPUManagerPolicy: options["policy"]}
+	n.kubelet = &Kubelet{CPUManagerPolicy: options["policy"], NoPodGroups: options["groups"] == "none"}
 	if text := options["period"]; text != "" {
 		period, err := time.ParseDuration(text)
 		if err != nil {
@@ -306,26 +311,6 @@ func (n *fakeNode) addGroup(of string) {
 	path := n.kernel.pathOf(of)
 	place, _ := n.kernel.naming.Parse(path)
 	n.control.AddGroup(path, place, n.kernel.groups[path])
-}
-
-func (n *fakeNode) busy(args []string) error {
-	busy := map[cpuset.CPU]ledger.MilliCPU{}
-	for _, a := range args {
-		list, amount, _ := strings.Cut(a, "=")
-		cpus, err := cpuset.Parse(list)
-		if err != nil {
-			return err
-		}
-		q, err := resource.ParseQuantity(amount)
-		if err != nil {
-			return err
-		}
-		for cpu := range cpus.All() {
-			busy[cpu] = ledger.MilliCPU(q.MilliValue())
-		}
-	}
-	n.control.SetUsage(busy, nil)
-	return nil
 }
 
 // observe passes the state of the node to the state machine.

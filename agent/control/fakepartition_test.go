@@ -157,7 +157,8 @@ func (k *fakeKernel) checkPartitions() {
 // ThreadCPUs implements [Kernel].
 func (k *fakeKernel) ThreadCPUs(group string) (cpuset.Set, error) {
 	cpus := k.cpus(group, k.groups[group])
-	if some := cpus.Intersection(k.affinity[group]); !some.IsEmpty() {
+	affinity, has := k.affinity[group]
+	if some := cpus.Intersection(affinity); !some.IsEmpty() || has && affinity.IsEmpty() {
 		return some, nil
 	}
 	return cpus, nil

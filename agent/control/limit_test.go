@@ -49,21 +49,6 @@ func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	})
 }
 
-// TestAttacks runs the four attacks that could lift a limit without write budgets, each for ten
-// seconds with ten changes per second.
-func TestAttacks(t *testing.T) {
-	for name, attack := range attacks() {
-		t.Run(name, func(t *testing.T) {
-			h := newHostile(t, 1, "app=100m", attack[0])
-			for i := range 100 {
-				h.annotate(attack[i%2])
-				h.round()
-				h.pass(100*ms, true)
-			}
-		})
-	}
-}
-
 // TestRecreatedPods checks that a pod uses at most its limit x its life + two quotas of the
 // kubelet's period, whatever its annotations are, however short it lives, and whenever it idles:
 // pods that are created again and again use no more than that each.
@@ -87,31 +72,6 @@ func TestRecreatedPods(t *testing.T) {
 			t.Fatalf("used %v in %v, want at most %v:\n%s", used, life, most, strings.Join(h.history, "\n"))
 		}
 	})
-}
-
-// TestTakingAndGivingCPUs checks that a pod gets no additional CPU time by requesting its exclusive
-// CPU and giving it up repeatedly, although its quota is lifted and restored each time. The CPU is of
-// the scheduler, or of an agent that allocates.
-func TestTakingAndGivingCPUs(t *testing.T) {
-	for _, pod := range []string{"app=1@1", "app=1@?"} {
-		h := newHostile(t, 3, pod, nil)
-		for i := range 1000 {
-			h.annotate(map[string]string{api.CPUSetSchedulerAnnotation: []string{"false", "true"}[i%2]})
-			h.round()
-			h.pass(50*ms, true)
-		}
-	}
-}
-
-func attacks() map[string][2]map[string]string {
-	period := func(text string) map[string]string { return map[string]string{api.CPUPeriodAnnotation: text} }
-	burst := func(text string) map[string]string { return map[string]string{api.CPUBurstAnnotation: text} }
-	return map[string][2]map[string]string{
-		"long periods":  {period("1s"), period("999ms")},
-		"short periods": {period("100ms"), period("99ms")},
-		"burstPercent":  {burst(`{"policy":"burst","burstPercent":100}`), burst(`{"policy":"burst","burstPercent":99}`)},
-		"policy":        {burst(`{"policy":"none"}`), burst(`{"policy":"burst","burstPercent":100}`)},
-	}
 }
 
 // TestChangesOfAnnotations checks that a change takes effect after the container has used less than

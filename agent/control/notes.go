@@ -11,6 +11,8 @@ import (
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 )
 
 // problems returns the problems and the notes of the node and its pods.
@@ -18,8 +20,8 @@ func (c *Control) problems() (all, notes []Notice) {
 	for _, note := range c.node.notes {
 		notes = append(notes, Notice{Reason: DamagedTopology, Message: "topology: " + note})
 	}
-	if withheld := c.node.allowed.note(); withheld != "" {
-		notes = append(notes, Notice{Reason: Withheld, Message: withheld})
+	if withheld := c.node.allowed.notes; len(withheld) > 0 {
+		notes = append(notes, Notice{Reason: Withheld, Message: strings.Join(withheld, "; ")})
 	}
 	if quota := c.node.allowed.quota; quota != "" {
 		all = append(all, Notice{Reason: Throttled, Message: quota})
@@ -46,6 +48,10 @@ func (c *Control) problems() (all, notes []Notice) {
 		}
 	}
 	all = append(all, c.unavailableNotices()...)
+	for _, ref := range c.cpus.Elsewhere(&c.round) {
+		all = append(all, c.NewNotice(ref.Pod, NotEnforced, fmt.Sprintf("container %q of pod %s is not kept to its CPUs: nothing runs in a control group of its "+
+			"own, as with gVisor; use another runtimeClassName", ref.Container, c.NameOf(ref.Pod))))
+	}
 	for _, path := range slices.Sorted(maps.Keys(c.failures)) {
 		if err := c.failures[path]; !errors.Is(err, ErrBlocked) {
 			all = append(all, Notice{Reason: CannotWrite, Message: err.Error()})
@@ -182,6 +188,9 @@ func (c *Control) podNotices() (all []Notice) {
 			if s.Problem == nil || !strings.Contains(s.Problem.Error(), message) {
 				add(Ignored, message)
 			}
+		}
+		if s.Annotations.Class == nodeplan.BE && c.config.Priority.IsNone() && c.config.Batch.Threshold == 0 && !s.Departed {
+			add(Ignored, fmt.Sprintf("label %s: %s has no effect on this node: its agent runs without --batch-priority and --batch-percent", api.QoSLabel, nodeplan.BE))
 		}
 		if c.quota.Postponed(s, c.round.Now) {
 			add(Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+

@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -29,6 +30,8 @@ const (
 	// CPUsUnavailable: a container does not run on all CPUs that its cgroup has. Version 2 accepts any
 	// CPUs, and uses those that are online, in the groups above, and in no partition of another group.
 	CPUsUnavailable = "CPUsUnavailable"
+	// NotEnforced: a container with CPUs of its own does not run in its cgroup.
+	NotEnforced = "CPUsNotEnforced"
 	// Pinned: the threads of a container run on a part of its CPUs only.
 	Pinned = "ThreadsPinned"
 	// NotPartitioned: a container could not become a partition.
@@ -208,9 +211,6 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 	for _, n := range slices.Concat(problems, notes) {
 		lines = append(lines, n.Message)
 	}
-	c.Message = strings.Join(lines, "; ")
-	if len(c.Message) > maxMessage {
-		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + " ..."
-	}
+	c.Message = api.Shorten(strings.Join(lines, "; "), maxMessage)
 	return c
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,17 +20,6 @@ import (
 
 // The kubelet's annotations on a mirror pod.
 const mirror, hash = "kubernetes.io/config.mirror", "kubernetes.io/config.hash"
-
-// A long message is cut between characters. The API server would replace half of one, and the agent
-// would publish the condition again in each round.
-func TestConditionIsCutBetweenCharacters(t *testing.T) {
-	for _, prefix := range []string{"", "-", "--"} {
-		c := condition([]Notice{{Reason: "Problem", Message: prefix + strings.Repeat("µ", maxMessage)}}, nil)
-		if !utf8.ValidString(c.Message) || len(c.Message) < maxMessage || !strings.HasSuffix(c.Message, " ...") {
-			t.Errorf("the message of %d bytes ends with %q", len(c.Message), c.Message[len(c.Message)-6:])
-		}
-	}
-}
 
 // TestConditionIgnoresTenants: whatever a tenant writes on pods changes neither the node's
 // condition nor what counts as a problem of the node. The pods get an event instead.

@@ -101,4 +101,4 @@ func (k *recorder) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
 func (k *recorder) Effective(group string) (cpuset.Set, error) { return k.settings[group].CPUs, nil }
 
 // ThreadCPUs implements [Kernel].
-func (k *recorder) ThreadCPUs(string) (cpuset.Set, error) { return cpuset.Set{}, nil }
+func (k *recorder) ThreadCPUs(string) (cpuset.Set, error) { return cpuset.Set{}, cgroup.ErrGone }

@@ -64,7 +64,10 @@ func (c *Control) state() nodeplan.State {
 // bindingOff returns the reason why CPUs must not be bound under the kubelet's CPU manager policy,
 // or "".
 func (k *Kubelet) bindingOff() string {
-	if k.CPUManagerPolicy == "none" {
+	switch {
+	case k.NoPodGroups:
+		return "the kubelet's cgroupsPerQOS is false, so its pods have no groups that can be found: set it to true"
+	case k.CPUManagerPolicy == "none":
 		return ""
 	}
 	return "the kubelet's cpuManagerPolicy is " + k.CPUManagerPolicy + ", so the kubelet binds containers itself: " +

@@ -12,7 +12,7 @@ import (
 //	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none|off partitions=none, offline CPUS,
 //	online CPUS
 //	    sets the machine and a kernel without burst or partitions; CPUs go offline and online
-//	kubelet policy=none reserved=0 period=50ms, kubelet unknown
+//	kubelet policy=none reserved=0 period=50ms groups=none, kubelet unknown
 //	    sets the kubelet's configuration
 //	pod NAME CONTAINER...
 //	    adds a pod to the API server. A container is NAME=LIMIT ("-" for no limit), followed by
@@ -64,13 +64,12 @@ import (
 //	    the cgroup disappears between reading and writing; the kernel refuses to move it; a partition
 //	    of it is invalid; and no more
 //	affinity POD/CONTAINER CPUS, inner POD/CONTAINER
-//	    its threads have inherited an affinity; its runtime makes a group in it with its settings
+//	    its threads have inherited an affinity, or without CPUs nothing runs in its cgroup; its runtime
+//	    makes a group in it with its settings
 //	take CPUS
 //	    a partition elsewhere takes CPUs
 //	wait 1m
 //	    time passes
-//	busy 0-3=900m
-//	    a sample of the load of CPUs
 //	tick 30 web/main=30ms side=100ms! idle=50% others=2.5
 //	    30 ticks of 100 ms, in each of which the containers use this CPU time, those with ! are
 //	    throttled, and CPUs are idle for this share of the time; of a pod with idle priority, its
@@ -87,6 +86,8 @@ import (
 //	    prints the settings of all cgroups
 //	given
 //	    prints what the agent has given to pods
+//	devices
+//	    prints how many CPUs claims can have of each NUMA node
 //	disk full, disk free, forget, cut
 //	    the agent cannot save this, and can again; what it has saved is lost, or cut off
 //	keep, revert

@@ -89,6 +89,9 @@ func (x *examination) kubeletGroups() {
 	case errors.Is(err, kubepods.ErrNotFound):
 		x.add("kubelet's groups", Problem, "none found", "start the kubelet; if it runs with --cgroup-root, use the same option here")
 		return
+	case errors.Is(err, kubepods.ErrSeveral):
+		x.add("kubelet's groups", Problem, err.Error(), "give the kubelet's with --cgroup-root")
+		return
 	case err != nil:
 		x.add("kubelet's groups", Problem, err.Error(), "remove the groups of the driver that is not used, or restart the node")
 		return

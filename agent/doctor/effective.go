@@ -60,6 +60,13 @@ func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
 	default:
 		x.add(check, OK, "all that are online", "")
 	}
+	for _, tier := range nodeplan.Tiers() {
+		group := x.naming.Tier(tier)
+		s, err := x.groups.ReadParts(group, cgroup.Parts{CPUs: true})
+		if own := s.CPUs.Intersection(allowed); err == nil && !own.IsEmpty() && own != allowed {
+			x.add(check, Note, kubepods.Narrow(tier, own, group), "nothing, if that is meant; else look at its cpuset.cpus and AllowedCPUs=")
+		}
+	}
 	x.quotaAbove(paths, allowed.Len())
 	if layout.CPUSet != cgroup.V2 {
 		return

@@ -244,7 +244,8 @@ func parseKubelet(text []byte) (control.Kubelet, error) {
 	if err != nil {
 		return control.Kubelet{}, fmt.Errorf("read the kubelet's reservedSystemCPUs: %w", err)
 	}
-	k := control.Kubelet{CPUManagerPolicy: strings.ToLower(c.CPUManagerPolicy), ReservedCPUs: reserved, CgroupRoot: c.CgroupRoot}
+	k := control.Kubelet{CPUManagerPolicy: strings.ToLower(c.CPUManagerPolicy), ReservedCPUs: reserved, CgroupRoot: c.CgroupRoot,
+		NoPodGroups: c.CgroupsPerQOS != nil && !*c.CgroupsPerQOS}
 	k.Quota.NoQuota = c.CPUCFSQuota != nil && !*c.CPUCFSQuota
 	if c.CPUCFSQuotaPeriod != nil {
 		k.Quota.Period = c.CPUCFSQuotaPeriod.Duration

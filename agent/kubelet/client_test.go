@@ -64,8 +64,8 @@ func TestParseKubelet(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
-	got, err = parseKubelet([]byte(`{"kubeletconfig":{"cpuManagerPolicy":"Static","cpuCFSQuota":false}}`))
-	if err != nil || got.CPUManagerPolicy != "static" || !got.Quota.NoQuota {
+	got, err = parseKubelet([]byte(`{"kubeletconfig":{"cpuManagerPolicy":"Static","cpuCFSQuota":false,"cgroupsPerQOS":false}}`))
+	if err != nil || got.CPUManagerPolicy != "static" || !got.Quota.NoQuota || !got.NoPodGroups {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, text := range []string{"", "{}", `{"kubeletconfig":{}}`, `{"kubeletconfig":{"cpuManagerPolicy":"none","reservedSystemCPUs":"x"}}`, "<html>"} {

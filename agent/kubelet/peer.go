@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // checkPeer returns an error unless the other end of an accepted TCP connection is a socket of root
@@ -66,7 +66,7 @@ func (s peer) checkGroup(groups string) error {
 			return nil
 		case err != nil || !d.IsDir():
 			return nil //nolint:nilerr // a group that has ended
-		case strings.HasPrefix(d.Name(), "kubepods"):
+		case kubepods.IsTop(d.Name()):
 			return fs.SkipDir
 		}
 		if info, err := d.Info(); err == nil && info.Sys().(*syscall.Stat_t).Ino == s.group { // the number is the inode

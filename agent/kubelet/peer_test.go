@@ -299,7 +299,7 @@ func TestPeerInPod(t *testing.T) {
 		}
 	}
 	top := filepath.Join(own, fmt.Sprintf("pinfold-test-%d", os.Getpid()))
-	for group, refusal := range map[string]string{"kubepods.slice": "made in a pod", "kubelet.service": ""} {
+	for group, refusal := range map[string]string{"kubepods.slice": "made in a pod", "kubelet-kubepods.slice": "made in a pod", "kubelet.service": ""} {
 		group = filepath.Join(top, group)
 		for _, made := range []string{top, group} {
 			if err := os.Mkdir(filepath.Join(groups, made), 0o755); err != nil && !os.IsExist(err) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -47,8 +48,11 @@ func writeText(out io.Writer, state localcluster.State) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tSTATE\tPID\tRESTARTS\tUP")
 	for _, c := range state.Components {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%v\n", c.Name, c.State, c.PID, c.Restarts,
-			time.Since(c.Started).Round(time.Second))
+		pid, up := "-", "-"
+		if c.PID != 0 { // it runs
+			pid, up = strconv.Itoa(c.PID), time.Since(c.Started).Round(time.Second).String()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", c.Name, c.State, pid, c.Restarts, up)
 	}
 	return table.Flush()
 }

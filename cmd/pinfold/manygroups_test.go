@@ -42,7 +42,7 @@ func manyGroups(tb testing.TB, groups int) string {
 // that says what to do.
 func manyGroupsQuestions() []struct{ args, refusal string } {
 	return []struct{ args, refusal string }{
-		{"throttle", "groups were recorded, such as shop/job-00000/app in "},
+		{"throttle", "groups were recorded, such as /"},
 		{"simulate --cgroups 7", "choose "},
 		{"advise", ""},
 	}

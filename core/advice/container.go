@@ -38,10 +38,11 @@ type Recorded struct {
 	Time    quantity.Seconds `json:"seconds"`
 	Period  quantity.Seconds `json:"periodSeconds"` // of the demand: the kernel's enforcement period
 	Periods int              `json:"periods"`
-	// AverageCPUs, P99CPUs and PeakCPUs are of the demand per period.
-	AverageCPUs float64 `json:"averageCPUs"`
-	P99CPUs     float64 `json:"p99CPUs"`
-	PeakCPUs    float64 `json:"peakCPUs"`
+	// AverageCPUs, P99CPUs and PeakCPUs are of the demand per period. The latter are nil if there is
+	// no period, or if demand is unknown for too long.
+	AverageCPUs float64  `json:"averageCPUs"`
+	P99CPUs     *float64 `json:"p99CPUs,omitempty"`
+	PeakCPUs    *float64 `json:"peakCPUs,omitempty"`
 	// LimitCPUs is the last recorded limit, 0 if there was none. BurstPercent is in percent of the
 	// quota.
 	LimitCPUs    float64 `json:"limitCPUs,omitempty"`

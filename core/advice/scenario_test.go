@@ -86,12 +86,14 @@ func advise(t *testing.T, s *trace.Series, nominal time.Duration, goals string) 
 
 func describe(c *Container) string {
 	var b strings.Builder
-	r, throttled := &c.Recorded, math.NaN()
-	if r.ThrottleRatio != nil {
-		throttled = *r.ThrottleRatio
+	r, figure := &c.Recorded, func(known *float64) float64 {
+		if known == nil {
+			return math.NaN()
+		}
+		return *known
 	}
 	fmt.Fprintf(&b, "recorded %v: %d periods of %v, %.3g CPUs on average, p99 %.3g, peak %.3g; limit %.3g, burst %.3g%%, throttled %.3g, moved %.2g, open %.2g, averaged %.2g\n",
-		r.Time, r.Periods, r.Period, r.AverageCPUs, r.P99CPUs, r.PeakCPUs, r.LimitCPUs, r.BurstPercent, throttled, r.Moved, r.OpenShare, r.Averaged)
+		r.Time, r.Periods, r.Period, r.AverageCPUs, figure(r.P99CPUs), figure(r.PeakCPUs), r.LimitCPUs, r.BurstPercent, figure(r.ThrottleRatio), r.Moved, r.OpenShare, r.Averaged)
 	for _, w := range c.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", w)
 	}

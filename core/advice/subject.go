@@ -120,6 +120,9 @@ func (sub *subject) obstacle() string {
 	return cmp.Or(sub.unknown, sub.unsure)
 }
 
+// maxOpen is the largest share of time with unknown demand for which the 99th percentile is known.
+const maxOpen = .01
+
 func (sub *subject) recorded() Recorded {
 	r := Recorded{
 		Time: quantity.Seconds{Duration: sub.summary.Time}, Period: quantity.Seconds{Duration: sub.period}, Periods: sub.periods(),
@@ -137,15 +140,15 @@ func (sub *subject) recorded() Recorded {
 	}
 	if cpus, limited := sub.limit(); limited {
 		r.LimitCPUs = cpus
-		if sub.obstacle() == "" {
+		if sub.obstacle() == "" && !r.Unknown.Has(trace.Burst) {
 			d := sub.wanted.delay(int64(sub.summary.Limits.Quota), int64(sub.summary.Limits.Burst), sub.period)
 			r.Delay = &d
 		}
 		r.BurstPercent = 100 * float64(sub.summary.Limits.Burst) / float64(sub.summary.Limits.Quota)
 	}
-	if n := sub.periods(); n > 0 {
+	if n := sub.periods(); n > 0 && r.OpenShare <= maxOpen {
 		sorted := slices.Sorted(slices.Values(sub.demand.CPUs))
-		r.P99CPUs, r.PeakCPUs = sorted[(99*n+99)/100-1], sorted[n-1]
+		r.P99CPUs, r.PeakCPUs = &sorted[(99*n+99)/100-1], &sorted[n-1]
 	}
 	return r
 }
@@ -163,7 +166,7 @@ func (sub *subject) limit() (float64, bool) {
 // is not comparable with the kernel's counters.
 func (sub *subject) replayed() (float64, bool) {
 	l := sub.summary.Limits
-	if _, limited := sub.limit(); !limited || sub.summary.LimitChanges > 0 || sub.pieces == nil || sub.obstacle() != "" {
+	if _, limited := sub.limit(); !limited || sub.summary.Unknown.Has(trace.Burst) || sub.summary.LimitChanges > 0 || sub.pieces == nil || sub.obstacle() != "" {
 		return 0, false
 	}
 	return sub.wanted.throttleRatio(int64(l.Quota), int64(l.Burst)), true

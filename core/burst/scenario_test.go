@@ -24,8 +24,8 @@ import (
 //	    makes others use 1.5 CPUs, before all groups
 //	batch 4
 //	    makes batch work use up to 4 CPUs of those that all others leave idle
-//	limit NAME quota=20ms, policy NAME auto/100/300/60, remove NAME
-//	    changes or removes a container
+//	limit NAME quota=20ms, policy NAME auto/100/300/60
+//	    changes a container
 //	write NAME quota=20ms
 //	    writes that quota as another writer
 //	break NAME, repair NAME
@@ -127,8 +127,6 @@ func readPolicy(text string) (p Policy, err error) {
 func (s *scenario) change(at int, command string, args []string) (err error) {
 	g := s.machine.groups[at]
 	switch command {
-	case "remove":
-		s.machine.groups = append(s.machine.groups[:at], s.machine.groups[at+1:]...)
 	case "load":
 		var amount, every string
 		if _, err = fmt.Sscanf(strings.Join(args, " "), "%s every %s threads=%d", &amount, &every, &g.load.threads); err != nil {

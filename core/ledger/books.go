@@ -14,14 +14,20 @@ type Books struct {
 	account
 	entries   []*entry   // by ID
 	conflicts []Conflict // the entries that lose, by (Rank, ID)
+	// holders are who has the exclusive CPUs, while all claims are settled; nil otherwise.
+	holders map[cpuset.CPU]Portion
 }
 
 // New returns the books of the index's machine with the given claims.
 func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	b := &Books{account: account{site: newSite(index, config)}, entries: make([]*entry, 0, len(claims))}
 	all := make([]entry, len(claims))
+	collide := false
 	for i, c := range claims {
-		b.add(&all[i], c)
+		collide = b.insert(&all[i], c) || collide
+	}
+	if collide { // once, because any number may
+		b.settleAll()
 	}
 	b.digested = &digest{}
 	return b
@@ -29,33 +35,41 @@ func New(index *placement.Index, config Config, claims ...Claim) *Books {
 
 // Add adds a claim. It replaces an earlier claim of the same pod.
 func (b *Books) Add(claim Claim) {
-	b.add(new(entry), claim)
+	if b.insert(new(entry), claim) {
+		b.settleAll()
+	}
 	b.digested = &digest{}
 }
 
 // DecidesAs reports whether both books give the same answer to every question: the machine and the
-// configuration are the same, and so is the sum of what was granted. The pods may differ.
+// configuration are the same, and so is the sum of what was granted. The pods may differ, and so may the
+// number of decisions.
 func (b *Books) DecidesAs(other *Books) bool {
-	return b.index == other.index && b.config == other.config && b.exclusive == other.exclusive && b.demand == other.demand &&
+	config := other.config
+	config.Decisions = b.config.Decisions
+	return b.index == other.index && b.config == config && b.exclusive == other.exclusive && b.demand == other.demand &&
 		slices.EqualFunc(b.confinements, other.confinements, func(x, y confinement) bool {
 			return x.cpus == y.cpus && x.demand == y.demand // nodes follow from cpus
 		})
 }
 
-func (b *Books) add(e *entry, claim Claim) {
+// insert adds an entry for a claim. It reports whether all claims must be settled again. Otherwise the
+// claim conflicts with no other, so the order does not matter, and it is settled.
+func (b *Books) insert(e *entry, claim Claim) (collides bool) {
 	e.fill(b.site, claim)
 	at, replaces := b.find(claim.ID)
-	switch {
-	case replaces:
-		b.entries[at] = e
-		b.settleAll()
-	case len(e.claim.Containers) > 0 && e.static.Intersects(b.claimed):
+	var before Claim
+	if replaces {
+		before, b.entries[at] = b.entries[at].claim, e
+	} else {
 		b.entries = slices.Insert(b.entries, at, e)
-		b.settleAll()
-	default: // it conflicts with no other entry, so the order does not matter
-		b.entries = slices.Insert(b.entries, at, e)
-		b.grantOrLose(e)
 	}
+	if len(before.Containers) > 0 || e.static.Intersects(b.claimed) {
+		return true
+	}
+	b.demand -= before.SharedRequest.bounded()
+	b.grantOrLose(e)
+	return false
 }
 
 func (b *Books) find(id PodID) (at int, ok bool) {
@@ -64,7 +78,7 @@ func (b *Books) find(id PodID) (at int, ok bool) {
 
 // settleAll settles all claims again, in the order of their seniority.
 func (b *Books) settleAll() {
-	b.conflicts, b.account = nil, account{site: b.site}
+	b.conflicts, b.account, b.holders = nil, account{site: b.site}, map[cpuset.CPU]Portion{}
 	order := slices.Clone(b.entries)
 	slices.SortFunc(order, func(x, y *entry) int {
 		return compareSeniority(x.claim.Rank, x.claim.ID, y.claim.Rank, y.claim.ID)
@@ -72,11 +86,13 @@ func (b *Books) settleAll() {
 	for _, e := range order {
 		b.grantOrLose(e)
 	}
+	b.holders = nil
 }
 
 // grantOrLose settles e: it grants everything that e claims, or nothing. Of the entries that claim
 // the same CPUs, exactly the senior ones must have been settled.
 func (b *Books) grantOrLose(e *entry) {
+	e.lost = false
 	b.demand += e.claim.SharedRequest.bounded()
 	if len(e.claim.Containers) == 0 {
 		return
@@ -88,6 +104,13 @@ func (b *Books) grantOrLose(e *entry) {
 		return
 	}
 	b.exclusive = b.exclusive.Union(e.static)
+	if b.holders != nil {
+		for _, p := range e.portions() {
+			for cpu := range p.CPUs.All() {
+				b.holders[cpu] = p
+			}
+		}
+	}
 	b.demand += e.offlineRequest
 	for _, c := range e.confined {
 		b.demand += c.demand
@@ -96,6 +119,7 @@ func (b *Books) grantOrLose(e *entry) {
 }
 
 func (b *Books) lose(e *entry) {
+	e.lost = true
 	c := Conflict{ID: e.claim.ID, Rank: e.claim.Rank, Problems: slices.Concat(e.problems, b.heldProblems(e))}
 	at, _ := slices.BinarySearchFunc(b.conflicts, c, func(x, y Conflict) int {
 		return compareSeniority(x.Rank, x.ID, y.Rank, y.ID)
@@ -103,8 +127,7 @@ func (b *Books) lose(e *entry) {
 	b.conflicts = slices.Insert(b.conflicts, at, c)
 }
 
-// heldProblems returns the holders of the CPUs that e claims. Of the entries that claim the same
-// CPUs, exactly the senior ones must have been settled.
+// heldProblems returns the first holders of the CPUs that e claims.
 func (b *Books) heldProblems(e *entry) (found []Problem) {
 	for i := range e.claim.Containers {
 		c := &e.claim.Containers[i]
@@ -112,57 +135,12 @@ func (b *Books) heldProblems(e *entry) (found []Problem) {
 			continue
 		}
 		left := c.CPUs.Intersection(b.exclusive)
-		for !left.IsEmpty() {
-			holder, p := b.holder(left.First(), e)
-			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: p.cpus.Intersection(left),
-				Holder: holder.claim.ID, HolderContainer: p.container})
-			left = left.Difference(p.cpus)
+		for !left.IsEmpty() && len(found) < mostProblems {
+			p := b.holders[left.First()]
+			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: p.CPUs.Intersection(left),
+				Holder: p.Pod, HolderContainer: p.Container})
+			left = left.Difference(p.CPUs)
 		}
 	}
 	return found
-}
-
-// holder returns the entry senior to e that holds an exclusive CPU, and the container's part of it.
-func (b *Books) holder(cpu cpuset.CPU, e *entry) (*entry, portion) {
-	for _, other := range b.entries {
-		if !other.static.Contains(cpu) || b.loses(other) ||
-			compareSeniority(other.claim.Rank, other.claim.ID, e.claim.Rank, e.claim.ID) >= 0 {
-			continue
-		}
-		for _, p := range other.portions() {
-			if p.cpus.Contains(cpu) {
-				return other, p
-			}
-		}
-	}
-	panic("ledger: an exclusive CPU has no owner")
-}
-
-// Amounts sums claims on a node whose machine is unknown. It returns the exclusive CPUs, and the
-// requests of the other CPUs. If claims collide, the senior claim has the CPUs, as in Books.
-func Amounts(claims []Claim) (exclusive cpuset.Set, requests MilliCPU) {
-	claims = slices.Clone(claims)
-	slices.SortFunc(claims, func(a, b Claim) int { return compareSeniority(a.Rank, a.ID, b.Rank, b.ID) })
-	for _, claim := range claims {
-		var own cpuset.Set
-		var all, confined Phases[MilliCPU]
-		for i := range claim.Containers {
-			c := &claim.Containers[i]
-			request := c.Request.bounded()
-			all.Add(c.Role, request)
-			if c.Policy == placement.Static {
-				own = own.Union(c.CPUs)
-			} else {
-				confined.Add(c.Role, request)
-			}
-		}
-		requests += claim.SharedRequest.bounded()
-		if own.Intersects(exclusive) {
-			requests += all.Largest()
-			continue
-		}
-		exclusive = exclusive.Union(own)
-		requests += confined.Largest()
-	}
-	return exclusive, requests
 }

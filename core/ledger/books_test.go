@@ -11,6 +11,9 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
+	"pinfold.dev/pinfold/test/busy"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // contents is everything that books consist of.
@@ -81,40 +84,6 @@ func TestBooksAgainstReference(t *testing.T) {
 		checkOverflow(t, b, ref.debts())
 		checkOffline(t, w, b, ref)
 	})
-}
-
-// TestAmountsAreThoseOfBooks: if every claim is valid on the machine, Amounts equals the sums of
-// the books.
-func TestAmountsAreThoseOfBooks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, 12)
-		w.config, w.machine.Offline = Config{}, cpuset.Set{}
-		for _, claim := range w.claims {
-			confineTogether(claim.Containers)
-		}
-		w.index = placement.NewIndex(w.machine)
-		for _, c := range w.books().Conflicts() {
-			if slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Kind != CPUHeld }) {
-				w.claims = slices.DeleteFunc(w.claims, func(claim Claim) bool { return claim.ID == c.ID })
-			}
-		}
-		b := w.books()
-		exclusive, requests := Amounts(w.claims)
-		if exclusive != b.Exclusive() || requests != b.SharedRequests() {
-			t.Fatalf("exclusive %s, requests %s; the books have %s, %s", exclusive, requests, b.Exclusive(), b.SharedRequests())
-		}
-	})
-}
-
-// confineTogether gives the static-burst containers of a pod one confinement, as decisions do.
-// Books count each confinement of a pod by its own largest phase.
-func confineTogether(containers []ContainerClaim) {
-	first := slices.IndexFunc(containers, func(c ContainerClaim) bool { return c.Policy == placement.StaticBurst })
-	for i := range containers {
-		if containers[i].Policy == placement.StaticBurst {
-			containers[i].NUMANodes = containers[first].NUMANodes
-		}
-	}
 }
 
 // checkOffline checks that each offline CPU of a container is reported once.
@@ -227,5 +196,39 @@ func checkOverflow(t *rapid.T, b *Books, want debts) {
 	}
 	if got.requests != want.requests || got.unserved != want.unserved || got.minShared != want.minShared {
 		t.Fatalf("overflow %v, want debts %+v", b.Overflow(), want)
+	}
+}
+
+// colliding returns claims of pods with some containers that all have the same CPUs.
+func colliding(pods, containers int) []Claim {
+	claims := make([]Claim, pods)
+	for i := range claims {
+		claims[i] = Claim{ID: PodID(fmt.Sprintf("%06d", i)), Rank: int64(pods - i)}
+		for k := range containers {
+			claims[i].Containers = append(claims[i].Containers, ContainerClaim{Name: fmt.Sprint(k), Policy: placement.Static, Limit: 8, CPUs: cpuset.Range(0, 7)})
+		}
+	}
+	return claims
+}
+
+// Who publishes allocations can let all of them collide. That takes time in proportion to their number.
+func TestManyCollisions(t *testing.T) {
+	need.This(t, "the speed of this machine")
+	index := placement.NewIndex(topology.Shape{CoresPerLLC: 16}.MustBuild())
+	busy.Linear(t, 400, func(n int) func() { return func() { New(index, Config{}, colliding(n, 1)...) } })
+	busy.Linear(t, 400, func(n int) func() { return func() { New(index, Config{}, colliding(1, n)...) } })
+}
+
+// Of pods whose containers all collide, with each other and with other pods, few problems are told.
+func TestFewProblems(t *testing.T) {
+	index := placement.NewIndex(topology.Shape{CoresPerLLC: 16}.MustBuild())
+	claims := colliding(2, 100)
+	for i := range cpuset.CPU(8) {
+		own := ContainerClaim{Name: "c", Policy: placement.Static, Limit: 1, CPUs: cpuset.Of(i)}
+		claims = append(claims, Claim{ID: PodID(fmt.Sprint("one", i)), Rank: -1, Containers: []ContainerClaim{own}})
+	}
+	conflicts := New(index, Config{}, claims...).Conflicts()
+	if len(conflicts) != 2 || len(conflicts[0].Problems) != 2*mostProblems || len(conflicts[1].Problems) != 2*mostProblems {
+		t.Errorf("conflicts %v", conflicts)
 	}
 }

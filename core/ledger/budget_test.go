@@ -23,11 +23,14 @@ func TestOverlappingConfinementsEnd(t *testing.T) {
 				Policy: placement.StaticBurst, Limit: 1, Request: 1, NUMANodes: ids}}})
 		}
 	}
+	many, refused := New(index, Config{Decisions: 1000}, books.Claims()...), (*ExclusiveError)(nil)
+	if _, err := many.Decide(Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 1}}}); !errors.As(err, &refused) || !refused.GaveUp {
+		t.Errorf("one of many decisions has as much time as a single one: %v", err)
+	}
 	found, gaveUp := 0, 0
 	for cpus := 1; cpus <= nodes; cpus++ {
 		ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: cpus}}}
 		d, err := books.Decide(ask)
-		var refused *ExclusiveError
 		switch {
 		case err == nil && found == cpus-1:
 			found++

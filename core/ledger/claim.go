@@ -44,6 +44,9 @@ type Config struct {
 	// MinShared is the minimum number of shared CPUs. If it is 0 and nothing is reserved, a static
 	// pod may take the last CPU and leave none for pods that request nothing.
 	MinShared int
+	// Decisions is how many decisions follow each other while others wait, 0 for one:
+	// [placement.ShareOf] bounds all together.
+	Decisions int
 }
 
 // Role defines when in its pod's life a container runs.

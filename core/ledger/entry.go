@@ -10,9 +10,10 @@ import (
 )
 
 // entry is one claim with everything that follows from the claim and the machine alone, regardless
-// of other claims. It is immutable.
+// of other claims, except for whether it has lost.
 type entry struct {
 	claim Claim
+	lost  bool
 	// static are the CPUs that its static containers claim.
 	static cpuset.Set
 	// problems make the claim lose regardless of other claims.
@@ -47,7 +48,9 @@ func (e *entry) fill(s *site, claim Claim) {
 		own.Add(c.Role, request)
 		switch c.Policy {
 		case placement.Static:
-			e.problems = append(e.problems, s.staticProblems(claim.Containers, i, earlier.With(c.Role))...)
+			if len(e.problems) < mostProblems {
+				e.problems = append(e.problems, s.staticProblems(claim.Containers, i, earlier.With(c.Role))...)
+			}
 			earlier.Add(c.Role, c.CPUs)
 			e.static = e.static.Union(c.CPUs)
 			if !c.CPUs.Intersects(s.online) {
@@ -60,6 +63,7 @@ func (e *entry) fill(s *site, claim Claim) {
 		}
 	}
 	e.ownRequest, e.offlineRequest = own.Largest(), offlineRequest.Largest()
+	e.problems = e.problems[:min(len(e.problems), mostProblems)]
 	if len(e.problems) == 0 {
 		e.confined = s.confinements(claim.Containers)
 	}
@@ -136,23 +140,17 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	return found
 }
 
-// portion is the part of a pod's CPUs that one container has.
-type portion struct {
-	container string
-	cpus      cpuset.Set
-}
-
 // portions divides the static CPUs among the containers. A CPU that several containers use in turn
 // belongs to the one that has it for the longest time.
-func (e *entry) portions() []portion {
-	var all []portion
+func (e *entry) portions() (all []Portion) {
 	left := e.static
 	for _, init := range []bool{false, true} {
 		for i := range e.claim.Containers {
 			c := &e.claim.Containers[i]
-			if (c.Role == RoleInit) == init && c.Policy == placement.Static {
-				all = append(all, portion{c.Name, c.CPUs.Intersection(left)})
-				left = left.Difference(c.CPUs)
+			own := c.CPUs.Intersection(left)
+			if (c.Role == RoleInit) == init && c.Policy == placement.Static && !own.IsEmpty() {
+				all = append(all, Portion{e.claim.ID, c.Name, own})
+				left = left.Difference(own)
 			}
 		}
 	}

@@ -16,8 +16,12 @@ import (
 type Conflict struct {
 	ID       PodID
 	Rank     int64
-	Problems []Problem // at least one
+	Problems []Problem // at least one, at most 2*mostProblems
 }
+
+// mostProblems is how many problems of its own a claim has at most, and how many CPUs held by others.
+// Who publishes allocations chooses any number of containers with the same CPUs.
+const mostProblems = 8
 
 // ProblemKind is the kind of a [Problem].
 type ProblemKind string
@@ -179,7 +183,7 @@ func (b *Books) Offline() (found []Offline) {
 		return nil
 	}
 	for _, e := range b.entries {
-		if e.static.IsSubsetOf(b.online) || b.loses(e) {
+		if e.static.IsSubsetOf(b.online) || e.lost {
 			continue
 		}
 		for i := range e.claim.Containers {

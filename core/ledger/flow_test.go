@@ -63,8 +63,6 @@ func TestFlowAgainstAllUnions(t *testing.T) {
 			}
 		}
 		f := runFlow(capacity, requests)
-		checkConservation(t, f, capacity, requests)
-
 		worst, smallest := MilliCPU(0), 0
 		for nodes := range 1 << len(capacity) {
 			if l := lack(capacity, requests, nodes); l > worst {
@@ -99,29 +97,4 @@ func TestFlowAgainstAllUnions(t *testing.T) {
 func sorted(unions [][]int) [][]int {
 	slices.SortFunc(unions, slices.Compare[[]int])
 	return unions
-}
-
-// checkConservation checks that requests send only to nodes that they reach, and that the amounts
-// add up.
-func checkConservation(t *rapid.T, f *flow, capacity []MilliCPU, requests []flowRequest) {
-	used := make([]MilliCPU, len(capacity))
-	for i, r := range requests {
-		var sent MilliCPU
-		for n := range capacity {
-			s := *f.at(i, n)
-			if s < 0 || s > 0 && !slices.Contains(r.nodes, n) {
-				t.Fatalf("request %d sends %d to node %d, which it does not reach", i, s, n)
-			}
-			sent += s
-			used[n] += s
-		}
-		if sent+f.unmet[i] != r.amount {
-			t.Fatalf("request %d of %d sends %d and has %d unmet", i, r.amount, sent, f.unmet[i])
-		}
-	}
-	for n := range capacity {
-		if used[n]+f.left[n] != capacity[n] || f.left[n] < 0 {
-			t.Fatalf("node %d of %d serves %d and has %d left", n, capacity[n], used[n], f.left[n])
-		}
-	}
 }

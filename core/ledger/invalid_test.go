@@ -74,14 +74,3 @@ func TestAbsurdAmounts(t *testing.T) {
 		t.Errorf("books of claims of nothing differ (-new +replaced):\n%s", d)
 	}
 }
-
-// TestConflictsNamePods: messages name pods as the caller does.
-func TestConflictsNamePods(t *testing.T) {
-	static := []ContainerClaim{{Name: "main", Policy: placement.Static, Limit: 1, CPUs: cpuset.Of(3)}}
-	b := New(eightCPUs(), Config{}, Claim{ID: "u1", Containers: static}, Claim{ID: "u2", Containers: static})
-	name := func(id PodID) string { return "default/web-" + strings.TrimPrefix(string(id), "u") }
-	want := `pod default/web-2 stays in the shared CPUs: container "main" claims CPU 3, held by container "main" of pod default/web-1`
-	if got := b.Conflicts(); len(got) != 1 || got[0].Describe(name) != want {
-		t.Errorf("got %v, want %q", got, want)
-	}
-}

@@ -72,6 +72,9 @@ func (a *account) prepareSearch(served *flow) staticSearch {
 	s := staticSearch{account: a, served: served, short: served.shortfall(), free: a.free()}
 	for i := range a.confinements {
 		c := &a.confinements[i]
+		if !served.budget.Spend(len(a.confinements)) {
+			break
+		}
 		s.add(bound{union: c.cpus, nodes: c.nodes, cpus: a.confinementLimit(c, s.short)})
 	}
 	return s
@@ -156,7 +159,7 @@ type digest struct {
 func (a *account) digest() *digest {
 	d := a.digested
 	d.once.Do(func() {
-		d.served = a.serve(cpuset.Set{}, placement.NewBudget())
+		d.served = a.serve(cpuset.Set{}, placement.ShareOf(a.config.Decisions))
 		d.search = a.prepareSearch(d.served)
 	})
 	return d

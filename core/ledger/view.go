@@ -5,15 +5,6 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-func (b *Books) loses(e *entry) bool {
-	for i := range b.conflicts {
-		if b.conflicts[i].ID == e.claim.ID {
-			return true
-		}
-	}
-	return false
-}
-
 // Portion is the exclusive CPUs of one container, whether or not they are online.
 type Portion struct {
 	Pod       PodID
@@ -26,13 +17,8 @@ type Portion struct {
 // has them longest.
 func (b *Books) Portions() (all []Portion) {
 	for _, e := range b.entries {
-		if e.static.IsEmpty() || b.loses(e) {
-			continue
-		}
-		for _, p := range e.portions() {
-			if !p.cpus.IsEmpty() {
-				all = append(all, Portion{e.claim.ID, p.container, p.cpus})
-			}
+		if !e.lost {
+			all = append(all, e.portions()...)
 		}
 	}
 	return all

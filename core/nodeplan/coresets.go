@@ -34,6 +34,11 @@ type coreSetPlan struct {
 	load        [cpuset.MaxCPUs]ledger.MilliCPU // of each CPU, without the usage of bursters
 }
 
+// mostCoreSets is how many containers have core sets: those that request most. Others use all shared
+// CPUs of their NUMA nodes. A tenant chooses how many there are, which request nothing, and beyond a
+// node's CPUs their sets overlap anyway.
+const mostCoreSets = 256
+
 // planCoreSets plans the core sets of all static-burst containers that have not ended.
 func (plan *cpuPlan) planCoreSets() CoreSets {
 	d := plan.newCoreSetPlan()
@@ -72,6 +77,13 @@ func (plan *cpuPlan) newCoreSetPlan() *coreSetPlan {
 				d.bursters = append(d.bursters, b)
 			}
 		}
+	}
+	if len(d.bursters) > mostCoreSets {
+		slices.SortStableFunc(d.bursters, func(a, b *burster) int { return cmp.Compare(b.Request, a.Request) })
+		for _, b := range d.bursters[mostCoreSets:] {
+			plan.sets[b.ref] = b.region
+		}
+		d.bursters = d.bursters[:mostCoreSets]
 	}
 	slices.SortStableFunc(d.bursters, func(a, b *burster) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.ref.Pod, b.ref.Pod))
@@ -130,16 +142,6 @@ func (d *coreSetPlan) discount(set cpuset.Set, amount ledger.MilliCPU) {
 		d.load[c] -= taken
 		amount -= taken
 	}
-}
-
-// othersWith returns the number of other long-running containers whose set has the CPU.
-func (d *coreSetPlan) othersWith(b *burster, c cpuset.CPU) (n int) {
-	for _, other := range d.longRunning {
-		if other != b && other.set.Contains(c) {
-			n++
-		}
-	}
-	return n
 }
 
 // held returns the union of all core sets.

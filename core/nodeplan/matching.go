@@ -12,9 +12,16 @@ import (
 type matching struct {
 	*coreSetPlan
 	owner [cpuset.MaxCPUs]int
-	own   []cpuset.Set // by container: the inverse of owner
-	open  []cpuset.Set // by container: the CPUs that it may take
+	own   []cpuset.Set        // by container: the inverse of owner
+	open  []cpuset.Set        // by container: the CPUs that it may take
+	stuck []bool              // by container: no chain leads from it to a CPU without an owner, and none will
+	steps int                 // CPUs that may still be rated; when there are none left, containers share CPUs
+	users [cpuset.MaxCPUs]int // sets with the CPU, while they are applied
 }
+
+// matchingSteps bounds the work of a plan, to less than a tenth of a second: containers with different
+// NUMA nodes may have to be moved in very many ways.
+const matchingSteps = 1 << 17
 
 // assignNeeds gives every long-running container as many CPUs as it needs, disjoint while there is
 // room. It keeps sets that are already as good.
@@ -60,7 +67,7 @@ func (d *coreSetPlan) satisfied() bool {
 }
 
 func (d *coreSetPlan) newMatching() *matching {
-	m := &matching{coreSetPlan: d, own: make([]cpuset.Set, len(d.longRunning)), open: make([]cpuset.Set, len(d.longRunning))}
+	m := &matching{coreSetPlan: d, steps: matchingSteps, own: make([]cpuset.Set, len(d.longRunning)), open: make([]cpuset.Set, len(d.longRunning))}
 	for i := range m.owner {
 		m.owner[i] = -1
 	}
@@ -70,6 +77,7 @@ func (d *coreSetPlan) newMatching() *matching {
 // fill extends the matching to a maximum one in which each container takes only the CPUs returned
 // by open. It returns the number of CPUs matched. A container that had a CPU keeps at least one.
 func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
+	m.stuck = make([]bool, len(m.longRunning))
 	for i, b := range m.longRunning {
 		m.open[i] = open(b)
 	}
@@ -91,9 +99,9 @@ func (m *matching) augment(first int) bool {
 		through           cpuset.CPU // owned by container, wanted by the one before
 	}
 	chain := []link{{first, -1, -1}}
-	visited := make([]bool, len(m.longRunning))
+	visited := slices.Clone(m.stuck)
 	visited[first] = true
-	for at := 0; at < len(chain); at++ {
+	for at := 0; at < len(chain) && m.steps > 0; at++ {
 		for _, c := range m.candidates(chain[at].container) {
 			if o := m.owner[c]; o >= 0 {
 				if !visited[o] {
@@ -109,6 +117,7 @@ func (m *matching) augment(first int) bool {
 			return true
 		}
 	}
+	m.stuck = visited // or the budget is exhausted
 	return false
 }
 
@@ -132,8 +141,9 @@ func (m *matching) candidates(container int) []cpuset.CPU {
 			spare = spare.Union(m.longRunning[i].set)
 		}
 	}
-	left := b.need - m.own[container].Len()
-	return sortedBy(m.open[container].Difference(m.own[container]), func(c cpuset.CPU) sortKey {
+	left, open := b.need-m.own[container].Len(), m.open[container].Difference(m.own[container])
+	m.steps -= open.Len()
+	return sortedBy(open, func(c cpuset.CPU) sortKey {
 		core := m.cores[m.coreOf[c]]
 		whole := left < core.Len() || core.IsSubsetOf(b.region.Difference(others))
 		return sortKey{
@@ -178,26 +188,37 @@ func (m *matching) apply() {
 	before := make([]cpuset.Set, len(m.longRunning))
 	for i, b := range m.longRunning {
 		before[i], b.set = b.set, m.own[i]
+		m.use(b.set)
 	}
 	for i, b := range m.longRunning {
 		m.share(b, before[i])
 	}
 	for i, b := range m.longRunning {
 		for c := range before[i].Difference(b.set).All() {
-			if m.othersWith(b, c) == 0 {
+			if m.users[c] == 0 {
 				b.set.Add(c)
+				m.users[c]++
 			}
 		}
 	}
 }
 
+// use counts one more user of CPUs.
+func (m *matching) use(cpus cpuset.Set) {
+	for c := range cpus.All() {
+		m.users[c]++
+	}
+}
+
 // share fills a set up to its need with CPUs of other sets, preferably with those that it had
 // before.
-func (d *coreSetPlan) share(b *burster, before cpuset.Set) {
-	d.extend(b, func(c cpuset.CPU) sortKey {
-		core := d.coreOf[c]
-		return sortKey{d.othersWith(b, c), rankFirst(before.Contains(c)), int(d.coreLoad(core, cpuset.Set{})), int(d.cores[core].First())}
+func (m *matching) share(b *burster, before cpuset.Set) {
+	own := b.set
+	m.extend(b, func(c cpuset.CPU) sortKey {
+		core := m.coreOf[c]
+		return sortKey{m.users[c], rankFirst(before.Contains(c)), int(m.coreLoad(core, cpuset.Set{})), int(m.cores[core].First())}
 	})
+	m.use(b.set.Difference(own))
 }
 
 // extend fills a set up to its need with CPUs of its region, in the order of key.

@@ -79,3 +79,48 @@ func TestManyMoves(t *testing.T) {
 		return func() { Steps(from, to, cpuset.Set{}) }
 	})
 }
+
+// burstPods returns pods of four static-burst containers of one CPU each, which request nothing.
+func burstPods(n int) []Pod {
+	pods := make([]Pod, n)
+	for i := range pods {
+		p := &pods[i]
+		p.ID, p.Tier, p.Claim.Rank = ledger.PodID(fmt.Sprintf("pod-%04d", i)), Burstable, int64(i)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			p.Containers = append(p.Containers, Container{Name: name, Phase: Running, Limit: 1000})
+			p.Claim.Containers = append(p.Claim.Containers, ledger.ContainerClaim{Name: name, Limit: 1, Policy: placement.StaticBurst,
+				NUMANodes: []topology.NUMAID{0}})
+		}
+	}
+	return pods
+}
+
+// Containers with core sets take time in proportion to their number, beyond what a machine has CPUs for.
+func TestManyCoreSets(t *testing.T) {
+	need.This(t, "the speed of this machine")
+	index := placement.NewIndex(topology.Intel104().MustBuild())
+	busy.Linear(t, mostCoreSets/4, func(n int) func() {
+		s := State{Index: index, Pods: burstPods(n)}
+		return func() { Plan(s) }
+	})
+}
+
+// Of very many containers, those that request most have core sets. Others use the shared CPUs of their
+// NUMA nodes, and stay there.
+func TestMostCoreSets(t *testing.T) {
+	s := State{Index: placement.NewIndex(topology.Intel104().MustBuild()), Pods: burstPods(mostCoreSets/4 + 2)}
+	shared, last := s.Index.Machine().CPUsOfNUMA(0), &s.Pods[len(s.Pods)-1]
+	last.Containers[0].Request = 1
+	for range 2 {
+		d, with := Plan(s), map[Ref]bool{}
+		for _, a := range d.Assignments() {
+			if a.CPUs != shared {
+				with[a.Ref] = true
+			}
+		}
+		if len(with) != mostCoreSets || !with[Ref{last.ID, "a"}] {
+			t.Errorf("%d containers have core sets, that which requests most: %t", len(with), with[Ref{last.ID, "a"}])
+		}
+		s.Previous = d.CoreSets
+	}
+}

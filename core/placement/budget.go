@@ -9,8 +9,18 @@ const decisionSteps = 3 << 17
 // machine.
 type Budget struct{ left int }
 
+// fullBudgets is how many decisions in a row have all of a budget. More of them share that, but each
+// has leastSteps, which suffice where nothing is searched for.
+const fullBudgets, leastSteps = 16, 1 << 12
+
 // NewBudget returns the budget of one decision.
-func NewBudget() *Budget { return &Budget{decisionSteps} }
+func NewBudget() *Budget { return ShareOf(1) }
+
+// ShareOf returns the budget of each of some decisions that follow each other while others wait. A
+// tenant or a node chooses how many these are.
+func ShareOf(decisions int) *Budget {
+	return &Budget{max(leastSteps, min(decisionSteps, fullBudgets*decisionSteps/max(1, decisions)))}
+}
 
 // Spend counts steps. It returns false if the budget is exhausted.
 func (b *Budget) Spend(steps int) bool {

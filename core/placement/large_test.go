@@ -2,7 +2,6 @@ package placement
 
 import (
 	"errors"
-	"math/bits"
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -56,48 +55,6 @@ func ringDistance(k int) int {
 	return sum
 }
 
-func TestSixteenNodesAreExact(t *testing.T) {
-	m := ring(16, 1)
-	ix := NewIndex(m)
-	free := cpuset.MustParse("0,2-3,5,7-9,11,14-15")
-	got, err := ix.Place(free, Request{CPUs: 5})
-	if err != nil || !got.Exact {
-		t.Fatalf("got %+v, %v", got, err)
-	}
-	best := 1 << 30
-	for set := range uint32(1 << 16) {
-		if bits.OnesCount32(set) != 5 || !ix.cpusOf(mask(set)).IsSubsetOf(free) {
-			continue
-		}
-		sum := 0
-		for i := range ix.cpusOf(mask(set)).All() { // CPU i is NUMA node i
-			for j := range ix.cpusOf(mask(set)).All() {
-				if i != j {
-					sum += m.Distance(topology.NUMAID(i), topology.NUMAID(j))
-				}
-			}
-		}
-		best = min(best, sum)
-	}
-	if got.Quality.Distance != best {
-		t.Fatalf("distance %d, best %d", got.Quality.Distance, best)
-	}
-}
-
-// TestThirtyTwoNodes: two packages of 16 NUMA nodes, of which no four of one package have enough free
-// CPUs. The nearest four are three of one and one of the other.
-func TestThirtyTwoNodes(t *testing.T) {
-	ix := NewIndex(topology.Shape{Packages: 2, NUMAPerPackage: 16, CoresPerLLC: 16}.MustBuild())
-	var free cpuset.Set
-	for node, n := range map[int]int{0: 12, 9: 11, 21: 10, 24: 9, 27: 9, 30: 8} {
-		free = free.Union(cpuset.Range(cpuset.CPU(16*node), cpuset.CPU(16*node+n-1)))
-	}
-	got, err := ix.Place(free, Request{CPUs: 40})
-	if want := 2 * (3*12 + 3*32); err != nil || !got.Exact || got.Quality.NUMANodes != 4 || got.Quality.Distance != want {
-		t.Errorf("got %+v, %v; want 4 NUMA nodes at distance %d", got, err, want)
-	}
-}
-
 func TestInvalidRequests(t *testing.T) {
 	ix := NewIndex(topology.Intel104().MustBuild())
 	for _, tt := range []struct {
@@ -137,6 +94,15 @@ func TestInsufficient(t *testing.T) {
 		var insufficient *InsufficientError
 		if !errors.As(err, &insufficient) || err.Error() != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// Many decisions in a row share the budget of some, and each has what a plain one needs.
+func TestShares(t *testing.T) {
+	for n := range 5000 {
+		if one := ShareOf(n).left; one < leastSteps || n > 0 && n*one > max(fullBudgets*decisionSteps, n*leastSteps) || n <= fullBudgets && one < decisionSteps {
+			t.Errorf("each of %d decisions has %d steps", n, one)
 		}
 	}
 }

@@ -65,20 +65,6 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-func TestSiblingsOfTheSeedsMachines(t *testing.T) {
-	for _, test := range []struct {
-		shape topology.Shape
-		apart cpuset.CPU
-	}{{topology.Intel104(), 52}, {topology.AMD256(), 128}} {
-		m := test.shape.MustBuild()
-		for _, core := range m.Cores() {
-			if first := core.CPUs.First(); core.CPUs != cpuset.Of(first, first+test.apart) || int(first) != int(core.ID) {
-				t.Errorf("core %d has CPUs %q, want %d and %d more", core.ID, core.CPUs, core.ID, test.apart)
-			}
-		}
-	}
-}
-
 func TestDrawnShapesAreValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := topologytest.RandomShape(t, cpuset.MaxCPUs)

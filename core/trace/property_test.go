@@ -82,7 +82,7 @@ func slowTimescales(s *trace.Series, nominal time.Duration, lengths []time.Durat
 				below++
 			}
 			sc.P99 = figures[len(figures)-1-below]
-			sc.Throttled = float64(throttled) / float64(len(figures))
+			sc.Throttled = new(float64(throttled) / float64(len(figures)))
 			scales = append(scales, sc)
 		}
 	}

@@ -47,7 +47,7 @@ func describe(s *trace.Series, nominal time.Duration) string {
 	fmt.Fprintf(&b, "%d bursts, %v; limits changed %d times\n", sum.Bursts, sum.BurstTime, sum.LimitChanges)
 	before := ""
 	for _, sc := range trace.Timescales(s, nominal) {
-		line := fmt.Sprintf("max %.4g p99 %.4g throttled %.3g %v", sc.Max, sc.P99, sc.Throttled, sc.MaxThrottled)
+		line := fmt.Sprintf("max %.4g p99 %.4g throttled %.3g %v", sc.Max, sc.P99, *sc.Throttled, sc.MaxThrottled)
 		if line != before {
 			fmt.Fprintf(&b, "%v: %s, until %v, of %d\n", sc.Window, line, sc.MaxEnd, sc.Windows)
 		}

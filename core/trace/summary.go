@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"encoding/json"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -30,15 +31,16 @@ type Summary struct {
 	Periods, Throttled, Bursts uint64 // as in Sample
 	ThrottledTime, BurstTime   time.Duration
 	// WallPeriods is the number of periods that passed while there was a quota, whether or not the
-	// bandwidth timer ran: time divided by period, but at least Periods, which may be one more. If
-	// limits are unknown, it is that of the whole time.
+	// bandwidth timer ran: time divided by period, but at least Periods, which may be one more. Time
+	// of which the limit is unknown counts.
 	WallPeriods float64
 	// ThrottledShare is the share of Time in throttled samples, whose usage may be less than the
 	// demand.
 	ThrottledShare float64
 }
 
-// Stats are statistics over bins of time, in CPUs. Without any complete bin, all except Mean are 0.
+// Stats are statistics over bins of time, in CPUs. Without any complete bin, all except Mean are
+// unknown, and 0.
 type Stats struct {
 	Bins int     `json:"periods"`
 	Mean float64 `json:"mean"` // of all samples, also those in no bin
@@ -46,6 +48,15 @@ type Stats struct {
 	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
 	Max  float64 `json:"max"`
+}
+
+// MarshalJSON leaves out what is unknown.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	if s.Bins == 0 {
+		return json.Marshal(map[string]float64{"periods": 0, "mean": s.Mean})
+	}
+	type known Stats
+	return json.Marshal(known(s))
 }
 
 // CPUs returns the average usage in CPUs, or 0 for an empty series.
@@ -124,7 +135,7 @@ func (s *Summary) add(sample *Sample) {
 	s.ThrottledTime += sample.ThrottledTime
 	s.BurstTime += sample.BurstTime
 	s.Unknown |= sample.Unknown
-	if sample.Limits.Quota != bandwidth.Unlimited {
+	if sample.Limits.Quota != bandwidth.Unlimited || sample.Unknown.Has(Limits) {
 		s.WallPeriods += float64(sample.Interval) / float64(PeriodOf(sample.Limits))
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// Scale is the usage at one timescale. Where Throttled is not 0, demand may have been higher.
+// Scale is the usage at one timescale. Unless Throttled is 0, demand may have been higher.
 type Scale struct {
 	Window  quantity.Seconds `json:"windowSeconds"`
 	Windows int              `json:"windows"`       // their number, >= 1
 	Max     float64          `json:"maxCPUs"`       // the largest
 	MaxEnd  quantity.Seconds `json:"maxEndSeconds"` // end of the first with that maximum, since the start of the recording
 	P99     float64          `json:"p99CPUs"`       // the 99th percentile
-	// Throttled is the share of the windows in which the group was throttled at any time.
-	// MaxThrottled reports whether the first window with the maximum is one of them.
-	Throttled    float64 `json:"throttledShare"`
-	MaxThrottled bool    `json:"-"`
+	// Throttled is the share of the windows in which the group was throttled at any time, nil if that
+	// is unknown. MaxThrottled reports whether the first window with the maximum is one of them.
+	Throttled    *float64 `json:"throttledShare,omitempty"`
+	MaxThrottled bool     `json:"-"`
 }
 
 // Timescales returns the usage of a series in windows of all lengths of Lengths(nominal, Longest),
@@ -34,6 +34,7 @@ func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []S
 	}
 	scales := []Scale{} // not nil, to be an array in JSON
 	figures := make([]float64, 0, len(s.Samples))
+	unknown := slices.ContainsFunc(s.Samples, func(s Sample) bool { return s.Unknown.Has(Periods) })
 	for _, w := range lengths {
 		sc := Scale{Window: quantity.Seconds{Duration: w}}
 		figures = figures[:0]
@@ -44,7 +45,9 @@ func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []S
 		if sc.Windows = len(figures); sc.Windows == 0 {
 			continue
 		}
-		sc.Throttled = float64(throttled) / float64(sc.Windows)
+		if !unknown {
+			sc.Throttled = new(float64(throttled) / float64(sc.Windows))
+		}
 		sc.P99 = nth(figures, rank(len(figures), 99))
 		scales = append(scales, sc)
 	}

@@ -119,7 +119,7 @@ func (s *Sample) Validate() error {
 	case l.Quota <= 0 && l.Quota != bandwidth.Unlimited:
 		return fmt.Errorf("the quota is %v, want more than 0, or unlimited", l.Quota)
 	case l.Quota != bandwidth.Unlimited && l.Period == 0:
-		return fmt.Errorf("the quota is %v, without a period", l.Quota)
+		return fmt.Errorf("the quota is %v, without a period: give both, or neither", l.Quota)
 	case l.Period < 0 || l.Burst < 0:
 		return fmt.Errorf("the period is %v and the burst %v, want 0 or more", l.Period, l.Burst)
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pinfold.dev/pinfold/internal/connlimit"
 	"pinfold.dev/pinfold/test/must"
@@ -13,7 +14,7 @@ import (
 // TestOldestIsReplaced opens connections that are kept open. The last one is served, once the
 // server has closed the oldest.
 func TestOldestIsReplaced(t *testing.T) {
-	l := connlimit.New(must.Get(net.Listen("tcp", "127.0.0.1:0"))(t), 2)
+	l := connlimit.New(must.Get(net.Listen("tcp", "127.0.0.1:0"))(t), 2, 0)
 	defer l.Close()
 	dial := func() net.Conn {
 		c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
@@ -57,4 +58,24 @@ func TestOldestIsReplaced(t *testing.T) {
 	third := dial()
 	receives(third, must.Get(l.Accept())(t))
 	receives(newest, last) // was not replaced
+}
+
+// TestFlood: the connections of a client that opens very many are closed, and not those of others.
+func TestFlood(t *testing.T) {
+	const perSecond = 3
+	l := connlimit.New(must.Get(net.Listen("tcp", "127.0.0.1:0"))(t), 100, perSecond)
+	defer l.Close()
+	begun := time.Now()
+	for i := range 51 {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i/50))}}
+		c := must.Get(d.Dial("tcp", l.Addr().String()))(t)
+		defer c.Close()
+	}
+	flood := 0
+	for must.Get(l.Accept())(t).RemoteAddr().(*net.TCPAddr).IP.To4()[3] == 2 {
+		flood++
+	}
+	if most := perSecond * (2 + int(time.Since(begun)/time.Second)); flood < perSecond || flood > most {
+		t.Errorf("%d connections of a flood are accepted, want %d to %d", flood, perSecond, most)
+	}
 }

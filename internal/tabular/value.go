@@ -125,7 +125,11 @@ func parseISO(text string) (int64, time.Duration, error) {
 		if !inYears(t) {
 			return 0, 0, errYear
 		}
-		return t.UnixNano(), isoResolution(text), nil
+		resolution, known := map[string]time.Duration{"T15:04": time.Minute, "": 24 * time.Hour}[layout]
+		if !known {
+			resolution = isoResolution(text)
+		}
+		return t.UnixNano(), resolution, nil
 	}
 	return 0, 0, errTime
 }
@@ -156,7 +160,7 @@ func parseUnix(text string, f float64) (int64, time.Duration, error) {
 	whole, fraction, point := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || strings.ContainsAny(fraction, "eE") {
-		return fromUnixFloat(f)
+		return fromUnixFloat(text, f)
 	}
 	ns, unit, err := fromUnix(n)
 	if err != nil || !point {
@@ -187,14 +191,19 @@ func fromUnix(n int64) (ns int64, unit time.Duration, err error) {
 	return ns, unit, nil
 }
 
-// fromUnixFloat is like fromUnix. The resolution is that of a floating-point number.
-func fromUnixFloat(f float64) (ns int64, resolution time.Duration, err error) {
+// fromUnixFloat is like fromUnix, for a number with an exponent. The resolution is the unit of its last
+// digit, which may be hours after a spreadsheet has rounded it, or that of a floating-point number.
+func fromUnixFloat(text string, f float64) (ns int64, resolution time.Duration, err error) {
 	unit := float64(unixUnit(math.Abs(f)))
 	r := math.Round(f * unit)
 	if !(math.Abs(r) < 1<<63) {
 		return 0, 0, errYear
 	}
-	return int64(r), time.Duration(math.Ceil((math.Nextafter(math.Abs(f), math.Inf(1)) - math.Abs(f)) * unit)), nil
+	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	_, decimals, _ := strings.Cut(mantissa, ".")
+	power, _ := strconv.Atoi(exponent) // 0 without one
+	digit := min(math.Pow10(power-len(decimals))*unit, float64(math.MaxInt64/2))
+	return int64(r), time.Duration(math.Ceil(max(digit, (math.Nextafter(math.Abs(f), math.Inf(1))-math.Abs(f))*unit))), nil
 }
 
 func unixUnit(size float64) time.Duration {

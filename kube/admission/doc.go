@@ -26,4 +26,6 @@
 // [AgentPolicy] confines each node's agent to its own node. RBAC alone allows the agents' service
 // account to write all Node statuses, topology objects and leases, so a compromised node would hold
 // a token for all nodes.
+//
+// [Misplaced] warns of annotations that are not on pods.
 package admission

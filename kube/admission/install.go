@@ -21,6 +21,9 @@ func Install(ctx context.Context, client kubernetes.Interface) error {
 	if err := install(ctx, client, AgentPolicy(nodetopology.LeaseNamespace, AgentAccount), AgentBinding()); err != nil {
 		return err
 	}
+	if err := install(ctx, client, Misplaced(), MisplacedBinding()); err != nil {
+		return err
+	}
 	return installRequests(ctx, client)
 }
 

@@ -15,7 +15,7 @@ import (
 // TestInstallAgain loses the answer to each request in turn, after the server has carried it out.
 // The next call then installs what is missing.
 func TestInstallAgain(t *testing.T) {
-	const objects = 6
+	const objects = 8
 	lost := errors.New("http2: client connection lost")
 	for n := range objects {
 		client := fake.NewClientset()

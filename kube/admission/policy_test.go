@@ -32,8 +32,10 @@ func TestTemplates(t *testing.T) {
 			"# A namespace with the label "+UnprotectedLabel+": \"true\" is exempt.\n"+
 			manifest(t, named(Name, Policy(), Binding())...))
 	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
-		"# Confines every agent to its own node: its token may not write about another one.\n"+
-			manifest(t, named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding())...))
+		"# Confines every agent to its own node: its token may not write about another one. The second policy warns of\n"+
+			"# annotations that no pod gets, because they are on a Deployment or Namespace.\n"+
+			manifest(t, append(named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding()),
+				named(MisplacedName, Misplaced(), MisplacedBinding())...)...))
 	raise, raiseBinding := Requests(), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
 	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled .Values.agent.enabled)",
@@ -44,7 +46,7 @@ func TestTemplates(t *testing.T) {
 			manifest(t, raise, raiseBinding)+
 			"{{- else }}\n"+manifest(t, named(RequestsName, RequestsWarning(), RequestsWarningBinding())...)+"{{- end }}\n")
 	// Braces of the policies themselves would be taken for the template's.
-	if text := manifest(t, Policy(), Binding(), AgentPolicy("ns", "name"), AgentBinding(),
+	if text := manifest(t, Policy(), Binding(), AgentPolicy("ns", "name"), AgentBinding(), Misplaced(), MisplacedBinding(),
 		Requests(), RequestsBinding(), RequestsWarning(), RequestsWarningBinding()); strings.Contains(text, "{{") {
 		t.Errorf("a policy contains {{, which Helm would evaluate: write { { or change the template\n%s", text)
 	}

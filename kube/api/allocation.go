@@ -41,6 +41,9 @@ type Allocation struct {
 	Time time.Time `json:"time,omitzero"`
 }
 
+// MaxAllocation bounds the text of an allocation that an agent gives, in bytes.
+const MaxAllocation = 3 << 10
+
 // ClaimRef names a ResourceClaim in the namespace of a pod.
 type ClaimRef struct {
 	Name string    `json:"name"`
@@ -109,6 +112,9 @@ func DecodeAllocation(text string) (Allocation, error) {
 		}
 		if listed[c.Name] {
 			return Allocation{}, fmt.Errorf("container %q: listed twice", c.Name)
+		}
+		if first := a.Containers[0]; a.Policy == placement.StaticBurst && !slices.Equal(c.NUMANodes, first.NUMANodes) {
+			return Allocation{}, fmt.Errorf("container %q: it has other NUMA nodes than container %q, and a pod has the same for all", c.Name, first.Name)
 		}
 		listed[c.Name] = true
 	}

@@ -44,8 +44,14 @@ func readBurst(text string) (burst.Policy, error) {
 	return p.Policy, err
 }
 
+// maxBurst bounds the text of an annotation about burst, in bytes: every version of a pod is read.
+const maxBurst = 4 << 10
+
 // decodeBurst decodes the object of an annotation.
 func decodeBurst(text string, into any, strict ...json.StrictOption) error {
+	if len(text) > maxBurst {
+		return fmt.Errorf("it has %d bytes: write at most %d", len(text), maxBurst)
+	}
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") || !stdjson.Valid([]byte(text)) {
 		return errors.New(`it must be JSON such as {"policy": "auto"}`)
 	}

@@ -61,12 +61,15 @@ func (a Allocation) Concerns(pod *corev1.Pod) bool {
 func (a Allocation) entitles(pod *corev1.Pod) *entitlement {
 	e := &entitlement{allocation: a}
 	counts := newCounts(pod)
+	parts := make(map[string]*ContainerAllocation, len(a.Containers))
+	for i := range a.Containers {
+		parts[a.Containers[i].Name] = &a.Containers[i]
+	}
 	for _, m := range members(pod) {
-		at := slices.IndexFunc(a.Containers, func(c ContainerAllocation) bool { return c.Name == m.Name })
-		if at < 0 {
+		c := parts[m.Name]
+		if c == nil {
 			continue
 		}
-		c := &a.Containers[at]
 		claim := ledger.ContainerClaim{Name: m.Name, Role: m.role, Policy: a.Policy, Limit: c.CPUs.Len(), Request: counts.own(m), CPUs: c.CPUs}
 		if a.Policy == placement.StaticBurst {
 			claim.NUMANodes, claim.Limit = c.NUMANodes, max(1, int(m.wholeCPUs()))

@@ -1,15 +1,12 @@
 package api
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/ledger"
 )
 
 func FuzzDecodeAllocation(f *testing.F) {
@@ -57,30 +54,4 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("period %v", p)
 		}
 	})
-}
-
-// FuzzAllocationOnPod: no annotation makes Claim panic or lose the pod's requests.
-func FuzzAllocationOnPod(f *testing.F) {
-	f.Add(`{"version":1,"node":"n1","policy":"static","containers":[{"name":"a","cpus":"0-1","numaNodes":[0]}]}`)
-	f.Add(`{"version":1,"node":"n1","policy":"static-burst","containers":[{"name":"a","numaNodes":[0]}]}`)
-	m := claimMachine(f)
-	f.Fuzz(func(t *testing.T, text string) {
-		pod := readPod(t, "fuzz", "annotations: {cpuset-scheduler: 'true'}\ncontainers: [a 1/2, b 500m]\nnode: n1")
-		pod.Annotations[allocatedKey] = text
-		claim, err := claimOfText(pod, m)
-		var refused *AllocationError
-		if err != nil && !errors.As(err, &refused) {
-			t.Fatalf("error of type %T: %v", err, err)
-		}
-		if counted := requestOf(pod); err != nil && claim.SharedRequest != counted || err == nil && claim.SharedRequest != counted-1000 {
-			t.Fatalf("shared request %v with %v", claim.SharedRequest, err)
-		}
-	})
-}
-
-func requestOf(pod *corev1.Pod) (sum ledger.MilliCPU) {
-	for _, c := range pod.Spec.Containers {
-		sum += ledger.MilliCPU(c.Resources.Requests.Cpu().MilliValue())
-	}
-	return sum
 }

@@ -141,6 +141,9 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 				w.warnings = append(w.warnings, idle.String()+" has no effect without "+asksSetting.String())
 			}
 		}
+		if pod.Annotations[koordinatorSpec] != "" {
+			w.warnings = append(w.warnings, fmt.Sprintf("annotation %s gives no CPUs of its own without %s", koordinatorSpec, asksSetting))
+		}
 		return w, nil
 	}
 	if policyErr != nil {
@@ -149,7 +152,7 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	if fullErr != nil {
 		return w, fullErr
 	}
-	move, _, err := lookUp(pod, moveAliases())
+	move, moveSetting, err := lookUp(pod, moveAliases())
 	if err != nil {
 		return w, err
 	}
@@ -161,6 +164,9 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 	}
 	if w.policy == placement.StaticBurst && w.fullCores == placement.FullCoresRequired {
 		w.warnings = append(w.warnings, fullSetting.String()+" has no effect with "+policySetting.String())
+	}
+	if w.policy == placement.StaticBurst && move == "false" { // its CPUs follow its load
+		w.warnings = append(w.warnings, moveSetting.String()+" has no effect with "+policySetting.String())
 	}
 	w.asks, w.asking, w.mayMove = w.policy != PolicyNone, asking, move != "false"
 	return w, nil
@@ -189,6 +195,9 @@ func parseClass(pod *corev1.Pod) (nodeplan.Class, setting, error) {
 	}
 	return lookUp(pod, aliases)
 }
+
+// koordinatorSpec is the annotation by which pods choose how Koordinator binds them to CPUs.
+const koordinatorSpec = "scheduling.koordinator.sh/resource-spec"
 
 // asksSetting is the annotation by which a pod asks for CPUs.
 var asksSetting = setting{Key: CPUSetSchedulerAnnotation, Value: "true"}

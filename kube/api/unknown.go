@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,74 +17,93 @@ const domain = "pinfold.dev/"
 // of annotations.
 const MostUnknown = 3
 
-// nearMiss is the largest number of edits for which a key without a domain counts as misspelled:
-// such a key may also belong to other software.
-const nearMiss = 2
+// mostKeys is how many annotations, or labels, of a pod are compared with those that are known. Nobody
+// writes more by hand, and a pod may have tens of thousands.
+const mostKeys = 256
 
 // Unknown returns a sentence for each annotation and label of a pod that is ignored but probably
-// misspelled: one in Pinfold's domain, one similar to cpuset-scheduler or cpu-policy, or a label that
-// is to be an annotation, or the reverse. Each sentence names the nearest known key. There are at most
-// MostUnknown sentences.
+// misspelled: one in Pinfold's domain or a similar one, whatever its case, one similar to the accepted keys of
+// others, or a label that is to be an annotation, or the reverse. Each sentence names the nearest known
+// key. There are at most MostUnknown sentences.
 func Unknown(pod *corev1.Pod) []string {
 	all := append(unknownIn(pod.Annotations, false), unknownIn(pod.Labels, true)...)
 	return all[:min(len(all), MostUnknown)]
 }
 
 func unknownIn(texts map[string]string, labels bool) (sentences []string) {
-	meant := append(annotationKeys(), QoSLabel)
-	known, elsewhere, kind := append(annotationKeys(), WithoutAgentAnnotation), QoSKeys(), "a label"
+	if len(texts) > mostKeys {
+		return nil
+	}
+	known, elsewhere, kind := slices.Concat(annotationKeys(), burstKeys(), []string{WithoutAgentAnnotation}), QoSKeys(), "a label"
 	if labels {
-		known, elsewhere, kind = []string{QoSLabel, PoolLabel}, append(annotationKeys(), burstKeys()...), "an annotation"
+		known, elsewhere, kind = append(QoSKeys(), PoolLabel), append(annotationKeys(), burstKeys()...), "an annotation"
 		elsewhere = slices.DeleteFunc(elsewhere, func(key string) bool { return key == "cpu-policy" }) // may be other software's
 	}
-	var suspect []string
+	meant := map[string]string{} // what is to be written instead, by key
 	for key := range texts {
-		own := strings.HasPrefix(key, domain) || slices.Contains(elsewhere, key)
-		if (own || !labels && resembles(key, meant)) && !slices.Contains(known, key) {
-			suspect = append(suspect, key)
+		switch nearest := nearestKey(key, labels); {
+		case slices.Contains(known, key):
+		case slices.Contains(elsewhere, key):
+			meant[key] = "has no effect: write it as " + kind
+		case key == domain+"keep-requests" || key == domain+"unprotected":
+			meant[key] = "has no effect: write it as a label of the namespace"
+		case nearest != "":
+			meant[key] = fmt.Sprintf("is not known and has no effect: is the %s meant?", setting{Label: slices.Contains(QoSKeys(), nearest), Key: nearest}.name())
 		}
 	}
-	slices.Sort(suspect)
-	for _, key := range suspect[:min(len(suspect), MostUnknown)] {
-		suspected := setting{labels, key, ""}
-		if slices.Contains(elsewhere, key) {
-			sentences = append(sentences, fmt.Sprintf("%s has no effect: write it as %s", suspected.name(), kind))
-			continue
-		}
-		nearest, _ := nearestKey(key, meant, strings.HasPrefix(key, domain))
-		meant := setting{Label: nearest == QoSLabel, Key: nearest}
-		sentences = append(sentences, fmt.Sprintf("%s is not known and has no effect: is the %s meant?", suspected.name(), meant.name()))
+	for _, key := range slices.Sorted(maps.Keys(meant))[:min(len(meant), MostUnknown)] {
+		sentences = append(sentences, setting{labels, key, ""}.name()+" "+meant[key])
 	}
 	return sentences
 }
 
-// resembles reports whether a key without a domain counts as one that is misspelled.
-func resembles(key string, known []string) bool {
-	if strings.Contains(key, "/") {
-		return false
-	}
-	_, edits := nearestKey(key, known, false)
-	return edits <= nearMiss
-}
-
-// annotationKeys returns the annotations that users write.
+// annotationKeys returns the annotations that users write, without those of the burst policy of others.
 func annotationKeys() []string {
 	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation, MoveAnnotation})
 }
 
-// nearestKey returns the known key with the fewest edits, among those in Pinfold's domain (own) or
-// the others.
-func nearestKey(key string, known []string, own bool) (nearest string, edits int) {
-	edits = math.MaxInt
-	for _, k := range known {
-		if strings.HasPrefix(k, domain) != own || !own && max(len(key)-len(k), len(k)-len(key)) > nearMiss {
+// OwnAnnotations returns the annotations that users write in Pinfold's domain, and the alias by which pods
+// ask for CPUs.
+func OwnAnnotations() []string {
+	return slices.DeleteFunc(annotationKeys(), func(key string) bool { return key == "cpu-policy" }) // may be other software's
+}
+
+// nearestKey returns the known key that another one is probably to be, whatever its case, or "". In
+// Pinfold's domain, or a similar one, that is the nearest. In the domains whose keys are accepted, too, and
+// in none, it must be nearly one of these, or of Pinfold's own: others may be other software's.
+func nearestKey(key string, label bool) (nearest string) {
+	prefix, name := cutKey(strings.ToLower(key))
+	own := prefix == "pinfold" || strings.HasSuffix(prefix, ".pinfold.dev") || len(prefix) < 2*len(domain) && distance(prefix+"/", domain) <= 3
+	foreign := prefix == "koordinator.sh" || prefix == "alibabacloud.com"
+	if !own && !foreign && (prefix != "" || label) {
+		return ""
+	}
+	edits := math.MaxInt
+	for _, known := range slices.Concat(annotationKeys(), burstKeys()[1:], QoSKeys()) {
+		of, end := cutKey(known)
+		most := 1
+		switch isOwn := of+"/" == domain; {
+		case own && isOwn:
+			most = math.MaxInt
+		case own, of != prefix && !isOwn, prefix == "" && (end == "move" || end == "qos"):
+			continue
+		case of == "":
+			most = 2
+		}
+		if max(len(end)-len(name), len(name)-len(end)) > most {
 			continue
 		}
-		if n := distance(key, k); n < edits {
-			nearest, edits = k, n
+		if n := distance(name, strings.ToLower(end)); n <= most && n < edits {
+			nearest, edits = known, n
 		}
 	}
-	return nearest, edits
+	return nearest
+}
+
+// cutKey returns the domain of a key, which may be "", and its name.
+func cutKey(key string) (prefix, name string) {
+	at := strings.Index(key, "/")
+	return key[:max(at, 0)], key[at+1:]
 }
 
 // distance returns the Levenshtein distance: the number of bytes to insert, remove or replace.

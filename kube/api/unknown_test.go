@@ -1,11 +1,11 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"pgregory.net/rapid"
 )
 
 // TestUnknown runs testdata/unknown.txt: pods and the sentences about their unknown keys.
@@ -18,23 +18,16 @@ func TestUnknown(t *testing.T) {
 	})
 }
 
-// TestDistance compares distance with its recursive definition.
-func TestDistance(t *testing.T) {
-	var slow func(a, b string) int
-	slow = func(a, b string) int {
-		switch {
-		case a == "" || b == "":
-			return len(a) + len(b)
-		case a[0] == b[0]:
-			return slow(a[1:], b[1:])
-		}
-		return 1 + min(slow(a[1:], b), slow(a, b[1:]), slow(a[1:], b[1:]))
+// Of a pod with very many annotations none is compared with those that are known.
+func TestManyKeys(t *testing.T) {
+	pod := boundPod()
+	pod.Annotations = map[string]string{"cpu-polcy": ""}
+	for len(pod.Annotations) < mostKeys {
+		pod.Annotations[fmt.Sprint("key", len(pod.Annotations))] = ""
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringMatching(`[ab-]{0,6}`)
-		a, b := word.Draw(t, "a"), word.Draw(t, "b")
-		if got, want := distance(a, b), slow(a, b); got != want {
-			t.Fatalf("from %q to %q: %d edits, want %d", a, b, got, want)
-		}
-	})
+	few := Unknown(pod)
+	pod.Annotations["one-more"] = ""
+	if many := Unknown(pod); len(few) != 1 || len(many) != 0 {
+		t.Errorf("%q, and with one key more %q", few, many)
+	}
 }

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -73,9 +75,9 @@ func PodOf(claims []*resourceapi.ResourceClaim) (pod types.UID, err error) {
 
 // Read reads the claims of a pod that have been allocated. The errors are for the pod's author.
 func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, devices []Device) (Request, error) {
-	r := Request{Shares: map[string]string{}}
+	r, users := Request{Shares: map[string]string{}}, usersOf(pod)
 	for _, claim := range claims {
-		if err := r.add(pod, claim, node, devices); err != nil {
+		if err := r.add(users[claim.Name], claim, node, devices); err != nil {
 			return Request{}, fmt.Errorf("resource claim %s: %w", claim.Name, err)
 		}
 	}
@@ -88,7 +90,7 @@ func Read(pod *corev1.Pod, claims []*resourceapi.ResourceClaim, node string, dev
 	return r, nil
 }
 
-func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node string, devices []Device) error {
+func (r *Request) add(users []user, claim *resourceapi.ResourceClaim, node string, devices []Device) error {
 	if claim.Status.Allocation == nil {
 		return fmt.Errorf("it is not allocated")
 	}
@@ -99,7 +101,7 @@ func (r *Request) add(pod *corev1.Pod, claim *resourceapi.ResourceClaim, node st
 			continue
 		}
 		p := Part{Claim: ref, Result: result}
-		err := r.findUser(&p, pod, claim.Name)
+		err := r.findUser(&p, users)
 		if err == nil {
 			err = p.read(claim, node, devices)
 		}
@@ -142,6 +144,9 @@ func (p *Part) read(claim *resourceapi.ResourceClaim, node string, devices []Dev
 func (p *Part) configure(configs []resourceapi.DeviceAllocationConfiguration) error {
 	for _, c := range resourceclaim.ConfigForResult(configs, p.Result) {
 		if c.Opaque == nil || c.Opaque.Driver != Driver {
+			if c.Opaque != nil && strings.HasSuffix(c.Opaque.Driver, ".pinfold.dev") { // such as the device class for whole cores
+				return fmt.Errorf("parameters for %s reach no device: write driver: %s", api.Shorten(c.Opaque.Driver, longestCause), Driver)
+			}
 			continue
 		}
 		parameters, err := decode(c.Opaque.Parameters.Raw)
@@ -173,19 +178,67 @@ func decode(text []byte) (p Parameters, err error) {
 
 // findUser finds the container that gets the CPUs of a part. Ordinary init containers that use it, too,
 // run on CPUs of that container.
-func (r *Request) findUser(p *Part, pod *corev1.Pod, claim string) error {
+func (r *Request) findUser(p *Part, users []user) error {
 	request := resourceclaim.BaseRequestRef(p.Result.Request)
-	var inits, others []string
-	roles := map[string]ledger.Role{}
-	visit := func(c *corev1.Container, role ledger.Role) {
-		if !uses(pod, c, claim, request) {
-			return
+	var inits, others []user
+	for _, u := range users {
+		to := &others
+		if u.role == ledger.RoleInit {
+			to = &inits
 		}
-		roles[c.Name] = role
-		if role == ledger.RoleInit {
-			inits = append(inits, c.Name)
-		} else {
-			others = append(others, c.Name)
+		again := len(*to) > 0 && (*to)[len(*to)-1].container == u.container
+		if !again && (u.request == "" || u.request == request) {
+			*to = append(*to, u)
+		}
+	}
+	switch {
+	case len(others) > 1:
+		return fmt.Errorf("containers %s and %s both use it, and exclusive CPUs belong to one container: add a request for each",
+			others[0].container, others[1].container)
+	case len(others) == 1 && len(inits) > 0 && others[0].role == ledger.RoleSidecar:
+		return fmt.Errorf("init container %s and sidecar %s both use it, and run at the same time: add a request for each",
+			inits[0].container, others[0].container)
+	case len(others) == 0 && len(inits) == 0:
+		return errors.New("no container uses it: name it in resources.claims of a container")
+	case len(others) == 0:
+		p.Container, inits = inits[0].container, inits[1:]
+	default:
+		p.Container = others[0].container
+	}
+	for _, u := range inits {
+		if other, ok := r.Shares[u.container]; ok && other != p.Container {
+			return fmt.Errorf("init container %s uses requests of containers %s and %s: it can share those of one", u.container, other, p.Container)
+		}
+		r.Shares[u.container] = p.Container
+	}
+	return nil
+}
+
+// user is a container that uses a request of a claim, or all of them ("").
+type user struct {
+	container string
+	role      ledger.Role
+	request   string
+}
+
+// usersOf returns the containers that use each claim, by name or because the scheduler made the claim
+// for an extended resource that they request, in the order of the pod.
+func usersOf(pod *corev1.Pod) map[string][]user {
+	users, names, extended := map[string][]user{}, namesOf(pod), map[string][]string{}
+	special := pod.Status.ExtendedResourceClaimStatus
+	if special != nil {
+		for _, m := range special.RequestMappings {
+			extended[m.ContainerName] = append(extended[m.ContainerName], m.RequestName)
+		}
+	}
+	visit := func(c *corev1.Container, role ledger.Role) {
+		for _, used := range c.Resources.Claims {
+			if claim, ok := names[used.Name]; ok {
+				users[claim] = append(users[claim], user{c.Name, role, used.Request})
+			}
+		}
+		for _, request := range extended[c.Name] {
+			users[special.ResourceClaimName] = append(users[special.ResourceClaimName], user{c.Name, role, request})
 		}
 	}
 	for i := range pod.Spec.InitContainers {
@@ -194,53 +247,27 @@ func (r *Request) findUser(p *Part, pod *corev1.Pod, claim string) error {
 	for i := range pod.Spec.Containers {
 		visit(&pod.Spec.Containers[i], ledger.RoleMain)
 	}
-	switch {
-	case len(others) > 1:
-		return fmt.Errorf("containers %s and %s both use it, and exclusive CPUs belong to one container: add a request for each", others[0], others[1])
-	case len(others) == 1 && len(inits) > 0 && roles[others[0]] == ledger.RoleSidecar:
-		return fmt.Errorf("init container %s and sidecar %s both use it, and run at the same time: add a request for each", inits[0], others[0])
-	case len(others) == 0 && len(inits) == 0:
-		return errors.New("no container uses it: name it in resources.claims of a container")
-	case len(others) == 0:
-		p.Container, inits = inits[0], inits[1:]
-	default:
-		p.Container = others[0]
-	}
-	for _, name := range inits {
-		if other, ok := r.Shares[name]; ok && other != p.Container {
-			return fmt.Errorf("init container %s uses requests of containers %s and %s: it can share those of one", name, other, p.Container)
-		}
-		r.Shares[name] = p.Container
-	}
-	return nil
+	return users
 }
 
-// uses reports whether a container uses a request of a claim: by name, or because the scheduler made
-// the claim for an extended resource that the container requests.
-func uses(pod *corev1.Pod, c *corev1.Container, claim, request string) bool {
-	if s := pod.Status.ExtendedResourceClaimStatus; s != nil && s.ResourceClaimName == claim {
-		return slices.ContainsFunc(s.RequestMappings, func(m corev1.ContainerExtendedResourceRequest) bool {
-			return m.ContainerName == c.Name && m.RequestName == request
-		})
+// namesOf returns the names of a pod's claims, as far as they exist, by those in the pod. A pod may have
+// thousands, and [resourceclaim.Name] would look through them for each.
+func namesOf(pod *corev1.Pod) map[string]string {
+	made, names := map[string]*string{}, map[string]string{}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		made[s.Name] = s.ResourceClaimName
 	}
-	return slices.ContainsFunc(c.Resources.Claims, func(used corev1.ResourceClaim) bool {
-		return (used.Request == "" || used.Request == request) && slices.ContainsFunc(pod.Spec.ResourceClaims, func(of corev1.PodResourceClaim) bool {
-			if of.Name != used.Name {
-				return false
-			}
-			name, _, err := resourceclaim.Name(pod, &of)
-			return err == nil && name != nil && *name == claim
-		})
-	})
+	for _, c := range pod.Spec.ResourceClaims {
+		if name := cmp.Or(c.ResourceClaimName, made[c.Name]); name != nil {
+			names[c.Name] = *name
+		}
+	}
+	return names
 }
 
 // ClaimNames returns the names of a pod's claims, as far as they exist.
-func ClaimNames(pod *corev1.Pod) (names []string) {
-	for i := range pod.Spec.ResourceClaims {
-		if name, _, err := resourceclaim.Name(pod, &pod.Spec.ResourceClaims[i]); err == nil && name != nil {
-			names = append(names, *name)
-		}
-	}
+func ClaimNames(pod *corev1.Pod) []string {
+	names := slices.Sorted(maps.Values(namesOf(pod)))
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		names = append(names, s.ResourceClaimName)
 	}

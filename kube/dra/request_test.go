@@ -19,11 +19,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // testPod is a pod with resource claims, in short form.
@@ -205,19 +206,6 @@ func opaque(parameters string) resourceapi.DeviceAllocationConfiguration {
 		Opaque: &resourceapi.OpaqueDeviceConfiguration{Driver: Driver, Parameters: runtime.RawExtension{Raw: []byte(parameters)}}}}
 }
 
-// FuzzParameters: parameters that are accepted have a known value.
-func FuzzParameters(f *testing.F) {
-	f.Add(`{"apiVersion":"cpu.pinfold.dev/v1alpha1","kind":"Parameters","fullCores":"required"}`)
-	f.Add(`{"apiVersion":"cpu.pinfold.dev/v1alpha1","kind":"Parameters"}`)
-	f.Add(`null`)
-	f.Fuzz(func(t *testing.T, text string) {
-		p, err := decode([]byte(text))
-		if err == nil && p.FullCores != "" && p.FullCores != placement.FullCoresPreferred && p.FullCores != placement.FullCoresRequired {
-			t.Fatalf("%q was read as %+v", text, p)
-		}
-	})
-}
-
 // TestRandomRequests: of any claims, those that are accepted ask for at least one CPU of a device
 // for a container of the pod. If each part has its CPUs, Divide returns as many of them, and none
 // twice.
@@ -292,4 +280,30 @@ func drawPod(t *rapid.T) (p testPod) {
 		p.Claims = append(p.Claims, claim)
 	}
 	return p
+}
+
+// A pod may name its claims, and containers use them, in very many ways.
+func TestManyNames(t *testing.T) {
+	need.This(t, "the speed of this machine")
+	busy.Linear(t, 500, func(n int) func() {
+		p := testPod{Claims: []testClaim{{Name: "a", Results: []resourceapi.DeviceRequestAllocationResult{
+			{Request: "one", Device: "numa-0", ConsumedCapacity: capacity("1")}}}}, Containers: []testContainer{{Name: "app"}}}
+		pod, claims := p.objects()
+		pod.Spec.ResourceClaims = nil
+		for i := range n {
+			name := fmt.Sprint("name-", i)
+			of := corev1.PodResourceClaim{Name: name, ResourceClaimName: new("a")}
+			if i%2 == 1 {
+				of = corev1.PodResourceClaim{Name: name, ResourceClaimTemplateName: new("template")}
+				pod.Status.ResourceClaimStatuses = append(pod.Status.ResourceClaimStatuses, corev1.PodResourceClaimStatus{Name: name, ResourceClaimName: &name})
+			}
+			pod.Spec.ResourceClaims = append(pod.Spec.ResourceClaims, of)
+			pod.Spec.Containers[0].Resources.Claims = append(pod.Spec.Containers[0].Resources.Claims, corev1.ResourceClaim{Name: name})
+		}
+		return func() {
+			if r, err := Read(pod, claims, testNode, testDevices); err != nil || r.Parts[0].Container != "app" || len(ClaimNames(pod)) != n {
+				t.Fatal(r, err)
+			}
+		}
+	})
 }

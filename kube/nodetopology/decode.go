@@ -41,13 +41,13 @@ func (n *NodeTopology) state() (State, error) {
 	}
 	s := n.Status
 	allocations, err := s.allocations()
-	return State{Writer: clip(s.Writer), ReservedCPUs: reserved, KubeletPolicy: clip(s.KubeletPolicy), AgentHealth: clip(s.AgentHealth),
-		AgentLease: clip(s.AgentLease), Allocations: allocations}, err
+	return State{Writer: api.Shorten(s.Writer, maxText), ReservedCPUs: reserved, KubeletPolicy: api.Shorten(s.KubeletPolicy, maxText),
+		AgentHealth: api.Shorten(s.AgentHealth, maxText), AgentLease: api.Shorten(s.AgentLease, maxText), Allocations: allocations}, err
 }
 
-// maxAllocations bounds what one agent makes the readers keep, in bytes of text. That of a pod with
-// one container has some 150, and an agent makes none with more than 3 KiB.
-const maxAllocations = 1 << 20
+// maxAllocations and maxPods bound what one agent makes the readers keep and compute, in bytes of text
+// and in pods. The text of a pod with one container has some 150 bytes.
+const maxAllocations, maxPods = 1 << 20, 1 << 10
 
 // allocations returns nil if the agent allocates nothing.
 func (s *Status) allocations() (api.Allocations, error) {
@@ -56,8 +56,9 @@ func (s *Status) allocations() (api.Allocations, error) {
 	}
 	all, size := api.Allocations{}, 0
 	for i, pod := range s.Allocations {
-		if size += len(pod.Allocation) + len(pod.UID); size > maxAllocations {
-			return nil, fmt.Errorf("allocations: they have more than %d bytes", maxAllocations)
+		size += len(pod.Allocation) + len(pod.UID)
+		if size > maxAllocations || i == maxPods || len(pod.Allocation) > api.MaxAllocation {
+			return nil, fmt.Errorf("allocations: they have more than %d bytes, %d of a pod, or %d pods", maxAllocations, api.MaxAllocation, maxPods)
 		}
 		a, err := api.DecodeAllocation(pod.Allocation)
 		if err != nil {

@@ -16,48 +16,6 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// BenchmarkUnchangedNode measures Filter and Score for a node that has not changed since a pod with
-// the same question.
-func BenchmarkUnchangedNode(b *testing.B) {
-	p, node := barePlugin(b), nodeInfoOf("n", 256)
-	reportMachine(b, p, "n", topology.AMD256().MustBuild(), 1)
-	pod := askingPod("a", 4)
-	state := startCycle(b, p, pod, node)
-	b.ReportAllocs()
-	for b.Loop() {
-		if status := p.Filter(context.Background(), state, pod, node); !status.IsSuccess() {
-			b.Fatal(status)
-		}
-		if _, status := p.Score(context.Background(), state, pod, node); !status.IsSuccess() {
-			b.Fatal(status)
-		}
-	}
-}
-
-// BenchmarkChangedNode measures Filter for a node that has changed.
-func BenchmarkChangedNode(b *testing.B) {
-	for _, pods := range []int{0, 10, 50} {
-		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
-			p, node := barePlugin(b), nodeInfoOf("n", 256)
-			reportMachine(b, p, "n", topology.AMD256().MustBuild(), 1)
-			for i := range pods {
-				pod := askingPod(fmt.Sprint("p", i), 4)
-				assumed := assume(b, p, startCycle(b, p, pod, node), pod, node)
-				comeBack(b, assumed, node)
-			}
-			pod := askingPod("a", 4)
-			state := startCycle(b, p, pod, node)
-			b.ReportAllocs()
-			for b.Loop() {
-				node.SetNode(node.Node()) // a new generation
-				if status := p.Filter(context.Background(), state, pod, node); !status.IsSuccess() {
-					b.Fatal(status)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkNamespaceCeiling measures the check of a ceiling per pod if the namespace has 4,000 pods
 // with exclusive CPUs on 1,000 nodes.
 func BenchmarkNamespaceCeiling(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
@@ -88,13 +89,16 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 }
 
 // brief cuts off what is too long for the condition of a pod. Agents write these texts.
-func brief(text string) string { return nodetopology.Clip(text, 300) }
+func brief(text string) string { return api.Shorten(text, 300) }
 
 // stateOf returns the node's state for this cycle.
 func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *agents.Report) *nodeState {
 	use := stateUse{transient: c.trial || state.IsPodGroupSchedulingCycle()}
 	if use.transient {
 		use.without = pod.UID // a pod group is tried with its pods on the nodes
+	}
+	if c.trial { // for each victim of each node
+		use.trials = int(c.trials.Add(1))
 	}
 	return p.nodes.stateOf(node, t, use)
 }

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		}
 	}
 	ranks := p.ranks.of(q.key, p.shared.reports.Changes(), len(nodes))
-	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: ranks})
+	state.Write(cycleKey, &cycle{question: q, report: newReport(), ranks: ranks, trials: new(atomic.Int64)})
 	return nil, nil
 }
 
@@ -95,8 +96,10 @@ type cycle struct {
 	question question
 	report   *report
 	ranks    ranks
-	// trial is true in the clones with which preemption tries nodes without its victims.
-	trial bool
+	// trial is true in the clones with which preemption tries nodes without its victims. All clones count
+	// trials together.
+	trial  bool
+	trials *atomic.Int64
 }
 
 // Clone implements the framework's StateData. The clone shares the report: the framework filters

@@ -26,17 +26,10 @@ func TestReport(t *testing.T) {
 		{"two reasons", []finding{exclusive(4), exclusive(6), missing},
 			"1 has not reported its CPU topology, 2 have fewer than 8 exclusive CPUs left (most: 6 on n2)."},
 		{"equal figures", []finding{exclusive(6), exclusive(6)}, "2 have fewer than 8 exclusive CPUs left (most: 6 on n1)."},
-		{"nothing left", []finding{exclusive(0)}, "1 has fewer than 8 exclusive CPUs left (most: 0 on n1)."},
 		{"several without topology", []finding{missing, missing}, "2 have not reported their CPU topology."},
 		{"detail of the first", []finding{bad("b"), bad("b2")}, "2 have reported CPU topologies that cannot be used (b)."},
-		{"machine too small", []finding{{shortage: shortage{kind: tooSmall, want: 300}, have: 104}, {shortage: shortage{kind: tooSmall, want: 300}, have: 256}},
-			"2 have fewer than 300 CPUs (most: 256 on n2)."},
-		{"kubelet", []finding{{shortage: shortage{kind: badKubelet, text: "static"}}},
-			`1 has a kubelet with CPU manager policy "static", which must be "none".`},
 		{"given up", []finding{{shortage: shortage{kind: gaveUp, want: 49}}},
 			"1 has static-burst pods that overlap in too many ways to find 49 CPUs."},
-		{"shared", []finding{{shortage: shortage{kind: noShared, want: 500}, have: 200}},
-			"1 has less than 0.5 shared CPUs left (most: 0.2 on n1)."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newReport()

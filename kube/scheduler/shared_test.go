@@ -62,14 +62,6 @@ func TestProfilesShareReports(t *testing.T) {
 	}
 }
 
-func TestNewPluginRejectsBadArguments(t *testing.T) {
-	handle := handleOf{informers: informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)}
-	_, err := newPlugin(t.Context(), &runtime.Unknown{Raw: []byte("minSharedCPUs: -1")}, handle, withFakeTopologies)
-	if err == nil || !strings.Contains(err.Error(), "minSharedCPUs is -1") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestNoDefinition: a scheduler that starts in a cluster without the definition of NodeTopology, or
 // with an API server that does not answer about it, schedules the pods that do not ask. The others
 // wait until there are topologies, and say so as soon as the list has been read.

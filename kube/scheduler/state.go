@@ -114,7 +114,8 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 		s.sumUp(node, nominated)
 		return s
 	}
-	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs, MinShared: *p.args.MinSharedCPUs}
+	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs,
+		MinShared: *p.args.MinSharedCPUs, Decisions: use.trials + len(waiting) + len(nominated)}
 	s.books = ledger.New(t.Index, config, claims...)
 	slices.SortStableFunc(waiting, func(a, b *podEntry) int { // as the agent does
 		return cmp.Or(a.question.borrows-b.question.borrows, api.CompareBound(a.pod, b.pod))
@@ -226,8 +227,10 @@ func (s *nodeState) isFor(node fwk.NodeInfo, topology *agents.Report) bool {
 
 // stateUse describes what a state is needed for.
 type stateUse struct {
-	// transient is true if the NodeInfo may differ from the scheduler's snapshot.
+	// transient is true if the NodeInfo may differ from the scheduler's snapshot. trials is how many such
+	// states this cycle has needed for preemption.
 	transient bool
+	trials    int
 	// without is the UID of a pod to leave out: the pod that is being scheduled, if it is on the
 	// node already. "" leaves out none.
 	without types.UID

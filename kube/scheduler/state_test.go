@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -18,7 +19,9 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/need"
 )
 
 // A nominated pod keeps the CPUs that it will get, whether or not its victims have ended. The
@@ -211,5 +214,25 @@ func TestConcurrentUse(t *testing.T) {
 		if len(books.Conflicts()) > 0 || len(books.Overflow()) > 0 {
 			t.Errorf("%s: conflicts %v, overflow %v", info.Node().Name, books.Conflicts(), books.Overflow())
 		}
+	}
+}
+
+// Pods that name a node are bound to it without limit while no agent has allocated CPUs to them. Its books
+// take time in proportion to their number, and one decision has less of it.
+func TestManyWaiting(t *testing.T) {
+	need.This(t, "the speed of this machine")
+	for _, policy := range []string{"static", "static-burst"} {
+		busy.Linear(t, 500, func(n int) func() {
+			p, node := barePlugin(t), nodeInfoOf("n", 256)
+			reportMachine(t, p, "n", topology.AMD256().MustBuild(), 1)
+			for i := range n {
+				pod := askingPod(fmt.Sprint("p", i), 1+i%40)
+				pod.Spec.NodeName, pod.Annotations[api.CPUPolicyAnnotation] = "n", policy
+				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1m")}
+				node.AddPod(pod)
+			}
+			report := p.shared.reports.Named("n")
+			return func() { p.derive(node, report, stateUse{}) }
+		})
 	}
 }

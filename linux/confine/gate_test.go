@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -79,11 +78,5 @@ func TestSplit(t *testing.T) {
 		if user, system := split(c[0], c[1], c[2]); user != c[3] || system != c[4] {
 			t.Errorf("%v: %v, %v", c, user, system)
 		}
-	}
-}
-
-func TestExecErrors(t *testing.T) {
-	if err := execError("/x", syscall.ENOEXEC); !errors.Is(err, syscall.ENOEXEC) {
-		t.Error(err)
 	}
 }

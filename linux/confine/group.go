@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
@@ -229,7 +230,7 @@ func Runs(machine *cgroup.FS) ([]string, error) {
 		case err != nil:
 			unlisted.Add(dir, err)
 		case !d.IsDir():
-		case strings.HasPrefix(d.Name(), "kubepods"):
+		case kubepods.IsTop(d.Name()):
 			return fs.SkipDir
 		case IsRun(group):
 			groups = append(groups, filepath.Join("/", group))

@@ -148,7 +148,8 @@ func narrowly(t *testing.T, cpus cpuset.Set, do func()) {
 // TestRunsOfSome: a group that may not be listed hides the runs below it, by its name, and no others.
 func TestRunsOfSome(t *testing.T) {
 	root := t.TempDir()
-	for _, dir := range []string{"proc/self", "sys/fs/cgroup/a/pinfold-run-a", "sys/fs/cgroup/closed/pinfold-run-b", "sys/fs/cgroup/open/pinfold-run-c"} {
+	for _, dir := range []string{"proc/self", "sys/fs/cgroup/a/pinfold-run-a", "sys/fs/cgroup/closed/pinfold-run-b", "sys/fs/cgroup/open/pinfold-run-c",
+		"sys/fs/cgroup/kubelet.slice/kubelet-kubepods.slice/pinfold-run-d"} {
 		must.Do(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	must.Do(t, errors.Join(os.WriteFile(filepath.Join(root, "proc/self/mountinfo"), []byte("31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"), 0o600),

@@ -15,6 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -28,8 +30,10 @@ type Feature struct {
 	Instead string
 
 	files []string // exist on kernels with the feature
-	once  sync.Once
-	err   error // of the test
+	// off is what the first file begins with while the feature is switched off, and on switches it on.
+	off, on string
+	once    sync.Once
+	err     error // of the test
 }
 
 // The features. Their addresses identify them.
@@ -51,10 +55,11 @@ var (
 	// Partitions are cpuset partitions below groups that are not partitions.
 	Partitions = &Feature{Name: "remote partitions", Since: "6.7", // 181c8e091aae cgroup/cpuset: Introduce remote partition
 		Instead: "processes outside of Kubernetes may run on exclusive CPUs"}
-	Pressure = &Feature{Name: "cpu.pressure", Since: "4.20", Also: "built with CONFIG_PSI",
+	Pressure = &Feature{Name: "cpu.pressure", Since: "4.20", Also: "built with CONFIG_PSI, and booted with psi=1 where that is off",
 		Instead: "waits come from the run delays of threads"}
 	RunDelays = &Feature{Name: "/proc/ID/schedstat", Also: "a kernel built with CONFIG_SCHED_INFO",
-		Instead: "waits are unknown", files: []string{"/proc/self/schedstat"}}
+		Instead: "waits are unknown", files: []string{"/proc/self/schedstat"},
+		off: "0 0 0", on: "write 1 to /proc/sys/kernel/task_delayacct, or boot with delayacct"} // proc_pid_schedstat of Linux 7.2
 )
 
 // Needs says which kernel has the feature.
@@ -71,15 +76,23 @@ func (f *Feature) Needs() string {
 // Test returns an UnsupportedError if the kernel that this process runs on lacks the feature. It
 // knows nothing of features that are found out in other ways.
 func (f *Feature) Test() error {
-	f.once.Do(func() {
-		for _, file := range f.files {
-			if _, err := os.Stat(file); err != nil {
-				f.err = &UnsupportedError{Feature: f, Err: err}
-				return
-			}
-		}
-	})
+	f.once.Do(func() { f.err = f.test("/") })
 	return f.err
+}
+
+func (f *Feature) test(root string) error {
+	for _, file := range f.files {
+		if _, err := os.Stat(filepath.Join(root, file)); err != nil {
+			return &UnsupportedError{Feature: f, Err: err}
+		}
+	}
+	if f.off == "" {
+		return nil
+	}
+	if text, err := os.ReadFile(filepath.Join(root, f.files[0])); err != nil || strings.HasPrefix(string(text), f.off) {
+		return &UnsupportedError{Feature: f, What: f.Name + " is switched off", Do: f.on, Err: err}
+	}
+	return nil
 }
 
 // UnsupportedError reports that this kernel lacks a feature, or that this process may not use it.

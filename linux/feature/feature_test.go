@@ -32,6 +32,22 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestSwitchedOff: a file of run delays exists, and has zeros, where the kernel does not count them.
+func TestSwitchedOff(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "proc/self/schedstat")
+	must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Do(t, os.WriteFile(file, []byte("0 0 0\n"), 0o600))
+	const want = "/proc/ID/schedstat is switched off: write 1 to /proc/sys/kernel/task_delayacct, or boot with delayacct"
+	if err := RunDelays.test(root); !errors.Is(err, errors.ErrUnsupported) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	must.Do(t, os.WriteFile(file, []byte("1 0 1\n"), 0o600))
+	if err := RunDelays.test(root); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUnsupportedError(t *testing.T) {
 	for want, err := range map[string]*UnsupportedError{
 		"the kernel has no cpu.max.burst: use Linux 5.14 or newer":                {Feature: Burst, What: "the kernel has no cpu.max.burst"},

@@ -1,6 +1,7 @@
 package kubepods
 
 import (
+	"fmt"
 	"path"
 	"slices"
 
@@ -33,6 +34,11 @@ func Allowed(layout cgroup.Layout, cpus cpuset.Set, groups ...cgroup.Settings) (
 		}
 	}
 	return allowed, by
+}
+
+// Narrow says that pods of a QoS class, with this group, may use fewer CPUs than all pods.
+func Narrow(tier nodeplan.Tier, cpus cpuset.Set, group string) string {
+	return fmt.Sprintf("pods of QoS class %s use CPUs %s: group %s may not use the others", tier, cpus, group)
 }
 
 // Throttled returns which of some groups, each in the one before it, has the least quota, and that

@@ -33,8 +33,13 @@ type Container struct {
 	Runtime string // prefix of the group's name, may be ""
 }
 
-// ErrNotFound reports that no kubelet has created groups.
-var ErrNotFound = errors.New("there are no groups of a kubelet")
+// Errors for errors.Is.
+var (
+	// ErrNotFound reports that no kubelet has created groups.
+	ErrNotFound = errors.New("there are no groups of a kubelet")
+	// ErrSeveral reports that it is not known which groups are those of the kubelet.
+	ErrSeveral = errors.New("several groups may be those of a kubelet")
+)
 
 // Find detects the kubelet's cgroup driver from the groups below its --cgroup-root ("" for the
 // root). If the groups of both drivers exist, as after a change of drivers, those that contain pods
@@ -89,23 +94,25 @@ func Locate(fs *cgroup.FS, cgroupRoot string) (Naming, error) {
 	if !errors.Is(err, ErrNotFound) {
 		return n, err
 	}
-	switch roots := rootsBelow(fs, "/", maxRootDepth); len(roots) {
-	case 0:
-		return n, err
-	case 1:
+	roots, unlisted := rootsBelow(fs, "/", maxRootDepth)
+	switch {
+	case len(roots) == 1:
 		return Find(fs, roots[0])
-	default:
-		return n, fmt.Errorf("several groups may be those of a kubelet: choose one with --cgroup-root: %s", strings.Join(roots, ", "))
+	case len(roots) > 1:
+		return n, fmt.Errorf("%w: choose one with --cgroup-root: %s", ErrSeveral, strings.Join(roots, ", "))
+	case unlisted != nil:
+		err = fmt.Errorf("%w; some groups were not searched: %w", err, unlisted)
 	}
+	return n, err
 }
 
 // maxRootDepth bounds the levels of groups that are searched for those of a kubelet.
 const maxRootDepth = 3
 
 // rootsBelow returns the values of --cgroup-root with which a kubelet would use groups that exist
-// below a group, each once. Groups that cannot be listed have none.
-func rootsBelow(fs *cgroup.FS, group string, depth int) (roots []string) {
-	children, _ := fs.Children(cgroup.CPU, group)
+// below a group, each once. The error is about groups that cannot be listed.
+func rootsBelow(fs *cgroup.FS, group string, depth int) (roots []string, unlisted error) {
+	children, unlisted := fs.Children(cgroup.CPU, group)
 	for _, child := range children {
 		above := strings.TrimSuffix(path.Base(group), slice)
 		for _, n := range []Naming{{Cgroupfs, group}, {Systemd, "/" + strings.ReplaceAll(above, "-", "/")}} {
@@ -114,10 +121,11 @@ func rootsBelow(fs *cgroup.FS, group string, depth int) (roots []string) {
 			}
 		}
 		if depth > 1 {
-			roots = append(roots, rootsBelow(fs, child, depth-1)...)
+			below, err := rootsBelow(fs, child, depth-1)
+			roots, unlisted = append(roots, below...), errors.Join(unlisted, err)
 		}
 	}
-	return slices.Compact(roots)
+	return slices.Compact(roots), unlisted
 }
 
 // topDir returns the directory of the group that contains all pods.

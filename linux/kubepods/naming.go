@@ -75,6 +75,12 @@ func (n Naming) path(names ...string) string {
 	return p
 }
 
+// IsTop reports whether a group with a name contains all pods of a kubelet, whatever its
+// --cgroup-root: kubepods, kubepods.slice, or kubelet-kubepods.slice.
+func IsTop(name string) bool {
+	return strings.HasPrefix(name, kubepods) || strings.HasSuffix(name, "-"+kubepods+slice)
+}
+
 // deepestFirst returns all tiers. A tier whose group is in that of another one precedes it.
 func deepestFirst() []nodeplan.Tier {
 	return []nodeplan.Tier{nodeplan.Burstable, nodeplan.BestEffort, nodeplan.Guaranteed}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
@@ -22,6 +24,16 @@ import (
 )
 
 func TestMain(m *testing.M) { cgrouptest.Main(m) }
+
+// TestDamagedTotal: a total of throttled time that the kernel has once made negative says nothing.
+func TestDamagedTotal(t *testing.T) {
+	for total, want := range map[time.Duration]trace.Figures{time.Hour: 0, math.MaxInt64: trace.ThrottledTime} {
+		stat := &cgroupstat.Stat{ThrottledTime: total}
+		if s, ok := difference(stat, stat); !ok || s.Unknown != want {
+			t.Errorf("%v: unknown is %v, %v", total, s.Unknown, ok)
+		}
+	}
+}
 
 // TestNoAllocation measures ticks in which no group appears or disappears, on ordinary files and,
 // if possible, on those of the kernel.

@@ -79,6 +79,9 @@ func difference(from, to *cgroupstat.Stat) (trace.Sample, bool) {
 	if to.NoBursts {
 		s.Unknown |= trace.Bursts
 	}
+	if to.ThrottledTime == math.MaxInt64 { // the kernel has once computed a negative time
+		s.Unknown |= trace.ThrottledTime
+	}
 	// The difference of a counter that has decreased wraps around to a number far above these.
 	return s, max(periods, throttled, bursts) <= math.MaxUint32 && min(s.Usage, s.ThrottledTime, s.BurstTime) >= 0
 }

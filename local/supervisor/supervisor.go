@@ -61,7 +61,7 @@ type Status struct {
 	State    State     `json:"state"`
 	PID      int       `json:"pid,omitempty"` // 0 if it is not running
 	Restarts int       `json:"restarts"`
-	Started  time.Time `json:"started"` // the latest start
+	Started  time.Time `json:"started,omitzero"` // the latest start
 	Log      string    `json:"log"`
 }
 

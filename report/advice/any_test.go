@@ -49,7 +49,7 @@ func anyContainer(t *rapid.T) Container {
 	finding := advice.Finding{Enough: rapid.Bool().Draw(t, "enough"), Reason: rapid.String().Draw(t, "reason")}
 	c := advice.Container{
 		Group: rapid.String().Draw(t, "group"), Name: rapid.OneOf(rapid.Just("a/b/c"), rapid.String()).Draw(t, "name"),
-		Recorded: advice.Recorded{Periods: rapid.IntRange(0, 1e6).Draw(t, "periods"), AverageCPUs: amount("average"), PeakCPUs: amount("peak"),
+		Recorded: advice.Recorded{Periods: rapid.IntRange(0, 1e6).Draw(t, "periods"), AverageCPUs: amount("average"), P99CPUs: some("p99"), PeakCPUs: some("peak"),
 			LimitCPUs: amount("limit"), ThrottleRatio: some("throttled"), ThrottleRatioOfTimer: some("throttled of timer")},
 		LimitWithoutBurst: advice.Limit{Finding: finding, LimitCPUs: amount("limit without")},
 		LimitWithBurst:    advice.Limit{Finding: finding, LimitCPUs: amount("limit with"), BurstPercent: 100 * share("goal")},

@@ -42,6 +42,7 @@ type Container struct {
 	File string // of the recording
 	advice.Container
 	Node *advice.Node // nil if not requested
+	Twin bool         // another container of the report has the same name, as after a restart
 }
 
 // reportJSON is a report as JSON.
@@ -57,28 +58,56 @@ type goalJSON struct {
 	ProbabilityWCET1 float64 `json:"probabilityWCET1"`
 }
 
+// containerJSON has the fields of an [advice.Container]. Those without enough data are their finding.
 type containerJSON struct {
-	File string `json:"file"`
-	advice.Container
-	Verdict    string        `json:"verdict"`
-	Timescales []trace.Scale `json:"timescales"`
-	Node       *advice.Node  `json:"node,omitempty"`
+	File              string          `json:"file"`
+	Group             string          `json:"group"`
+	Name              string          `json:"name,omitempty"`
+	Recorded          advice.Recorded `json:"recorded"`
+	Warnings          []string        `json:"warnings,omitempty"`
+	LimitWithoutBurst any             `json:"limitWithoutBurst"`
+	LimitWithBurst    any             `json:"limitWithBurst"`
+	Burst             any             `json:"burst"`
+	Period            any             `json:"period"`
+	Binding           any             `json:"binding"`
+	Parallelism       any             `json:"parallelism"`
+	ScaleOut          any             `json:"scaleOut"`
+	Curve             any             `json:"throttleCurve"`
+	Verdict           string          `json:"verdict"`
+	Timescales        []trace.Scale   `json:"timescales"`
+	Node              any             `json:"node,omitempty"`
+}
+
+// known returns what was found, or only the finding if there was not enough data.
+func known(f advice.Finding, found any) any {
+	if !f.Enough {
+		return f
+	}
+	return found
 }
 
 // JSON returns a value to encode as JSON. Times are in seconds.
 func (r *Report) JSON() any {
 	out := reportJSON{Goal: goalJSON{r.Goal.ThrottleRatio, 100 * r.Goal.Burst, r.Goal.ProbabilityWCET1}, Seed: r.Seed}
 	for _, c := range r.Containers {
-		out.Containers = append(out.Containers, containerJSON{
-			File: c.File, Container: c.Container, Verdict: c.verdict(r.Goal), Timescales: c.Timescales, Node: c.Node,
-		})
+		one := containerJSON{c.File, c.Group, c.Name, c.Recorded, c.warnings(), known(c.LimitWithoutBurst.Finding, c.LimitWithoutBurst),
+			known(c.LimitWithBurst.Finding, c.LimitWithBurst), known(c.Burst.Finding, c.Burst), known(c.Period.Finding, c.Period),
+			known(c.Binding.Finding, c.Binding), known(c.Parallelism.Finding, c.Parallelism), known(c.ScaleOut.Finding, c.ScaleOut),
+			known(c.Curve.Finding, c.Curve), c.verdict(r.Goal), c.Timescales, nil}
+		if c.Node != nil {
+			one.Node = known(c.Node.Finding, c.Node)
+		}
+		out.Containers = append(out.Containers, one)
 	}
 	return out
 }
 
 // title returns the container's name, or the path of its group.
 func (c *Container) title() string {
-	if c.Name != "" {
+	switch {
+	case c.Twin:
+		return c.heading()
+	case c.Name != "":
 		return report.Printable(c.Name)
 	}
 	return report.Printable(c.Group)
@@ -87,7 +116,7 @@ func (c *Container) title() string {
 // heading returns the name and the path of the group.
 func (c *Container) heading() string {
 	if c.Name == "" {
-		return c.title()
+		return report.Printable(c.Group)
 	}
 	return report.Printable(fmt.Sprintf("%s (%s)", c.Name, c.Group))
 }

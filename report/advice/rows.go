@@ -208,9 +208,6 @@ func throttled(r *advice.Recorded) string {
 	return fmt.Sprintf("throttled in %s of all periods, %s of those in which the kernel's timer ran", all, ofTimer)
 }
 
-// maxOpen is the largest share of time with unknown demand for which the 99th percentile is known.
-const maxOpen = .01
-
 // wanted describes the demand, compared with the limit if there is one.
 func wanted(r *advice.Recorded) string {
 	of := func(cpus float64, what string) string {
@@ -224,8 +221,8 @@ func wanted(r *advice.Recorded) string {
 		least = "at least "
 	}
 	text := fmt.Sprintf("average %s%s%s", least, quantity.CPUs(r.AverageCPUs), of(r.AverageCPUs, " of the limit"))
-	if r.Periods > 0 && r.OpenShare <= maxOpen {
-		text += fmt.Sprintf(", p99 %s%s, peak %s%s", quantity.CPUs(r.P99CPUs).Amount(), of(r.P99CPUs, ""), quantity.CPUs(r.PeakCPUs).Amount(), of(r.PeakCPUs, ""))
+	if r.P99CPUs != nil && r.PeakCPUs != nil {
+		text += fmt.Sprintf(", p99 %s%s, peak %s%s", quantity.CPUs(*r.P99CPUs).Amount(), of(*r.P99CPUs, ""), quantity.CPUs(*r.PeakCPUs).Amount(), of(*r.PeakCPUs, ""))
 	}
 	return text
 }

@@ -22,7 +22,7 @@ type groupInfo struct {
 	Time         float64       `json:"seconds"`
 	Usage        float64       `json:"cpuSeconds"`
 	PerPeriod    trace.Stats   `json:"perPeriod"`
-	Limit        *Limit        `json:"limit,omitempty"` // nil without one, and if neither it nor throttling is known
+	Limit        *Limit        `json:"limit,omitempty"` // nil without one, or if nothing of it is known
 	LimitChanges int           `json:"limitChanges"`
 	Unknown      trace.Figures `json:"unknown,omitempty"`
 	// ThrottledShare is the share of the time in samples whose usage may be less than the demand.
@@ -77,7 +77,7 @@ func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 		ThrottledShare: trace.Known(sum.Unknown, trace.Periods, sum.ThrottledShare), Scales: trace.Timescales(s, interval),
 		Notes: notes(s, &sum, interval),
 	}
-	if _, limited := sum.Limits.CPUs(); limited || sum.Periods > 0 {
+	if _, limited := sum.Limits.CPUs(); limited || sum.Periods > 0 || sum.Unknown.Has(trace.Limits) && !sum.Unknown.Has(trace.Periods) {
 		g.Limit = NewLimit(&sum)
 	}
 	if x := s.Exact; x != nil {

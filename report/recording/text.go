@@ -46,8 +46,11 @@ func PrintInfo(w io.Writer, rec *trace.Recording) error {
 		}
 		fmt.Fprintf(b, "\n%10s %8s %8s %8s %10s\n", "window", "windows", "max", "p99", "throttled")
 		for _, sc := range thinned(trace.Timescales(s, rec.Interval)) {
-			fmt.Fprintf(b, "%10v %8d %8s %8s %10s\n", windowName(sc.Window.Duration), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(),
-				unlessUnknown(sum.Unknown.Has(trace.Periods), "%.0f%%", 100*sc.Throttled))
+			throttled := unknown
+			if sc.Throttled != nil {
+				throttled = fmt.Sprintf("%.0f%%", 100**sc.Throttled)
+			}
+			fmt.Fprintf(b, "%10v %8d %8s %8s %10s\n", windowName(sc.Window.Duration), sc.Windows, quantity.CPUs(sc.Max).Fixed(), quantity.CPUs(sc.P99).Fixed(), throttled)
 		}
 	}
 	return report.Flush(b, "print the summary")
@@ -80,8 +83,12 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 	if interval > period {
 		bins = fmt.Sprintf("%d samples of %v", p.Bins, interval)
 	}
-	report.Line(w, "usage", "mean %s CPUs; in %s: sd %s, p95 %s, p99 %s, max %s",
-		quantity.CPUs(p.Mean).Fixed(), bins, quantity.CPUs(p.SD).Fixed(), quantity.CPUs(p.P95).Fixed(), quantity.CPUs(p.P99).Fixed(), quantity.CPUs(p.Max).Fixed())
+	usage := fmt.Sprintf("in %s: sd %s, p95 %s, p99 %s, max %s",
+		bins, quantity.CPUs(p.SD).Fixed(), quantity.CPUs(p.P95).Fixed(), quantity.CPUs(p.P99).Fixed(), quantity.CPUs(p.Max).Fixed())
+	if p.Bins == 0 {
+		usage = fmt.Sprintf("nothing as long as a period of %v was recorded without a gap", period)
+	}
+	report.Line(w, "usage", "mean %s CPUs; %s", quantity.CPUs(p.Mean).Fixed(), usage)
 	changed := ""
 	if sum.LimitChanges > 0 {
 		changed = fmt.Sprintf("; changed %d times, this is the last", sum.LimitChanges)

@@ -85,8 +85,11 @@ const (
 // Group is a group of a recording.
 type Group struct{ File, Path, Name string }
 
-// Matches reports whether a value of --group means this group.
-func (g Group) Matches(word string) bool { return word == g.Path || word == g.Name }
+// Matches reports whether a value of --group means this group: its name, or its path, also as it is
+// printed or encoded as JSON.
+func (g Group) Matches(word string) bool {
+	return word == g.Name || report.Printable(word) == report.Printable(g.Path)
+}
 
 func (g Group) String() string {
 	name := g.Path

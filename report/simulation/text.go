@@ -176,15 +176,18 @@ func (o *Outcome) lateness() string {
 type Throttling struct {
 	Burst report.Burst `json:"burst"` // instead of that in multiples of the quota
 	lindley.Throttling
-	Demand string `json:"demand"`
+	Demand   string   `json:"demand"`
+	Figures  string   `json:"figures"` // how they were computed
+	Bounds   string   `json:"bounds"`
+	Warnings []string `json:"warnings,omitempty"` // about the recording
 }
 
 // PrintThrottling prints a row for each burst, and a sentence on the smallest and the largest.
-func PrintThrottling(w io.Writer, answers []Throttling, s lindley.Solution) error {
+func PrintThrottling(w io.Writer, answers []Throttling) error {
 	b := bufio.NewWriter(w)
 	report.Line(b, "demand", "%s", answers[0].Demand)
-	report.Line(b, "figures", "%s", s.Estimate.Name)
-	report.Line(b, "bounds", "%s, %d steps in a quota, up to %d quotas", s.Bounds.Name, s.Bounds.Steps, s.Bounds.Horizon)
+	report.Line(b, "figures", "%s", answers[0].Figures)
+	report.Line(b, "bounds", "%s", answers[0].Bounds)
 	fmt.Fprintln(b)
 	rows := [][]string{{"burst", "throttled", "at least", "at most", "width"}}
 	for _, a := range answers {

@@ -17,12 +17,13 @@ type reportJSON struct {
 type containerJSON struct {
 	Name       string        `json:"name"`
 	Limit      float64       `json:"limitCPUs,omitempty"`
+	Period     float64       `json:"limitPeriodSeconds,omitempty"` // with a limit
 	NotRead    bool          `json:"limitUnknown,omitempty"`
 	Parts      partsJSON     `json:"parts"`
 	Threads    []threadJSON  `json:"threads"`
 	Longest    []delayJSON   `json:"longestDelays"`
-	Periods    uint32        `json:"periods"`
-	Throttled  uint32        `json:"throttledPeriods"`
+	Periods    *uint32       `json:"periods,omitempty"` // nil if none was seen
+	Throttled  *uint32       `json:"throttledPeriods,omitempty"`
 	Parallel   float64       `json:"parallelThreads"`    // that want to run, on average while any does
 	Causes     []causeJSON   `json:"causes"`             // one or two, the larger first
 	Waits      []bucketJSON  `json:"waitHistogram"`      // of the lengths of waits for a CPU
@@ -90,7 +91,12 @@ func (r *Report) containerJSON(c *Container) containerJSON {
 		out.Causes = append(out.Causes, causeJSON{reason.Cause, float64(reason.Share)})
 	}
 	out.Conclusion, out.Advice = r.conclude(c, &v)
-	out.Throttled, out.Periods = r.periods(c)
+	if throttled, all := r.periods(c); all > 0 {
+		out.Throttled, out.Periods = &throttled, &all
+	}
+	if c.limit() > 0 {
+		out.Period = c.Limits.Period.Seconds()
+	}
 	if c.Requests != nil {
 		out.Requests = c.Requests.json(r.From)
 	}

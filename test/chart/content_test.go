@@ -243,7 +243,8 @@ func TestPolicies(t *testing.T) {
 	for values, account := range map[string]string{
 		"": "pinfold-agent", "scheduler: {mode: default}": "pinfold-agent", "agent: {serviceAccount: {name: node.agent}}": "node.agent",
 	} {
-		protecting := []runtime.Object{admission.Policy(), admission.Binding(), admission.AgentPolicy(namespace, account), admission.AgentBinding()}
+		protecting := []runtime.Object{admission.Policy(), admission.Binding(), admission.AgentPolicy(namespace, account), admission.AgentBinding(),
+			admission.Misplaced(), admission.MisplacedBinding()}
 		warning := []runtime.Object{admission.RequestsWarning(), admission.RequestsWarningBinding()}
 		raising := []runtime.Object{admission.Requests(), admission.RequestsBinding()}
 		comparePolicies(t, render(t, values), slices.Concat(protecting, warning))

@@ -145,6 +145,9 @@ func (c *Controller) Allocate(r *groups.Round, p *pods.Pods, index *placement.In
 		c.recovered, c.looked = true, r.Now
 	}
 	waiting := c.review(n)
+	for _, at := range waiting { // a resize takes some for each container
+		config.Decisions += 1 + 5*len(c.allocated[p.All[at].Object.UID].Containers)
+	}
 	n.books = c.books(r, p, index, config)
 	c.settle(n)
 	if len(waiting) == 0 || !c.giveAll(n, waiting) {
@@ -355,18 +358,15 @@ func (c *Controller) give(n node, at int) error {
 	return nil
 }
 
-// maxText bounds an allocation in bytes, and laterText one that is made while pods have many: all of
-// a node are published in one object, of which others read 1 MiB. That is enough for 750 pods.
-const (
-	maxText, laterText = 3 << 10, 512
-	many               = 250
-)
+// laterText bounds an allocation that is made while many pods have one, in bytes: all of a node are
+// published in one object, of which others read 1 MiB. That is enough for 750 pods.
+const laterText, many = 512, 250
 
 // put sets the allocation of a pod.
 func (c *Controller) put(n node, at int, a api.Allocation) error {
 	s := &n.pods.All[at]
 	a.Time = n.Now.UTC()
-	most := maxText
+	most := api.MaxAllocation
 	if len(c.allocated) >= many {
 		most = laterText
 	}

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
@@ -41,6 +42,7 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 	if err := c.aboveCeiling(p, s.Object, all); err != nil {
 		return err
 	}
+	config.Decisions = len(request.Parts)
 	n := node{r, c.name, p, index, config, c.books(r, p, index, config)}
 	allocation, err := n.place(s, request)
 	if err != nil {
@@ -59,6 +61,8 @@ func (c *Controller) refusal(p *pods.Pods, s *pods.Pod, request *dra.Request) er
 		return c.lapsed[s.Object.UID].why
 	case asks || err != nil:
 		return fmt.Errorf("the pod asks for CPUs by annotation (%s), too: remove the annotation or the claims", api.CPUSetSchedulerAnnotation)
+	case s.Annotations.Class == nodeplan.BE:
+		return fmt.Errorf("the pod is a batch pod (label %s), and these run in the shared CPUs: remove the label or the claims", api.QoSLabel)
 	}
 	return cmp.Or(belongsToOther(s.Object, c.claimants(p)), api.ClaimsRequested(s.Object, request.Claims, all, cpus), ceiling.CheckPod(all))
 }
@@ -210,18 +214,22 @@ func (c *Controller) Devices(p *pods.Pods, m *topology.Machine, config ledger.Co
 	return devices
 }
 
-// confined returns how many CPUs are requested by containers that are confined to NUMA nodes within
-// some CPUs.
+// confined returns how many CPUs stay shared for containers that are confined to NUMA nodes within some
+// CPUs: as many as they request, and at least one of their nodes.
 func confined(p *pods.Pods, m *topology.Machine, within cpuset.Set) int {
 	var sum ledger.MilliCPU
+	least, alone := 0, map[topology.NUMAID]bool{}
 	for i := range p.All {
 		for _, container := range p.All[i].Plan.Claim.Containers {
 			if container.Policy == placement.StaticBurst && m.CPUsOfNUMA(container.NUMANodes...).IsSubsetOf(within) {
 				sum += container.Request
+				if least = 1; len(container.NUMANodes) == 1 {
+					alone[container.NUMANodes[0]] = true
+				}
 			}
 		}
 	}
-	return int((sum + 999) / 1000)
+	return max(int((sum+999)/1000), least, len(alone))
 }
 
 // invalidClaims returns why a pod must not keep the CPUs of its claims, or nil. matches is the result of

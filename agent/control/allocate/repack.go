@@ -67,6 +67,7 @@ func (c *Controller) moveOne(n node) {
 		return
 	}
 	c.looked = n.Now
+	n.config.Decisions = len(c.allocated)
 	n.books = c.books(n.Round, n.pods, n.index, n.config)
 	if n.Failed || len(n.books.Conflicts()) > 0 {
 		return

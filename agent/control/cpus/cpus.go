@@ -34,6 +34,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"time"
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -58,6 +59,8 @@ type Controller struct {
 	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
 	unpartitioned map[string]Unpartitioned
 	threads       map[string]seen // by the container's path
+	// missing are the containers that run without a cgroup, and since when.
+	missing map[nodeplan.Ref]time.Time
 }
 
 // New returns a controller without any state. partition is what containers with exclusive CPUs
@@ -112,14 +115,15 @@ func (c *Controller) Decide(r *groups.Round, w *groups.Writes) {
 	for i := range r.Planned {
 		l := &r.Planned[i]
 		seen, ok := c.threads[l.Path]
-		if !l.IsPod() && (!ok || !c.exclusive[l.Path].IsEmpty() && seen.within != c.exclusive[l.Path]) {
+		if !l.IsPod() && (!ok || seen.cpus.IsEmpty() || !c.exclusive[l.Path].IsEmpty() && seen.within != c.exclusive[l.Path]) {
 			a.Look = append(a.Look, l.Path)
 		}
 	}
 	w.Changes = a
 }
 
-// seen are the CPUs that the threads of a container were seen to run on, of those that it had.
+// seen are the CPUs that the threads of a container were seen to run on, of those that it had: none if
+// nothing has run in its cgroup.
 type seen struct{ cpus, within cpuset.Set }
 
 // Applied records which containers could not become partitions, and the CPUs of the threads that were
@@ -136,7 +140,41 @@ func (c *Controller) Applied(r *groups.Round, o *groups.Outcome) {
 // on a part of them only.
 func (c *Controller) Pinned(path string) (cpus, of cpuset.Set, is bool) {
 	s, ok := c.threads[path]
-	return s.cpus, s.within, ok && !s.within.IsSubsetOf(s.cpus)
+	return s.cpus, s.within, ok && !s.cpus.IsEmpty() && !s.within.IsSubsetOf(s.cpus)
+}
+
+// endedWithin is the time in which the status of a pod says that a container has ended.
+const endedWithin = 10 * time.Second
+
+// Elsewhere returns the containers with CPUs of their own that run, as their pods say, and not in cgroups
+// of their own: sandboxed runtimes run them in the pod's (gVisor) or the sandbox's (Kata).
+func (c *Controller) Elsewhere(r *groups.Round) (all []nodeplan.Ref) {
+	missing := map[nodeplan.Ref]time.Time{}
+	for i := range r.Plan.Pods {
+		p := &r.Plan.Pods[i]
+		for j := range p.Containers {
+			ref := nodeplan.Ref{Pod: p.ID, Container: p.Containers[j].Name}
+			if p.Containers[j].Home != nodeplan.HomeExclusive || r.Pods[i].IDs[ref.Container] == "" {
+				continue
+			}
+			path := r.Container[ref]
+			seen, looked := c.threads[path]
+			switch {
+			case !r.Exists(path) && !r.HasOther(p.ID):
+				since, before := c.missing[ref]
+				if missing[ref] = since; !before {
+					missing[ref] = r.Now
+				}
+				if r.Now.Sub(missing[ref]) >= endedWithin {
+					all = append(all, ref)
+				}
+			case looked && seen.cpus.IsEmpty():
+				all = append(all, ref)
+			}
+		}
+	}
+	c.missing = missing
+	return all
 }
 
 // Restore adds the changes that give all CPUs to every cgroup, including those of unknown

@@ -183,6 +183,12 @@ func (g *Groups) ContainerIDs() map[string]bool {
 	return ids
 }
 
+// HasOther reports whether a pod has a cgroup whose name is not a container's, and in which its containers
+// may run.
+func (g *Groups) HasOther(id ledger.PodID) bool {
+	return slices.ContainsFunc(g.Others, func(o nodeplan.Ref) bool { return o.Pod == id && !IsMonitor(g.Container[o]) })
+}
+
 // IsMonitor reports whether a cgroup is that of CRI-O's monitor.
 func IsMonitor(group string) bool { return strings.Contains(path.Base(group), "conmon") }
 

@@ -28,6 +28,8 @@ type Round struct {
 	// in the order of Pods, and the same containers.
 	Plan, Kubelet *nodeplan.Desired
 	Planned       []Planned
+	// Elsewhere are the containers with CPUs of their own that do not run in cgroups of their own.
+	Elsewhere []nodeplan.Ref
 }
 
 // SetPlan makes a plan of the state, whose pods are those of the round.
@@ -60,11 +62,12 @@ func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan
 // BindsCPUs reports whether the plan needs cpusets.
 func (r *Round) BindsCPUs() bool { return r.Binds && r.Plan.Binds() }
 
-// RunsElsewhere reports whether the kernel runs a container on other CPUs than its cgroup has, because
-// it can use none of these.
-func (r *Round) RunsElsewhere(container string) bool {
-	s := r.Settings[container]
-	return !s.CPUs.IsEmpty() && !s.Effective.IsSubsetOf(s.CPUs)
+// RunsElsewhere reports whether a container, or one of a pod, does not run on the CPUs that are planned:
+// its cgroup can use none of these, or it runs in another one.
+func (r *Round) RunsElsewhere(p *Planned) bool {
+	s := r.Settings[p.Path]
+	return !s.CPUs.IsEmpty() && !s.Effective.IsSubsetOf(s.CPUs) ||
+		slices.ContainsFunc(r.Elsewhere, func(ref nodeplan.Ref) bool { return ref == p.Ref || p.IsPod() && ref.Pod == p.Ref.Pod })
 }
 
 // Limits reports whether anything else is planned that the kubelet would not set, or a quota may be

@@ -203,7 +203,7 @@ func (c *Controller) changes(r *groups.Round, l group, path string) cgroup.Wante
 		return cgroup.Wanted{}
 	}
 	want := l.Want.Limits
-	if want.Quota == bandwidth.Unlimited && l.Kubelet.Quota > 0 && r.RunsElsewhere(l.Path) {
+	if want.Quota == bandwidth.Unlimited && l.Kubelet.Quota > 0 && r.RunsElsewhere(l.Planned) {
 		want = l.Kubelet
 	}
 	return groups.LimitChanges(r.Settings[path], want)

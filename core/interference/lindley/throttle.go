@@ -51,6 +51,10 @@ type Method struct {
 	Horizon int    // the length of the lattice in quotas
 }
 
+func (m Method) String() string {
+	return fmt.Sprintf("%s, %d steps in a quota, up to %d quotas", m.Name, m.Steps, m.Horizon)
+}
+
 // Solve returns the probability that a period is throttled for each burst, with bounds. steps is
 // the number of lattice points per quota: an even number, or 0 for DefaultSteps. [Latticed] demand
 // raises it to the next number that suits. Except for an invalid burst or number of steps, the

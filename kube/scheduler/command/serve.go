@@ -14,6 +14,7 @@ import (
 // to 1 MiB of headers per connection, and would send the API server all of them for review.
 const (
 	maxConnections = 32
+	perSecond      = 50      // new connections of an address
 	maxURL         = 256     // bytes; Kubernetes remembers 8,192 of those that a client may not get
 	maxHeaders     = 8 << 10 // bytes of all values; the token of a service account has 1 to 2 KiB
 )
@@ -24,7 +25,7 @@ func limit(serving *server.SecureServingInfo, clients *server.AuthenticationInfo
 	if serving == nil {
 		return
 	}
-	serving.Listener = connlimit.New(serving.Listener, maxConnections)
+	serving.Listener = connlimit.New(serving.Listener, maxConnections, perSecond)
 	serving.DisableHTTP2 = true // a connection of HTTP/2 has any number of requests at a time
 	known, reviews := clients.Authenticator, make(chan struct{}, maxConnections)
 	clients.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {

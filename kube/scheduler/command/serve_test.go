@@ -55,8 +55,9 @@ func TestServerBounds(t *testing.T) {
 		}
 	}()
 	oldest := <-held
-	for range 2 * maxConnections {
-		c := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
+	for i := range 2 * maxConnections { // from many addresses
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i))}}
+		c := must.Get(d.Dial("tcp", listener.Addr().String()))(t)
 		defer c.Close()
 	}
 	<-oldest.Done()

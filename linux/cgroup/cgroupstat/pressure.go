@@ -56,9 +56,7 @@ func parsePressure(text string) (p Pressure, err error) {
 	if len(words) == 0 || words[0] != "some" || err != nil || !(percent >= 0 && percent <= 100) {
 		return Pressure{}, fmt.Errorf("%q is not a measure of pressure", line)
 	}
-	if p.Total, err = kernfile.Time(values["total"], time.Microsecond); err != nil {
-		return Pressure{}, fmt.Errorf("%q is not a measure of pressure: %w", line, err)
-	}
 	p.Recent = percent / 100
-	return p, nil
+	p.Total, err = parseWaited([]byte(line))
+	return p, err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
@@ -18,7 +20,7 @@ import (
 // RunDelays returns how long up to most threads of a group, and of the groups below it that can be
 // read, have waited for CPUs since they were started, also while they were throttled
 // (/proc/ID/schedstat, Documentation/scheduler/sched-stats.rst). The error is a
-// [feature.UnsupportedError] if the kernel does not count that.
+// [feature.UnsupportedError] if the kernel does not count that, and errHidden if no thread can be seen.
 func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, error) {
 	if err := feature.RunDelays.Test(); err != nil {
 		return nil, err
@@ -30,10 +32,16 @@ func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, er
 		unread = errors.Join(unread, err)
 		for _, id := range ids[:min(len(ids), most-len(delays))] {
 			delay, err := runDelay(filepath.Join(fs.Root(), "proc", strconv.Itoa(id), "schedstat"))
-			if err != nil {
+			switch {
+			case cgroup.IsGone(err):
+				if id == 0 || !errors.Is(unix.Kill(id, 0), unix.ESRCH) { // it has not ended
+					unread = errHidden
+				}
+			case err != nil:
 				return nil, err
+			default:
+				delays[id] = delay
 			}
-			delays[id] = delay
 		}
 	}
 	if unread != nil && len(delays) == 0 {
@@ -41,6 +49,8 @@ func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, er
 	}
 	return delays, nil
 }
+
+var errHidden = errors.New("/proc does not show them: mount it without hidepid, for the PID namespace of the machine")
 
 // LongestDelay returns for how long the thread waited that waited longest between two results of
 // RunDelays, some time apart. Threads that are not in the first have begun since, or were beyond
@@ -54,13 +64,9 @@ func LongestDelay(from, to map[int]time.Duration, apart time.Duration) (longest 
 	return min(longest, apart)
 }
 
-// runDelay reads the second of the three numbers, in nanoseconds. It is 0 for a thread that has
-// ended.
+// runDelay reads the second of the three numbers, in nanoseconds.
 func runDelay(name string) (time.Duration, error) {
 	text, err := os.ReadFile(name)
-	if cgroup.IsGone(err) {
-		return 0, nil
-	}
 	if err != nil {
 		return 0, fmt.Errorf("read how long a thread waited: %w", err)
 	}

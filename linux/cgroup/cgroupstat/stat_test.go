@@ -205,7 +205,8 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// TestRunDelaysOfSome: a group whose threads cannot be read hides its own threads and no others.
+// TestRunDelaysOfSome: a group whose threads cannot be read hides its own threads and no others. The
+// delays of threads that cannot be seen are unknown, not 0.
 func TestRunDelaysOfSome(t *testing.T) {
 	if err := feature.RunDelays.Test(); err != nil {
 		t.Skip(err)
@@ -217,6 +218,14 @@ func TestRunDelaysOfSome(t *testing.T) {
 	must.Do(t, errors.Join(os.Remove(burstable), os.Mkdir(burstable, 0o755))) // which is no file
 	if delays, err := RunDelays(fs, "/kubepods.slice", 100); err != nil || delays[201] != 7 {
 		t.Errorf("%v, %v", delays, err)
+	}
+	own := fs.File("/kubepods.slice", cgroup.Threads)
+	for hidden, known := range map[string]bool{"0\n": false, strconv.Itoa(os.Getpid()) + "\n": false, "2147483646\n": true} { // the last has ended
+		must.Do(t, errors.Join(os.WriteFile(own, []byte(hidden), 0o644), os.RemoveAll(fs.Dir(cgroup.CPU, "/kubepods.slice/kubepods-burstable.slice"))))
+		must.Do(t, os.RemoveAll(filepath.Dir(schedstat)))
+		if delays, err := RunDelays(fs, "/kubepods.slice", 100); len(delays) > 0 || (err == nil) != known {
+			t.Errorf("a thread %q that /proc does not show: %v, %v", hidden, delays, err)
+		}
 	}
 	if delays, err := RunDelays(fs, "/kubepods.slice/kubepods-burstable.slice/none", 100); err != nil || len(delays) > 0 {
 		t.Errorf("a group that does not exist: %v, %v", delays, err)

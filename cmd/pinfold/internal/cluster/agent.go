@@ -147,7 +147,11 @@ func (s *session) mayTrace() bool {
 func (s *session) arguments(command string, flags []string) []string {
 	args := []string{"/pinfold", command, "--host-root=/host"}
 	if s.pod != nil {
-		args = append(args, "--pod="+s.pod.Namespace+"/"+s.pod.Name)
+		id := "/" + string(s.pod.UID)
+		if _, static := s.pod.Annotations[corev1.MirrorPodAnnotationKey]; static { // its groups have another
+			id = ""
+		}
+		args = append(args, "--pod="+s.pod.Namespace+"/"+s.pod.Name+id)
 	}
 	return append(args, flags...)
 }

@@ -14,10 +14,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -29,7 +32,7 @@ func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
 		group, err := resolve(fs, root, arg)
 		return []string{group}, err
 	}
-	dirs, err := matching(fs, root, arg)
+	dirs, unlisted, err := matching(fs, root, arg)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +45,9 @@ func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
 		}
 		found = append(found, group)
 	}
+	if unlisted != nil {
+		frame.Notef(stderr, "some groups may be left out: %v", unlisted)
+	}
 	switch {
 	case len(found) > 0:
 		return found, nil
@@ -51,11 +57,14 @@ func Find(fs *cgroup.FS, root, arg string, stderr io.Writer) ([]string, error) {
 	return nil, fmt.Errorf("no control group matches '%s' below %s: is it in quotes, and with a * for each level? %s", arg, fs.Dir(cgroup.CPU, "/"), Choice(fs, "/"))
 }
 
+// wildcards make a name a pattern. A backslash alone does not: systemd writes "-" as \x2d.
+const wildcards = "*?["
+
 // isPattern reports whether arg is a pattern. A group or directory that exists is not one, whatever
-// its name: systemd writes "-" as \x2d.
+// its name.
 func isPattern(fs *cgroup.FS, root, arg string) bool {
 	group, err := pathOf(fs, root, arg)
-	return strings.ContainsAny(arg, `*?[\`) && (err != nil || !isDir(fs.Dir(cgroup.CPU, group)))
+	return strings.ContainsAny(arg, wildcards) && (err != nil || !isDir(fs.Dir(cgroup.CPU, group)))
 }
 
 // resolve resolves arg, a cgroup path or directory, to a path in the hierarchy that can be sampled.
@@ -65,10 +74,13 @@ func resolve(fs *cgroup.FS, root, arg string) (string, error) {
 		return "", err
 	}
 	err = sampler.Check(fs, group)
-	if errors.Is(err, cgroup.ErrGone) {
-		if isDir(arg) {
-			return "", notCgroup(fs, arg)
-		}
+	switch {
+	case !errors.Is(err, cgroup.ErrGone):
+	case isDir(fs.Dir(cgroup.CPU, group)):
+		err = fmt.Errorf("control group %s is not in %s, where CPU time is counted: make it there, too", group, fs.Dir(cgroup.CPUAcct, "/"))
+	case isDir(arg):
+		return "", notCgroup(fs, arg)
+	default:
 		err = fmt.Errorf("%w: %s", err, Choice(fs, group))
 	}
 	return group, err
@@ -117,22 +129,53 @@ func notCgroup(fs *cgroup.FS, dir string) error {
 }
 
 // matching returns the directories of groups that match pattern, first tried as a path in the
-// hierarchy and then as a directory below root.
-func matching(fs *cgroup.FS, root, pattern string) ([]string, error) {
-	var dirs []string
-	for _, full := range []string{fs.Dir(cgroup.CPU, "/") + "/" + pattern, filepath.Join(root, pattern)} {
-		names, err := filepath.Glob(full)
-		if err != nil {
-			return nil, fmt.Errorf("%q: %w: write [] and \\ as shells do", pattern, err)
+// hierarchy and then as a directory below root. unlisted is a [cgrouptree.UnlistedError] about
+// directories that may have more.
+func matching(fs *cgroup.FS, root, pattern string) (dirs []string, unlisted, err error) {
+	for _, top := range []string{fs.Dir(cgroup.CPU, "/"), root} {
+		var names []string
+		if names, unlisted, err = expand(top, pattern); err != nil {
+			return nil, nil, fmt.Errorf("%q: %w: write [] and \\ as shells do", pattern, err)
 		}
 		for _, name := range names {
 			if _, ok := at(fs, name); ok {
 				dirs = append(dirs, name)
 			}
 		}
-		if len(dirs) > 0 {
+		if len(dirs) > 0 || unlisted != nil {
 			break
 		}
 	}
-	return dirs, nil
+	return dirs, unlisted, nil
+}
+
+// expand returns the directories below top that match a pattern, as [filepath.Glob] would, which
+// does not say what it could not list. A backslash escapes wildcards only.
+func expand(top, pattern string) (dirs []string, unlisted, err error) {
+	dirs, escape := []string{top}, regexp.MustCompile(`\\([^*?[\]\\]|$)`)
+	var closed cgrouptree.UnlistedError
+	for _, part := range strings.FieldsFunc(pattern, func(r rune) bool { return r == '/' }) {
+		var found []string
+		for _, dir := range dirs {
+			if !strings.ContainsAny(part, wildcards) {
+				found = append(found, filepath.Join(dir, part))
+				continue
+			}
+			entries, err := os.ReadDir(dir)
+			if err != nil {
+				closed.Add(dir, err)
+			}
+			for _, e := range entries {
+				match, err := filepath.Match(escape.ReplaceAllString(part, `\\$1`), e.Name())
+				if err != nil {
+					return nil, nil, err
+				}
+				if name := filepath.Join(dir, e.Name()); match && isDir(name) {
+					found = append(found, name)
+				}
+			}
+		}
+		dirs = found
+	}
+	return slices.DeleteFunc(dirs, func(dir string) bool { return !isDir(dir) }), closed.ErrorOrNil(), nil
 }

@@ -33,6 +33,9 @@ type Names struct {
 	mu     sync.Mutex // protects the following
 	naming kubepods.Naming
 	byID   map[string]string
+	// cut has the names by pod and the beginning of the ID: the kubelet cuts names of links after 255
+	// bytes.
+	cut map[string]map[string]string
 	// sandboxes are those of the pods about which it has learned.
 	sandboxes map[string]bool
 }
@@ -43,29 +46,48 @@ func NewNames(root string) *Names {
 }
 
 // Learn reads the links for a machine's groups of containers. Containers without a link have no
-// name.
-func (n *Names) Learn(naming kubepods.Naming, containers []string) {
-	byID := map[string]string{}
-	entries, _ := os.ReadDir(n.dir) // without the directory there are no links
+// name. On an error none has one.
+func (n *Names) Learn(naming kubepods.Naming, containers []string) error {
+	byID, cut := map[string]string{}, map[string]map[string]string{}
+	entries, err := os.ReadDir(n.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // there are no links
+	}
 	for _, e := range entries {
-		if id, name, ok := parseLogLink(e.Name()); ok {
+		if len(e.Name()) == maxLink {
+			n.readCut(e.Name(), cut)
+		} else if id, name, ok := parseLogLink(e.Name()); ok {
 			byID[id] = name
 		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.naming, n.byID = naming, byID
+	n.naming, n.byID, n.cut = naming, byID, cut
 	n.sandboxes = n.sandboxesAmong(containers)
+	return err
 }
 
 // sandboxesAmong returns the sandboxes among all containers of some pods. mu must be locked.
 func (n *Names) sandboxesAmong(containers []string) map[string]bool {
 	names := map[string]string{}
 	for _, group := range containers {
-		place, _ := n.naming.Parse(group)
-		names[group] = n.byID[place.Container]
+		names[group] = n.nameOf(group)
 	}
 	return Sandboxes(names)
+}
+
+// nameOf returns NAMESPACE/POD/CONTAINER, or "" without a link. mu must be locked.
+func (n *Names) nameOf(group string) string {
+	place, _ := n.naming.Parse(group)
+	if name, ok := n.byID[place.Container]; ok {
+		return name
+	}
+	for begin, name := range n.cut[place.PodUID] {
+		if strings.HasPrefix(place.Container, begin) {
+			return name
+		}
+	}
+	return ""
 }
 
 // learnSandboxes learns which containers of the pods of groups are sandboxes.
@@ -88,20 +110,6 @@ func (n *Names) learnSandboxes(fs *cgroup.FS, groups []string) error {
 	return nil
 }
 
-// parseLogLink parses POD_NAMESPACE_CONTAINER-ID.log.
-func parseLogLink(link string) (id, name string, ok bool) {
-	link, ok = strings.CutSuffix(link, ".log")
-	parts := strings.Split(link, "_")
-	if !ok || len(parts) != 3 {
-		return "", "", false
-	}
-	dash := strings.LastIndex(parts[2], "-")
-	if dash <= 0 || parts[0] == "" || parts[1] == "" || dash == len(parts[2])-1 {
-		return "", "", false
-	}
-	return parts[2][dash+1:], parts[1] + "/" + parts[0] + "/" + parts[2][:dash], true
-}
-
 // Of returns the name of a container's group: NAMESPACE/POD/CONTAINER, or the first characters of
 // the pod's UID and the container's ID. Other groups keep their path.
 func (n *Names) Of(group string) string {
@@ -111,7 +119,7 @@ func (n *Names) Of(group string) string {
 	if !ok || place.Container == "" {
 		return group
 	}
-	if name, ok := n.byID[place.Container]; ok {
+	if name := n.nameOf(group); name != "" {
 		return name
 	}
 	return prefix(place.PodUID, 8) + "/" + prefix(place.Container, idLength)
@@ -146,8 +154,7 @@ func (n *Names) Kind(group string) why.Kind {
 func (n *Names) Known(group string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	place, _ := n.naming.Parse(group)
-	return n.byID[place.Container]
+	return n.nameOf(group)
 }
 
 // Target is a group to sample.
@@ -169,7 +176,7 @@ type Options struct {
 // AddFlags adds the flags. verb says what the command does with the containers.
 func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 	f := cmd.Flags()
-	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node; may be repeated")
+	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node, or NAMESPACE/NAME/UID; may be repeated")
 	frame.CompleteFlag(cmd, "pod", func(context.Context) []string { return podNames(s.Root) })
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
@@ -204,7 +211,9 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 		return nil, nil, fmt.Errorf("--pod %s: %w; name its control groups instead", s.Pods[0], err)
 	}
 	if err == nil { // otherwise there is no kubelet, and groups have no names
-		names.Learn(naming, nil)
+		if err := names.Learn(naming, nil); err != nil {
+			frame.Notef(stderr, "containers have no names: %v", err)
+		}
 	}
 	var all []Target
 	for _, arg := range args {
@@ -263,16 +272,20 @@ func (s *Options) OfPods(fs *cgroup.FS, names *Names) (all []Target, err error) 
 	return all, nil
 }
 
-// OfPod returns the containers of a pod of this node. Learn must have been called. A container
-// without a name, such as the sandbox, gets the first characters of its ID as name.
+// OfPod returns the containers of a pod of this node, NAMESPACE/NAME or NAMESPACE/NAME/UID. Learn
+// must have been called. A container without a name, such as the sandbox, gets the first characters
+// of its ID as name.
 func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
-	namespace, name, ok := strings.Cut(pod, "/")
-	if !ok || namespace == "" || name == "" || strings.ContainsAny(name, "/_") || strings.Contains(namespace, "_") {
-		return nil, frame.Usagef("--pod %q: want NAMESPACE/NAME, such as default/web", pod)
+	parts := strings.Split(pod, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") || strings.Contains(pod, "_") {
+		return nil, frame.Usagef("--pod %q: want NAMESPACE/NAME, such as default/web, or NAMESPACE/NAME/UID", pod)
 	}
-	uids, err := n.podUIDs(root, namespace, name)
-	if err != nil {
-		return nil, err
+	namespace, name, uids := parts[0], parts[1], parts[2:]
+	if len(uids) == 0 {
+		var err error
+		if uids, err = n.podUIDs(root, namespace, name); err != nil {
+			return nil, err
+		}
 	}
 	pods, err := n.naming.Pods(fs, uids...)
 	if err != nil {
@@ -297,7 +310,7 @@ func (n *Names) OfPod(fs *cgroup.FS, root, pod string) ([]Target, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("--pod %s: it has logs, but no container is running: %s", pod, findPod(namespace, name))
+		return nil, fmt.Errorf("--pod %s: no container of it is running: %s", pod, findPod(namespace, name))
 	}
 	return found, nil
 }
@@ -326,22 +339,26 @@ func (n *Names) podUIDs(root, namespace, name string) ([]string, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("--pod: look for the pod: %w", err)
 	}
-	links, _ := os.ReadDir(n.dir) // as in Learn
+	links, errLinks := os.ReadDir(n.dir)
 	var uids []string
 	for _, e := range slices.Concat(entries, links) {
 		pod := e.Name()
-		if target, err := os.Readlink(filepath.Join(n.dir, pod)); err == nil {
-			pod = filepath.Base(filepath.Dir(filepath.Dir(target)))
+		if of, _ := n.target(pod); of != "." {
+			pod = of
 		}
 		if uid, ok := strings.CutPrefix(pod, namespace+"_"+name+"_"); ok && !strings.Contains(uid, "_") {
 			uids = append(uids, uid)
 		}
 	}
+	if len(uids) == 0 && errLinks != nil && !errors.Is(errLinks, os.ErrNotExist) {
+		return nil, fmt.Errorf("--pod: look for the pod: %w", errLinks)
+	}
 	return uids, nil
 }
 
-// findPod says how to find a pod that is not found here.
+// findPod says how to find a pod that is not found here. The UID of a static pod is its hash.
 func findPod(namespace, name string) string {
-	return fmt.Sprintf("see its node and UID with 'kubectl -n %s get pod %s -o custom-columns=N:.spec.nodeName,U:.metadata.uid', "+
-		"and give its groups as '/kubepods/*/podUID/*' if it runs here", namespace, name)
+	return fmt.Sprintf("see its node and UID with 'kubectl -n %s get pod %s -o custom-columns="+
+		`N:.spec.nodeName,U:.metadata.uid,STATIC:.metadata.annotations.kubernetes\.io/config\.hash', `+
+		"and give --pod %[1]s/%[2]s/UID if it runs here", namespace, name)
 }

@@ -7,18 +7,20 @@ import (
 
 // Sandboxes returns those of some groups that are sandboxes of pods (pause). names has the groups'
 // NAMESPACE/POD/CONTAINER by path, "" if unknown. The kubelet makes a link to the logs of every
-// container, which has its name, and none for sandboxes. So a sandbox is a container without a
-// name, in a pod with another container that has one.
+// container, which has its name, and none for sandboxes. So a sandbox is the only container without
+// a name, in a pod with another container that has one.
 func Sandboxes(names map[string]string) map[string]bool {
-	named := map[string]bool{} // pods
+	named, nameless := map[string]bool{}, map[string]int{} // by pod
 	for group, name := range names {
 		if id := containerID(group); id != "" && isName(name, id) {
 			named[path.Dir(group)] = true
+		} else if id != "" {
+			nameless[path.Dir(group)]++
 		}
 	}
 	found := map[string]bool{}
 	for group, name := range names {
-		if id := containerID(group); id != "" && !isName(name, id) && named[path.Dir(group)] {
+		if id, pod := containerID(group), path.Dir(group); id != "" && !isName(name, id) && named[pod] && nameless[pod] == 1 {
 			found[group] = true
 		}
 	}

@@ -21,8 +21,9 @@ func TestSandboxes(t *testing.T) {
 		"/kubepods.slice/kubepods-pod4.slice/crio-" + a + ".scope":        "shop/pay/app",
 		"/kubepods.slice/kubepods-pod4.slice/crio-" + b + ".scope":        "",
 		"/kubepods.slice/kubepods-pod4.slice/crio-conmon-" + a + ".scope": "",
-		"/kubepods/pod1":                                                  "",
-		"/system.slice/a.service":                                         "",
+		"/kubepods/pod5/" + a:                                             "shop/two/app", "/kubepods/pod5/" + b: "", "/kubepods/pod5/" + strings.Repeat("c", 64): "", // one of them
+		"/kubepods/pod1":          "",
+		"/system.slice/a.service": "",
 	}
 	want := []string{"/kubepods.slice/kubepods-pod4.slice/crio-" + b + ".scope", "/kubepods/burstable/pod3/" + b, "/kubepods/pod1/" + b}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(Sandboxes(names)))); diff != "" {

@@ -3,6 +3,7 @@
 package groups
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,11 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/report"
 )
 
 // TestTargets: patterns and pods leave out sandboxes, unless these are wanted or named by their path.
 func TestTargets(t *testing.T) {
-	root, app, pause, db := t.TempDir(), strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64)
+	root, app, pause, db, long := t.TempDir(), strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64), strings.Repeat("d", 64)
+	name := strings.Repeat("n", 200) // for which the kubelet cuts the name of the link
 	files := map[string]string{
 		"proc/self/mountinfo":                             "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
 		"sys/fs/cgroup/cgroup.controllers":                "cpuset cpu\n",
@@ -25,7 +28,8 @@ func TestTargets(t *testing.T) {
 		"var/log/pods/shop_web_u1/app/0.log":              "",
 		"var/log/containers/db_shop_app-" + db + ".log":   "", // whose logs are elsewhere
 	}
-	for _, group := range []string{"kubepods/podu1/" + app, "kubepods/podu1/" + pause, "kubepods/podu2/" + pause, "kubepods/podu3/" + db} {
+	for _, group := range []string{"kubepods/podu1/" + app, "kubepods/podu1/" + pause, "kubepods/podu2/" + pause, "kubepods/podu3/" + db,
+		"kubepods/podu4/" + long, `kubepods/a\x2db.slice/c[1].scope`, "kubepods/\xff d"} {
 		files["sys/fs/cgroup/"+group+"/cgroup.controllers"] = "cpu\n"
 		files["sys/fs/cgroup/"+group+"/cpu.stat"] = "usage_usec 1\n"
 		files["sys/fs/cgroup/"+group+"/cpu.max"] = "max 100000\n"
@@ -38,6 +42,10 @@ func TestTargets(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	link := fmt.Sprintf("%s_shop_app-%s.log", name, long)
+	if err := os.Symlink("/elsewhere/shop_"+name+"_u4/app/0.log", filepath.Join(root, "var/log/containers", link[:251]+".log")); err != nil {
+		t.Fatal(err)
 	}
 	fs, err := cgroup.OpenUsage(root)
 	if err != nil {
@@ -56,6 +64,12 @@ func TestTargets(t *testing.T) {
 		{Options{Pods: []string{"shop/web"}}, "", []string{"podu1/" + app}},
 		{Options{Pods: []string{"shop/db"}}, "", []string{"podu3/" + db}},
 		{Options{Pods: []string{"shop/d"}}, "", nil},
+		{Options{Pods: []string{"shop/anything/u3"}}, "", []string{"podu3/" + db}}, // the remedy of the message above
+		{Options{Pods: []string{"shop/" + name}}, "", []string{"podu4/" + long}},
+		{Options{}, `/kubepods/a\x2db.slice/*`, []string{`a\x2db.slice/c[1].scope`}},
+		{Options{}, `/kubepods/a\x2d*/c\[?\].scope`, []string{`a\x2db.slice/c[1].scope`}},
+		{Options{}, report.Printable("/kubepods/\xff") + "?d", []string{"\xff d"}},
+		{Options{}, `/kubepods/a\x2dc.slice`, nil},
 		{Options{Pods: []string{"shop/web"}, Sandboxes: true}, "", []string{"podu1/" + app, "podu1/" + pause}},
 	} {
 		test.options.Root = root
@@ -63,7 +77,7 @@ func TestTargets(t *testing.T) {
 		var got []string
 		for _, target := range found {
 			got = append(got, strings.TrimPrefix(target.Group, "/kubepods/"))
-			if named := target.Name == "shop/web/app"; named != strings.HasSuffix(target.Group, app) {
+			if named := target.Name == "shop/web/app"; target.Group != "/kubepods/podu4/"+long && named != strings.HasSuffix(target.Group, app) {
 				t.Errorf("%+v", target)
 			}
 		}

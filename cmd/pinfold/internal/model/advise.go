@@ -187,6 +187,13 @@ func (o *adviseOptions) consult(ctx context.Context, stderr io.Writer) (*show.Re
 	case err != nil:
 		return found, err
 	}
+	paths := map[string]map[string]bool{} // by name: a container that restarts has several groups
+	for _, g := range groups {
+		if paths[g.Name] == nil {
+			paths[g.Name] = map[string]bool{}
+		}
+		paths[g.Name][g.Path] = true
+	}
 	progress := frame.NewProgress(stderr)
 	defer progress.End()
 	err = o.eachSeries(ctx, groups, maxSamplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
@@ -199,6 +206,7 @@ func (o *adviseOptions) consult(ctx context.Context, stderr io.Writer) (*show.Re
 			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
 		}
 		c.File = g.File
+		c.Twin = g.Name != "" && len(paths[g.Name]) > 1
 		found.Containers = append(found.Containers, c)
 		return nil
 	})

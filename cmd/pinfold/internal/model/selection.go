@@ -36,7 +36,8 @@ type group struct {
 	used         bool
 	limited      bool             // in any sample
 	unknown      trace.Figures    // in any sample
-	limits       bandwidth.Limits // of the last sample
+	limits       bandwidth.Limits // of the last sample that has them
+	limitsKnown  bool             // in any sample
 	limitChanges int
 }
 
@@ -96,9 +97,11 @@ func surveyFile(ctx context.Context, stderr io.Writer, file string, interval tim
 		g := &groups[i]
 		g.samples++
 		g.used = g.used || row.Usage > 0
-		if row.Limits != g.limits && !row.Unknown.Has(trace.Limits) {
-			g.limits = row.Limits
-			g.limitChanges++
+		if !row.Unknown.Has(trace.Limits) {
+			if g.limitsKnown && row.Limits != g.limits {
+				g.limitChanges++
+			}
+			g.limits, g.limitsKnown = row.Limits, true
 		}
 		g.unknown |= row.Unknown
 		g.limited = g.limited || row.Limits.Quota != bandwidth.Unlimited

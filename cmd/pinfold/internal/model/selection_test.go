@@ -3,7 +3,6 @@ package model
 import (
 	"bytes"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,23 +52,6 @@ func TestEachSeries(t *testing.T) {
 		})
 		if diff := cmp.Diff([]string{"/a", "/b", "/d", "/e", "/f", "/g"}, got); err != nil || diff != "" {
 			t.Errorf("%d at once: error %v, groups (-want +got):\n%s", atOnce, err, diff)
-		}
-	}
-}
-
-// TestSandboxesLeftOut: a sandbox that used some CPU time is chosen only by its path.
-func TestSandboxesLeftOut(t *testing.T) {
-	app, sandbox := "/kubepods/pod1/"+strings.Repeat("a", 64), "/kubepods/pod1/"+strings.Repeat("b", 64)
-	all := []group{{Group: simulation.Group{Path: app, Name: "shop/web/app"}, used: true}, {Group: simulation.Group{Path: sandbox}, used: true}}
-	for _, test := range []struct{ selected, want []string }{{nil, []string{app}}, {[]string{sandbox}, []string{sandbox}}} {
-		var got []string
-		var messages bytes.Buffer
-		chosen, err := (&selectionOptions{groups: test.selected}).choose(&messages, all)
-		for _, g := range chosen {
-			got = append(got, g.Path)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" || err != nil || messages.Len() > 0 {
-			t.Errorf("%v, %s, -want +got:\n%s", err, &messages, diff)
 		}
 	}
 }

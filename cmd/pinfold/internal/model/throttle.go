@@ -53,6 +53,7 @@ type throttleOptions struct {
 	bursts       *frame.List[report.Burst]
 	steps        int
 	output       *frame.Format
+	warnings     []string // about the recording
 }
 
 func (o *throttleOptions) run(cmd *cobra.Command, _ []string) error {
@@ -72,12 +73,13 @@ func (o *throttleOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	answers := make([]simulation.Throttling, len(o.bursts.Each))
 	for i, s := range solution.Throttling {
-		answers[i] = simulation.Throttling{Demand: about + ", in independent periods", Burst: o.bursts.Each[i], Throttling: s}
+		answers[i] = simulation.Throttling{Demand: about + ", in independent periods", Burst: o.bursts.Each[i], Throttling: s,
+			Figures: solution.Estimate.Name, Bounds: solution.Bounds.String(), Warnings: o.warnings}
 	}
 	if *o.output == frame.JSON {
 		return frame.PrintJSON(cmd.OutOrStdout(), answers)
 	}
-	return simulation.PrintThrottling(cmd.OutOrStdout(), answers, solution)
+	return simulation.PrintThrottling(cmd.OutOrStdout(), answers)
 }
 
 // solve computes bounds and, if the demand has a density, an estimate. The estimate cannot handle
@@ -128,7 +130,8 @@ func (o *throttleOptions) recorded(ctx context.Context, stderr io.Writer) (strin
 		return "", nil, err
 	}
 	if len(groups) > 1 {
-		return "", nil, fmt.Errorf("%d groups were recorded, such as %s: choose one with --group", len(groups), groups[0].Group)
+		return "", nil, fmt.Errorf("%d groups were recorded, such as %s in %s and %s in %s: choose one with --group, or name one file",
+			len(groups), groups[0].Path, groups[0].File, groups[1].Path, groups[1].File)
 	}
 	all, err := o.recordings.demands(ctx, groups)
 	if err != nil {
@@ -145,7 +148,8 @@ func (o *throttleOptions) recorded(ctx context.Context, stderr io.Writer) (strin
 	case r.Mean >= quota:
 		return "", nil, tooMuch(r, quota, "raise --limit")
 	}
-	for _, warning := range r.Warnings() {
+	o.warnings = r.Warnings()
+	for _, warning := range o.warnings {
 		frame.Notef(stderr, "%s", warning)
 	}
 	d, err := demand.NewEmpirical(slices.Concat(r.InQuotas(quota)...))

@@ -15,6 +15,7 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/recording"
+	"pinfold.dev/pinfold/report/simulation"
 	"pinfold.dev/pinfold/tracefile"
 )
 
@@ -69,7 +70,7 @@ func newConvert() *cobra.Command {
 		Args: oneFile, ValidArgsFunction: files.Complete,
 	}
 	c := conversionFlags(cmd)
-	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP`")
+	cmd.Flags().StringVar(&c.group, "group", "", "convert only the group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER)")
 	c.interval = files.IntervalFlag(cmd)
 	return cmd
 }
@@ -130,8 +131,10 @@ func (c *conversion) run(cmd *cobra.Command, from string) error {
 	defer f.Close()
 	rows, spans := f.Rows(), tracefile.Spans(from)
 	if c.group != "" {
-		rows = tracefile.Only(rows, func(r *tracefile.Row) bool { return r.Group == c.group })
-		spans = tracefile.Only(spans, func(s *trace.Span) bool { return s.Within(c.group) })
+		rows = tracefile.Only(rows, func(r *tracefile.Row) bool { return simulation.Group{Path: r.Group, Name: r.Name}.Matches(c.group) })
+		spans = tracefile.Only(spans, func(s *trace.Span) bool {
+			return simulation.Group{Path: s.Group, Name: s.Name}.Matches(c.group) || s.Within(c.group)
+		})
 	}
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()

@@ -91,7 +91,8 @@ type watch struct {
 	waits  *sampler.Waits
 	groups []string // from arguments; without these and pods: all containers and runs
 	listed bool     // there were containers or runs before
-	// unlisted names groups below which runs may be that are not shown, nil without any.
+	// unlisted names groups below which runs may be that are not shown, and why containers have no
+	// names; nil without any.
 	unlisted error
 }
 
@@ -134,7 +135,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 			return err
 		}
 		if t.unlisted != nil {
-			frame.Notef(cmd.ErrOrStderr(), "some runs may not be shown: %v", t.unlisted)
+			frame.Notef(cmd.ErrOrStderr(), "some runs or names may not be shown: %v", t.unlisted)
 		}
 	}
 	s, err := sampler.New(t.fs, sampler.Options{Interval: t.interval})
@@ -188,7 +189,7 @@ func (t *watch) list() ([]string, error) {
 	}
 	t.listed = true
 	containers, err := naming.Containers(t.fs)
-	t.names.Learn(naming, containers)
+	t.unlisted = errors.Join(unlisted, t.names.Learn(naming, containers))
 	if len(t.Pods) == 0 || err != nil {
 		return append(containers, runs...), err
 	}
