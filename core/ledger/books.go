@@ -23,14 +23,14 @@ func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	for i, c := range claims {
 		b.add(&all[i], c)
 	}
-	b.digested = &digest{}
+	b.split(placement.NewBudget())
 	return b
 }
 
 // Add adds a claim. It replaces an earlier claim of the same pod.
 func (b *Books) Add(claim Claim) {
 	b.add(new(entry), claim)
-	b.digested = &digest{}
+	b.split(placement.NewBudget())
 }
 
 // DecidesAs reports whether both books give the same answer to every question: the machine and the
@@ -38,7 +38,7 @@ func (b *Books) Add(claim Claim) {
 func (b *Books) DecidesAs(other *Books) bool {
 	return b.index == other.index && b.config == other.config && b.exclusive == other.exclusive && b.demand == other.demand &&
 		slices.EqualFunc(b.confinements, other.confinements, func(x, y confinement) bool {
-			return x.cpus == y.cpus && x.demand == y.demand // nodes follow from cpus
+			return x.cpus == y.cpus && x.demand == y.demand // the rest follows from these
 		})
 }
 

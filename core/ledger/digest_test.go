@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,8 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 )
 
 // TestDecisionsRememberNothing: books that change between decisions answer every question as new
@@ -66,33 +63,5 @@ func checkSameDecision(t *rapid.T, as, b *Books, ask Ask) {
 	}
 	if d := cmp.Diff(want, got, cmpopts.EquateComparable(cpuset.Set{})); d != "" {
 		t.Fatalf("decision (-new books +these):\n%s", d)
-	}
-}
-
-// TestSearchesShareNoBounds: a bound that one search adds is not visible to other searches of the
-// same books, even if the list has spare capacity.
-func TestSearchesShareNoBounds(t *testing.T) {
-	machine := topology.Shape{NUMAPerPackage: 3, CoresPerLLC: 4}.MustBuild()
-	var claims []Claim
-	for i := range topology.NUMAID(3) {
-		claims = append(claims, Claim{ID: PodID(fmt.Sprintf("pod%d", i)), Containers: []ContainerClaim{{Name: "main",
-			Policy: placement.StaticBurst, Limit: 1, Request: 1000, NUMANodes: []topology.NUMAID{i}}}})
-	}
-	b := New(placement.NewIndex(machine), Config{}, claims...)
-	d := b.digest()
-	d.search.bounds = slices.Grow(d.search.bounds, 1)
-	boundNodes := func() (all [][]int) {
-		for _, bound := range d.search.bounds {
-			all = append(all, bound.nodes)
-		}
-		return all
-	}
-	want := boundNodes()
-	if len(want) != 3 {
-		t.Fatalf("the books have the bounds %v, want those of 3 confinements", want)
-	}
-	b.newStaticSearch(&Ask{}, placement.NewBudget()).add(bound{nodes: []int{}, cpus: 1}) // comes before all others
-	if diff := cmp.Diff(want, boundNodes()); diff != "" {
-		t.Errorf("a search has changed the bounds of the books (-want +got):\n%s", diff)
 	}
 }

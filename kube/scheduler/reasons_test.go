@@ -34,7 +34,7 @@ func TestReport(t *testing.T) {
 		{"kubelet", []finding{{shortage: shortage{kind: badKubelet, text: "static"}}},
 			`1 has a kubelet with CPU manager policy "static", which must be "none".`},
 		{"given up", []finding{{shortage: shortage{kind: gaveUp, want: 49}}},
-			"1 has static-burst pods that overlap in too many ways to find 49 CPUs."},
+			"1 has too many ways to choose 49 CPUs."},
 		{"shared", []finding{{shortage: shortage{kind: noShared, want: 500}, have: 200}},
 			"1 has less than 0.5 shared CPUs left (most: 0.2 on n1)."},
 	} {
