@@ -25,10 +25,10 @@ type account struct {
 	demand MilliCPU
 	// confinements are the distinct confinements, those of the fewest NUMA nodes first.
 	confinements []confinement
-	// left is what is left of each NUMA node's shared CPUs after the amounts of the confinements,
-	// and short are the nodes that cannot serve what is confined within them; see split.
-	left  []MilliCPU
-	short []bool
+	// available is what the amounts of the confinements leave of each NUMA node's shared CPUs. short
+	// are the nodes that cannot serve what is confined within them. See split.
+	available []MilliCPU
+	short     []bool
 }
 
 // Exclusive returns the online CPUs that belong to one pod each.
@@ -80,7 +80,7 @@ func (a *account) limits(ask *Ask, budget *placement.Budget) (free cpuset.Set, l
 		cores = a.index.Machine().Cores()
 	}
 	for n, cpus := range a.nodes {
-		most := int(a.left[n] / 1000)
+		most := int(a.available[n] / 1000)
 		if cores != nil {
 			budget.Spend(2 * len(cores))
 			most = wholeCores(cores, free.Intersection(cpus), most)

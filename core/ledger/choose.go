@@ -102,11 +102,11 @@ func (a *account) chooseConfinement(ask *Ask, budget *placement.Budget) (placeme
 		Policy: placement.StaticBurst,
 		Budget: budget,
 		Admit: func(ids []topology.NUMAID) bool {
-			var left MilliCPU
+			var available MilliCPU
 			for _, n := range a.positions(ids) {
-				left += a.left[n]
+				available += a.available[n]
 			}
-			return left >= need
+			return available >= need
 		},
 	})
 	var insufficient *placement.InsufficientError

@@ -152,9 +152,9 @@ func drawAsk(t *rapid.T) Ask {
 	return ask
 }
 
-// TestDecideAgainstBruteForce: a pod is refused only if no choice is within what is left, the figures in
-// errors are right, and each decision is as good as any other. Every choice within what is left, of all
-// CPUs and all NUMA nodes, satisfies the rules for every union of confinements (the reference).
+// TestDecideAgainstBruteForce: a pod is refused only if no choice is within what is available, the figures
+// in errors are right, and each decision is as good as any other. Every choice within what is available,
+// of all CPUs and all NUMA nodes, satisfies the rules for every union of confinements (the reference).
 func TestDecideAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 10)
@@ -248,7 +248,7 @@ func compareQuality(a, b placement.Quality) int {
 		cmp.Compare(a.SplitCores, b.SplitCores), cmp.Compare(a.LLCs, b.LLCs))
 }
 
-// permittedSets returns, by size, all sets of free CPUs within what is left. That depends only on the
+// permittedSets returns, by size, all sets of free CPUs within what is available. That depends only on the
 // number of CPUs taken from each NUMA node, which saves most of the checks.
 func permittedSets(t *rapid.T, w *world, b *Books, ref *reference, ask Ask) map[int][]cpuset.Set {
 	mayTake := ref.sharedSet().Difference(w.config.ReservedCPUs)
@@ -277,10 +277,10 @@ func permittedSets(t *rapid.T, w *world, b *Books, ref *reference, ask Ask) map[
 			after := ref.with(ask.SharedRequest, set).debts()
 			ok = after.requests <= before.requests && after.minShared <= before.minShared
 			for id, cpus := range perNode {
-				ok = ok && wholeCPUs(cpus) <= leftOn(b, id)
+				ok = ok && wholeCPUs(cpus) <= availableOn(b, id)
 			}
 			if verdicts[key] = ok; ok && after.worse(before) {
-				t.Fatalf("ask %+v: CPUs %s are left, and break the rules: %+v, before %+v", ask, set, after, before)
+				t.Fatalf("ask %+v: CPUs %s are available, and break the rules: %+v, before %+v", ask, set, after, before)
 			} else if !after.worse(before) {
 				most = max(most, set.Len())
 			}
@@ -295,10 +295,10 @@ func permittedSets(t *rapid.T, w *world, b *Books, ref *reference, ask Ask) map[
 	return permitted
 }
 
-// leftOn returns what is left of the CPUs of some NUMA nodes.
-func leftOn(b *Books, ids ...topology.NUMAID) (sum MilliCPU) {
+// availableOn returns what is available of the CPUs of some NUMA nodes.
+func availableOn(b *Books, ids ...topology.NUMAID) (sum MilliCPU) {
 	for _, n := range b.positions(ids) {
-		sum += b.left[n]
+		sum += b.available[n]
 	}
 	return sum
 }
@@ -325,11 +325,11 @@ func checkBurst(t *rapid.T, w *world, b *Books, ref *reference, ask Ask, decisio
 				item.nodes[n], ids = true, append(ids, n)
 			}
 		}
-		if leftOn(b, ids...) < request {
+		if availableOn(b, ids...) < request {
 			continue
 		}
 		if after := ref.with(ask.SharedRequest, cpuset.Set{}, item).debts(); ref.sharedIn(item.nodes) > 0 && after.worse(before) {
-			t.Fatalf("ask %+v: NUMA nodes %v have enough left, and break the rules: %+v, before %+v", ask, ids, after, before)
+			t.Fatalf("ask %+v: NUMA nodes %v have enough available, and break the rules: %+v, before %+v", ask, ids, after, before)
 		}
 		shared := ref.sharedIn(item.nodes)
 		most = max(most, shared)
@@ -348,7 +348,7 @@ func checkBurst(t *rapid.T, w *world, b *Books, ref *reference, ask Ask, decisio
 		t.Fatalf("ask %+v: refused (%v), but %d NUMA nodes would do", ask, err, fewest)
 	}
 	ids := decision.Containers[0].NUMANodes
-	if leftOn(b, ids...) < request || len(w.machine.Kinds) == 1 && len(ids) != fewest {
+	if availableOn(b, ids...) < request || len(w.machine.Kinds) == 1 && len(ids) != fewest {
 		t.Fatalf("ask %+v: confined to %v, but %d NUMA nodes would do", ask, ids, fewest)
 	}
 }

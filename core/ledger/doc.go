@@ -7,11 +7,11 @@
 //
 // Every online CPU is exclusive to one pod or shared, or isolated ([topology.Machine.Balanced]). What
 // static-burst pods request of their NUMA nodes is divided into an amount for each node, and static
-// pods take whole CPUs of what is left:
+// pods take whole CPUs of what is available:
 //
-//	NUMA node 0  [ exclusive | amounts of confined pods | left  ]
-//	NUMA node 1  [ exclusive                  | amounts | left  ]
-//	machine      [ exclusive | requests of all pods in the shared CPUs, Config.Reserved | left ]
+//	NUMA node 0  [ exclusive | amounts of confined pods | available ]
+//	NUMA node 1  [ exclusive                  | amounts | available ]
+//	machine      [ exclusive | requests of all pods in the shared CPUs, Config.Reserved | available ]
 //
 // [Books] depend only on the machine, the [Config] and the set of [Claim]s. The order in which claims
 // were added has no effect, so books rebuilt after a restart equal the books before it.

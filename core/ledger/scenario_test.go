@@ -131,7 +131,7 @@ func (s *scenario) print() string {
 			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand)
 	}
 	if len(b.confinements) > 0 {
-		fmt.Fprintf(&out, "left       %v on NUMA %s\n", b.left, nodeList(b.nodeIDs))
+		fmt.Fprintf(&out, "available  %v on NUMA %s\n", b.available, nodeList(b.nodeIDs))
 	}
 	for _, c := range b.Conflicts() {
 		fmt.Fprintf(&out, "conflict   %v\n", c)

@@ -71,12 +71,12 @@ func TestSplitAgainstAllUnions(t *testing.T) {
 	})
 }
 
-// checkAmounts checks that amounts are on nodes of their confinements, and with what is left add up to
-// the nodes' CPUs. It returns what is not served.
+// checkAmounts checks that amounts are on nodes of their confinements, and with what is available add
+// up to the nodes' CPUs. It returns what is not served.
 func checkAmounts(t *rapid.T, a *account) (unserved MilliCPU) {
-	on := slices.Clone(a.left)
+	on := slices.Clone(a.available)
 	for i, c := range a.confinements {
-		var sum, left MilliCPU
+		var sum, available MilliCPU
 		for n, amount := range c.amounts {
 			if amount < 0 || amount > 0 && !slices.Contains(c.nodes, n) {
 				t.Fatalf("confinement %d to nodes %v has %d on node %d", i, c.nodes, amount, n)
@@ -85,16 +85,16 @@ func checkAmounts(t *rapid.T, a *account) (unserved MilliCPU) {
 			sum += amount
 		}
 		for _, n := range c.nodes {
-			left += a.left[n]
+			available += a.available[n]
 		}
-		if sum > max(1, c.demand) || sum < max(1, c.demand) && left > 0 {
-			t.Fatalf("confinement %d of %d has amounts %v, and its nodes have %d left", i, c.demand, c.amounts, left)
+		if sum > max(1, c.demand) || sum < max(1, c.demand) && available > 0 {
+			t.Fatalf("confinement %d of %d has amounts %v, and its nodes have %d available", i, c.demand, c.amounts, available)
 		}
 		unserved += max(0, c.demand-sum)
 	}
 	for n := range on {
-		if a.left[n] < 0 || on[n] != wholeCPUs(a.nodes[n].Len()) {
-			t.Fatalf("node %d of %d CPUs has %d left of %d", n, a.nodes[n].Len(), a.left[n], on[n])
+		if a.available[n] < 0 || on[n] != wholeCPUs(a.nodes[n].Len()) {
+			t.Fatalf("node %d of %d CPUs has %d available of %d", n, a.nodes[n].Len(), a.available[n], on[n])
 		}
 	}
 	return unserved

@@ -63,8 +63,8 @@
 //
 // # The budget
 //
-// With such limits the problem has no polynomial solution, and without them the number of sets of nodes
-// is exponential. So all searches of a decision share a [Budget]. When it is
+// With such limits the problem has no polynomial solution (see package ledger), and without them the
+// number of sets of nodes is exponential. So all searches of a decision share a [Budget]. When it is
 // exhausted, [Result.Exact] is false or, if nothing was found, the request is rejected
 // ([InsufficientError.GaveUp]).
 package placement
