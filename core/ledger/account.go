@@ -1,10 +1,13 @@
 package ledger
 
 import (
+	"cmp"
+	"math/big"
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
 )
 
 // account is what the claims that were granted take of a node. The rules and decisions depend on it
@@ -20,10 +23,12 @@ type account struct {
 	// demand is the sum of all requests of the shared CPUs, confined or not, without
 	// Config.Reserved.
 	demand MilliCPU
-	// confinements are the distinct confinements, in the order of their CPUs.
+	// confinements are the distinct confinements, those of the fewest NUMA nodes first.
 	confinements []confinement
-	// digested caches what decisions derive from the account. Every change replaces it.
-	digested *digest
+	// available is what the amounts of the confinements leave of each NUMA node's shared CPUs. short
+	// are the nodes that cannot serve what is confined within them. See split.
+	available []MilliCPU
+	short     []bool
 }
 
 // Exclusive returns the online CPUs that belong to one pod each.
@@ -41,7 +46,9 @@ func (a *account) SharedRequests() MilliCPU { return a.demand + a.config.Reserve
 
 // confine adds a confinement.
 func (a *account) confine(c confinement) {
-	at, ok := slices.BinarySearchFunc(a.confinements, c, func(x, y confinement) int { return x.cpus.Compare(y.cpus) })
+	at, ok := slices.BinarySearchFunc(a.confinements, c, func(x, y confinement) int {
+		return cmp.Or(cmp.Compare(len(x.nodes), len(y.nodes)), x.cpus.Compare(y.cpus))
+	})
 	if !ok {
 		a.confinements = slices.Insert(a.confinements, at, c)
 		return
@@ -55,21 +62,6 @@ func (a *account) unconfinedLeft() MilliCPU {
 	return wholeCPUs(a.Shared().Len()) - a.SharedRequests()
 }
 
-// serve returns the flow of all confined requests into the CPUs that are still shared without
-// `taken`. It is a maximum unless it exhausts the budget.
-func (a *account) serve(taken cpuset.Set, budget *placement.Budget) *flow {
-	shared := a.Shared().Difference(taken)
-	capacity := make([]MilliCPU, len(a.nodes))
-	for n := range a.nodes {
-		capacity[n] = wholeCPUs(a.nodes[n].Intersection(shared).Len())
-	}
-	f := newFlow(capacity, len(a.confinements)+1, budget)
-	for i := range a.confinements {
-		f.add(a.confinements[i].nodes, a.confinements[i].demand)
-	}
-	return f
-}
-
 // machineLimit returns how many CPUs rules 1 and 4 let a static pod take that also requests `more`
 // of the shared CPUs.
 func (a *account) machineLimit(more MilliCPU) int {
@@ -78,18 +70,47 @@ func (a *account) machineLimit(more MilliCPU) int {
 	return max(0, min(int(byRequests), byMinShared))
 }
 
-// confinementLimit returns how many CPUs of a confinement a static pod may take under rule 3 and
-// under rule 2 for its nodes alone. `short` is the shortfall at present.
-func (a *account) confinementLimit(c *confinement, short MilliCPU) int {
-	shared := a.Shared().Intersection(c.cpus).Len()
-	return max(0, min(shared-1, a.unionLimit(c.cpus, short)))
+// limits returns the CPUs of which a static pod may take some, and how many.
+func (a *account) limits(ask *Ask, budget *placement.Budget) (free cpuset.Set, limits []placement.Limit) {
+	if free = a.free(); !ask.Within.IsEmpty() {
+		free = free.Intersection(ask.Within)
+	}
+	var cores []topology.Group[topology.CoreID]
+	if ask.FullCores == placement.FullCoresRequired && len(a.confinements) > 0 {
+		cores = a.index.Machine().Cores()
+	}
+	for n, cpus := range a.nodes {
+		most := int(a.available[n] / 1000)
+		if cores != nil {
+			budget.Spend(2 * len(cores))
+			most = wholeCores(cores, free.Intersection(cpus), most)
+		}
+		switch {
+		case most == 0:
+			free = free.Difference(cpus)
+		case most < free.Intersection(cpus).Len():
+			limits = append(limits, placement.Limit{NUMANodes: a.nodeIDs[n : n+1], CPUs: most})
+		}
+	}
+	if most := a.machineLimit(ask.SharedRequest.bounded()); most < free.Len() {
+		limits = append(limits, placement.Limit{CPUs: most})
+	}
+	return free, limits
 }
 
-// unionLimit returns how many CPUs of a union of NUMA nodes a static pod may take under rule 2
-// without increasing the shortfall above `short`.
-func (a *account) unionLimit(union cpuset.Set, short MilliCPU) int {
-	left := wholeCPUs(a.Shared().Intersection(union).Len()) - a.demandWithin(union)
-	return int((left + short) / 1000)
+// wholeCores returns the largest number, at most `most`, that whole cores of free CPUs add up to.
+// Otherwise a search would try sets of NUMA nodes of which none has enough.
+func wholeCores(cores []topology.Group[topology.CoreID], free cpuset.Set, most int) int {
+	sums := big.NewInt(1) // bit n: n CPUs
+	for _, core := range cores {
+		if core.CPUs.IsSubsetOf(free) {
+			sums.Or(sums, new(big.Int).Lsh(sums, uint(core.CPUs.Len())))
+		}
+	}
+	for sums.Bit(most) == 0 {
+		most--
+	}
+	return most
 }
 
 // demandWithin returns the sum of the requests that are confined within the union.

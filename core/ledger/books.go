@@ -29,16 +29,19 @@ func New(index *placement.Index, config Config, claims ...Claim) *Books {
 	if collide { // once, because any number may
 		b.settleAll()
 	}
-	b.digested = &digest{}
+	b.split(placement.ShareOf(config.Decisions))
 	return b
 }
 
 // Add adds a claim. It replaces an earlier claim of the same pod.
 func (b *Books) Add(claim Claim) {
-	if b.insert(new(entry), claim) {
+	collides := b.insert(new(entry), claim)
+	if collides {
 		b.settleAll()
 	}
-	b.digested = &digest{}
+	if collides || len(claim.Containers) > 0 { // else all amounts stay the same
+		b.split(placement.ShareOf(b.config.Decisions))
+	}
 }
 
 // DecidesAs reports whether both books give the same answer to every question: the machine and the
@@ -49,7 +52,7 @@ func (b *Books) DecidesAs(other *Books) bool {
 	config.Decisions = b.config.Decisions
 	return b.index == other.index && b.config == config && b.exclusive == other.exclusive && b.demand == other.demand &&
 		slices.EqualFunc(b.confinements, other.confinements, func(x, y confinement) bool {
-			return x.cpus == y.cpus && x.demand == y.demand // nodes follow from cpus
+			return x.cpus == y.cpus && x.demand == y.demand // the rest follows from these
 		})
 }
 

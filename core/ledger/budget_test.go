@@ -10,58 +10,36 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// Static-burst pods that overlap so that the largest number of CPUs is that of the independent nodes
-// of a graph. The books must not try all sets of nodes: they find the CPUs or give up, always alike.
-func TestOverlappingConfinementsEnd(t *testing.T) {
-	const nodes = 40
-	index := placement.NewIndex(topology.Shape{NUMAPerPackage: nodes, CoresPerLLC: 1}.MustBuild())
-	books := New(index, Config{})
-	for i := range nodes {
-		for _, stride := range []int{1, 7, 16} {
-			ids := []topology.NUMAID{topology.NUMAID(i), topology.NUMAID((i + stride) % nodes)}
-			books.Add(Claim{ID: PodID(fmt.Sprint(i, "+", stride)), Containers: []ContainerClaim{{Name: "main",
-				Policy: placement.StaticBurst, Limit: 1, Request: 1, NUMANodes: ids}}})
-		}
-	}
-	many, refused := New(index, Config{Decisions: 1000}, books.Claims()...), (*ExclusiveError)(nil)
-	if _, err := many.Decide(Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 1}}}); !errors.As(err, &refused) || !refused.GaveUp {
-		t.Errorf("one of many decisions has as much time as a single one: %v", err)
-	}
-	found, gaveUp := 0, 0
-	for cpus := 1; cpus <= nodes; cpus++ {
-		ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: cpus}}}
-		d, err := books.Decide(ask)
-		switch {
-		case err == nil && found == cpus-1:
-			found++
-		case errors.As(err, &refused) && refused.GaveUp:
-			gaveUp++
-		case !errors.As(err, &refused) || refused.Have >= cpus:
-			t.Errorf("%d CPUs: got %s, %v", cpus, d.CPUs, err)
-		}
-		if _, again := books.Rate(ask); fmt.Sprint(again) != fmt.Sprint(err) {
-			t.Errorf("%d CPUs: %v, and when asked again %v", cpus, err, again)
-		}
-	}
-	if found < 10 || gaveUp == 0 {
-		t.Errorf("%d CPUs were found, and %d searches given up: want at least 10, and 1", found, gaveUp)
-	}
-}
-
-// Books whose own flow exhausts the budget serve less than possible, so nothing may be taken by it.
-func TestUnfinishedFlow(t *testing.T) {
+// Books whose split exhausts its budget serve less than possible, so nothing may be taken.
+func TestUnfinishedSplit(t *testing.T) {
 	books := New(placement.NewIndex(topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 2}.MustBuild()), Config{})
 	books.Add(Claim{ID: "burst", Containers: []ContainerClaim{{Name: "main", Policy: placement.StaticBurst, Limit: 2, Request: 2000,
 		NUMANodes: []topology.NUMAID{0}}}})
-	ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 3}}}
-	d := books.digested
-	d.once.Do(func() {
-		d.served = books.serve(cpuset.Set{}, new(placement.Budget))
-		d.search = books.prepareSearch(d.served)
-	})
+	books.split(new(placement.Budget))
 	var refused *ExclusiveError
-	if got, err := books.Decide(ask); !errors.As(err, &refused) || !refused.GaveUp {
+	if got, err := books.Decide(Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 1}}}); !errors.As(err, &refused) || refused.Have != 0 {
 		t.Errorf("got %s, %v", got.CPUs, err)
+	}
+}
+
+// One of many decisions has a part of the budget, for the amounts and for its search.
+func TestManyDecisions(t *testing.T) {
+	const nodes = 40
+	index, free := placement.NewIndex(topology.Shape{NUMAPerPackage: nodes + 1, CoresPerLLC: 1}.MustBuild()), topology.NUMAID(nodes)
+	var claims []Claim
+	for i := range nodes {
+		for _, stride := range []int{1, 7, 16} { // together as much as they have, so that amounts have to move
+			claims = append(claims, Claim{ID: PodID(fmt.Sprint(i, "+", stride)), Containers: []ContainerClaim{{Name: "main", Policy: placement.StaticBurst,
+				Limit: 1, Request: 333, NUMANodes: []topology.NUMAID{topology.NUMAID(i), topology.NUMAID((i + stride) % nodes)}}}})
+		}
+	}
+	ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 1}}}
+	d, err := New(index, Config{}, claims...).Decide(ask)
+	if want := index.Machine().CPUsOfNUMA(free); err != nil || d.CPUs != want {
+		t.Errorf("a single decision: CPUs %s, %v; want %s", d.CPUs, err, want)
+	}
+	if d, err := New(index, Config{Decisions: 5000}, claims...).Decide(ask); err == nil {
+		t.Errorf("one of many decisions has as much time as a single one, and finds %s", d.CPUs)
 	}
 }
 

@@ -74,31 +74,46 @@ func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores, budget 
 	return cpuset.Set{}, fmt.Errorf("choose %d of CPUs %s: %w", n, of, err)
 }
 
+// chooseStatic places all CPUs of a static pod as one request.
+func (a *account) chooseStatic(ask *Ask, budget *placement.Budget) (placement.Result, error) {
+	free, limits := a.limits(ask, budget)
+	request := placement.Request{CPUs: ask.CPUs(), Policy: placement.Static, FullCores: ask.FullCores, Limits: limits, Budget: budget}
+	placed, err := a.index.Place(free, request)
+	var short *placement.InsufficientError
+	if !errors.As(err, &short) {
+		return placed, err
+	}
+	refused := &ExclusiveError{Want: request.CPUs, Have: short.Have, FullCores: ask.FullCores, GaveUp: short.GaveUp}
+	whole := ask.FullCores == placement.FullCoresRequired && len(limits) > 0 // cores may not add up to limits
+	for ; whole && refused.Have > 0 && !budget.Exhausted(); refused.Have-- {
+		request.CPUs = refused.Have
+		if _, err := a.index.Place(free, request); err == nil {
+			break
+		}
+	}
+	return placement.Result{}, refused
+}
+
 // chooseConfinement chooses the NUMA nodes for a static-burst pod.
 func (a *account) chooseConfinement(ask *Ask, budget *placement.Budget) (placement.Result, error) {
 	want, need := ask.CPUs(), ask.request()
-	served, trial := a.digest().served, &flow{budget: budget}
 	placed, err := a.index.Place(a.Shared(), placement.Request{
 		CPUs:   want,
 		Policy: placement.StaticBurst,
 		Budget: budget,
 		Admit: func(ids []topology.NUMAID) bool {
-			nodes := a.positions(ids)
-			if served.unused(nodes) >= need {
-				return true
+			var available MilliCPU
+			for _, n := range a.positions(ids) {
+				available += a.available[n]
 			}
-			trial.copyFrom(served)
-			return trial.add(nodes, need) == 0
+			return available >= need
 		},
 	})
 	var insufficient *placement.InsufficientError
 	if errors.As(err, &insufficient) {
-		return placement.Result{}, &ConfinementError{Want: want, Have: insufficient.Have, GaveUp: insufficient.GaveUp}
+		return placement.Result{}, &ConfinementError{Want: want, Have: insufficient.Have}
 	}
-	if err != nil {
-		return placement.Result{}, fmt.Errorf("choose NUMA nodes with %d shared CPUs: %w", want, err)
-	}
-	return placed, nil
+	return placed, err
 }
 
 // confineAll returns the claims of the containers of a static-burst pod, which are confined to the

@@ -96,8 +96,8 @@ func (d Decision) Claim(id PodID, rank int64) Claim {
 // the error is an *ExclusiveError, *SharedError or *ConfinementError. If the ask is invalid, it wraps
 // ErrInvalid.
 func (b *Books) Decide(ask Ask) (Decision, error) {
-	var budget placement.Budget
-	placed, err := b.choose(&ask, &budget)
+	budget := placement.ShareOf(b.config.Decisions)
+	placed, err := b.choose(&ask, budget)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -107,18 +107,18 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 	case ask.Policy == placement.StaticBurst:
 		d.Containers = b.confineAll(&ask, placed.CPUs)
 	default:
-		d.Containers, err = b.divide(&ask, placed.CPUs, &budget)
+		d.Containers, err = b.divide(&ask, placed.CPUs, budget)
 	}
 	return d, err
 }
 
 // Rate returns the quality and the error of Books.Decide at lower cost.
 func (b *Books) Rate(ask Ask) (placement.Quality, error) {
-	placed, err := b.choose(&ask, new(placement.Budget))
+	placed, err := b.choose(&ask, placement.ShareOf(b.config.Decisions))
 	return placed.Quality, err
 }
 
-// choose finds the best CPUs for the whole pod. It sets the budget to what is left of the decision's.
+// choose finds the best CPUs for the whole pod.
 func (a *account) choose(ask *Ask, budget *placement.Budget) (placement.Result, error) {
 	if err := ask.validate(); err != nil {
 		return placement.Result{}, err
@@ -134,7 +134,6 @@ func (a *account) choose(ask *Ask, budget *placement.Budget) (placement.Result, 
 	if len(ask.Containers) == 0 {
 		return placement.Result{Exact: true}, nil
 	}
-	*budget = *a.digest().served.budget // what the flow has left, as if this decision had computed it
 	if burst {
 		return a.chooseConfinement(ask, budget)
 	}
@@ -152,14 +151,11 @@ type ExclusiveError struct {
 	GaveUp bool
 }
 
-// gaveUp is the reason of a refusal after a search that exceeded its budget.
-const gaveUp = ", but the static-burst pods overlap in too many ways to find them"
-
 func (e *ExclusiveError) Error() string {
 	want := quantity.Count(e.Want, "exclusive CPU") + " wanted"
 	switch {
 	case e.GaveUp:
-		return want + gaveUp
+		return want + ", and there are too many ways to choose them"
 	case e.FullCores != placement.FullCoresRequired:
 		return fmt.Sprintf("%s, at most %d available", want, e.Have)
 	case e.Have > e.Want:
@@ -185,13 +181,8 @@ type ConfinementError struct {
 	// Want is the number of CPUs wanted. Have is the largest number of shared CPUs of NUMA nodes
 	// that the rules permit.
 	Want, Have int
-	// GaveUp is as in [ExclusiveError].
-	GaveUp bool
 }
 
 func (e *ConfinementError) Error() string {
-	if e.GaveUp {
-		return fmt.Sprintf("confinement to %s wanted%s", quantity.Count(e.Want, "shared CPU"), gaveUp)
-	}
 	return fmt.Sprintf("confinement to %s wanted, at most %d available", quantity.Count(e.Want, "shared CPU"), e.Have)
 }

@@ -152,8 +152,9 @@ func drawAsk(t *rapid.T) Ask {
 	return ask
 }
 
-// TestDecideAgainstBruteForce: a pod is refused only if no choice satisfies the rules, the figures
-// in errors are right, and each decision satisfies the rules and is as good as any other.
+// TestDecideAgainstBruteForce: a pod is refused only if no choice is within what is available, the figures
+// in errors are right, and each decision is as good as any other. Every choice within what is available,
+// of all CPUs and all NUMA nodes, satisfies the rules for every union of confinements (the reference).
 func TestDecideAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, 10)
@@ -175,9 +176,9 @@ func TestDecideAgainstBruteForce(t *testing.T) {
 					t.Fatalf("ask %+v: refused: %v", ask, err)
 				}
 			case ask.Policy == placement.StaticBurst:
-				checkBurst(t, w, ref, ask, decision, err)
+				checkBurst(t, w, b, ref, ask, decision, err)
 			default:
-				checkStatic(t, w, ref, ask, decision, err)
+				checkStatic(t, w, b, ref, ask, decision, err)
 			}
 			if err == nil {
 				checkDecision(t, w, ask, decision)
@@ -212,8 +213,8 @@ func askTotal(ask Ask) int {
 	return int(refPeak(claims, func(c ContainerClaim) MilliCPU { return c.Request }))
 }
 
-func checkStatic(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision, err error) {
-	permitted, want := permittedSets(w, ref, ask), askTotal(ask)
+func checkStatic(t *rapid.T, w *world, b *Books, ref *reference, ask Ask, decision Decision, err error) {
+	permitted, want := permittedSets(t, w, b, ref, ask), askTotal(ask)
 	if len(permitted[want]) == 0 {
 		have := 0
 		for n := range permitted {
@@ -247,15 +248,15 @@ func compareQuality(a, b placement.Quality) int {
 		cmp.Compare(a.SplitCores, b.SplitCores), cmp.Compare(a.LLCs, b.LLCs))
 }
 
-// permittedSets returns, by size, all sets of free CPUs that satisfy the rules. The rules depend
-// only on the number of CPUs taken from each NUMA node, which saves most of the checks.
-func permittedSets(w *world, ref *reference, ask Ask) map[int][]cpuset.Set {
+// permittedSets returns, by size, all sets of free CPUs within what is available. That depends only on the
+// number of CPUs taken from each NUMA node, which saves most of the checks.
+func permittedSets(t *rapid.T, w *world, b *Books, ref *reference, ask Ask) map[int][]cpuset.Set {
 	mayTake := ref.sharedSet().Difference(w.config.ReservedCPUs)
 	if !ask.Within.IsEmpty() {
 		mayTake = mayTake.Intersection(ask.Within)
 	}
 	free := slices.Collect(mayTake.All())
-	before, verdicts := ref.debts(), map[string]bool{}
+	before, verdicts, most := ref.debts(), map[string]bool{}, 0
 	permitted := map[int][]cpuset.Set{}
 	for chosen := 1; chosen < 1<<len(free); chosen++ {
 		var set cpuset.Set
@@ -273,17 +274,42 @@ func permittedSets(w *world, ref *reference, ask Ask) map[int][]cpuset.Set {
 		key := fmt.Sprint(perNode)
 		ok, known := verdicts[key]
 		if !known {
-			ok = !ref.with(ask.SharedRequest, set).debts().worse(before)
-			verdicts[key] = ok
+			after := ref.with(ask.SharedRequest, set).debts()
+			ok = after.requests <= before.requests && after.minShared <= before.minShared
+			for id, cpus := range perNode {
+				ok = ok && wholeCPUs(cpus) <= availableOn(b, id)
+			}
+			if verdicts[key] = ok; ok && after.worse(before) {
+				t.Fatalf("ask %+v: CPUs %s are available, and break the rules: %+v, before %+v", ask, set, after, before)
+			} else if !after.worse(before) {
+				most = max(most, set.Len())
+			}
 		}
 		if ok {
 			permitted[set.Len()] = append(permitted[set.Len()], set)
 		}
 	}
+	if len(permitted[most]) == 0 && most > 0 && losesNothing(w, b, ask) {
+		t.Fatalf("ask %+v: all requests are whole CPUs, and %d could be taken: %v", ask, most, permitted)
+	}
 	return permitted
 }
 
-func checkBurst(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision, err error) {
+// availableOn returns what is available of the CPUs of some NUMA nodes.
+func availableOn(b *Books, ids ...topology.NUMAID) (sum MilliCPU) {
+	for _, n := range b.positions(ids) {
+		sum += b.available[n]
+	}
+	return sum
+}
+
+// losesNothing reports whether amounts permit as many CPUs as any other division of the requests.
+func losesNothing(w *world, b *Books, ask Ask) bool {
+	return ask.FullCores != placement.FullCoresRequired && ask.Within.IsEmpty() && w.config.ReservedCPUs.IsEmpty() &&
+		!slices.ContainsFunc(b.confinements, func(c confinement) bool { return c.demand == 0 || c.demand%1000 > 0 })
+}
+
+func checkBurst(t *rapid.T, w *world, b *Books, ref *reference, ask Ask, decision Decision, err error) {
 	var nodes []topology.NUMAID
 	for _, c := range w.machine.CPUs {
 		if !slices.Contains(nodes, c.NUMA) {
@@ -293,20 +319,22 @@ func checkBurst(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision
 	before, request, want := ref.debts(), askPeak(ask), askTotal(ask)
 	most, fewest := 0, len(nodes)+1
 	for chosen := 1; chosen < 1<<len(nodes); chosen++ {
-		item, count := refConfined{nodes: map[topology.NUMAID]bool{}, request: request}, 0
+		item, ids := refConfined{nodes: map[topology.NUMAID]bool{}, request: request}, []topology.NUMAID(nil)
 		for i, n := range nodes {
 			if chosen>>i&1 == 1 {
-				item.nodes[n] = true
-				count++
+				item.nodes[n], ids = true, append(ids, n)
 			}
 		}
-		if ref.with(ask.SharedRequest, cpuset.Set{}, item).debts().worse(before) {
+		if availableOn(b, ids...) < request {
 			continue
+		}
+		if after := ref.with(ask.SharedRequest, cpuset.Set{}, item).debts(); ref.sharedIn(item.nodes) > 0 && after.worse(before) {
+			t.Fatalf("ask %+v: NUMA nodes %v have enough available, and break the rules: %+v, before %+v", ask, ids, after, before)
 		}
 		shared := ref.sharedIn(item.nodes)
 		most = max(most, shared)
 		if shared >= want {
-			fewest = min(fewest, count)
+			fewest = min(fewest, len(ids))
 		}
 	}
 	var refused *ConfinementError
@@ -319,15 +347,9 @@ func checkBurst(t *rapid.T, w *world, ref *reference, ask Ask, decision Decision
 	if err != nil {
 		t.Fatalf("ask %+v: refused (%v), but %d NUMA nodes would do", ask, err, fewest)
 	}
-	item := refConfined{nodes: map[topology.NUMAID]bool{}, request: request}
-	for _, n := range decision.Containers[0].NUMANodes {
-		item.nodes[n] = true
-	}
-	if ref.with(ask.SharedRequest, cpuset.Set{}, item).debts().worse(before) {
-		t.Fatalf("ask %+v: confined to %v, which breaks the rules", ask, decision.Containers[0].NUMANodes)
-	}
-	if len(w.machine.Kinds) == 1 && len(item.nodes) != fewest {
-		t.Fatalf("ask %+v: confined to %v, but %d NUMA nodes would do", ask, decision.Containers[0].NUMANodes, fewest)
+	ids := decision.Containers[0].NUMANodes
+	if availableOn(b, ids...) < request || len(w.machine.Kinds) == 1 && len(ids) != fewest {
+		t.Fatalf("ask %+v: confined to %v, but %d NUMA nodes would do", ask, ids, fewest)
 	}
 }
 

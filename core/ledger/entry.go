@@ -32,6 +32,8 @@ type confinement struct {
 	cpus   cpuset.Set // the online CPUs of the nodes
 	nodes  []int      // the nodes that have CPUs, as positions in site.nodes, ascending
 	demand MilliCPU   // requested of the shared CPUs among them
+	// amounts are what each node serves of the demand; see account.split.
+	amounts []MilliCPU
 }
 
 // fill sets an empty entry to a claim.

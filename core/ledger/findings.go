@@ -144,11 +144,15 @@ func (b *Books) Overflow() []Overflow {
 		}
 	}
 	report(Overflow{Rule: RuleRequests, Need: b.SharedRequests(), Have: wholeCPUs(shared.Len())})
-	for _, union := range b.serve(cpuset.Set{}, placement.NewBudget()).cuts() {
-		all := b.cpusOf(union)
-		report(Overflow{Rule: RuleConfined, NUMANodes: b.ids(union), Need: b.demandWithin(all),
-			Have: wholeCPUs(shared.Intersection(all).Len())})
+	var short []int
+	for n, is := range b.short {
+		if is {
+			short = append(short, n)
+		}
 	}
+	cpus := b.cpusOf(short)
+	report(Overflow{Rule: RuleConfined, NUMANodes: b.ids(short), Need: b.demandWithin(cpus),
+		Have: wholeCPUs(shared.Intersection(cpus).Len())})
 	report(Overflow{Rule: RuleLeastShare, Need: wholeCPUs(b.config.MinShared), Have: wholeCPUs(shared.Len())})
 	return broken
 }

@@ -130,6 +130,9 @@ func (s *scenario) print() string {
 		fmt.Fprintf(&out, "confined   to NUMA %s: %d shared CPUs, %s requested\n",
 			nodeList(b.ids(c.nodes)), b.Shared().Intersection(c.cpus).Len(), c.demand)
 	}
+	if len(b.confinements) > 0 {
+		fmt.Fprintf(&out, "available  %v on NUMA %s\n", b.available, nodeList(b.nodeIDs))
+	}
 	for _, c := range b.Conflicts() {
 		fmt.Fprintf(&out, "conflict   %v\n", c)
 	}

@@ -18,11 +18,11 @@ import (
 
 // BenchmarkWorstDecision draws machines as strange and large as agents may publish, and books as
 // tenants may cause them, and asks each a question of every kind. It reports the largest CPU time of
-// each kind, and of the preparation of a machine.
+// each kind, of the preparation of a machine, and of the amounts of changed books.
 func BenchmarkWorstDecision(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	slowest, index, gaveUp := map[string]*worst{}, &worst{}, 0
+	slowest, index, amounts, gaveUp := map[string]*worst{}, &worst{}, &worst{}, 0
 	for _, kind := range kinds() {
 		slowest[kind] = &worst{}
 	}
@@ -31,19 +31,16 @@ func BenchmarkWorstDecision(b *testing.B) {
 		m := strangeMachine(rng)
 		index.measure(func() { placement.NewIndex(m) })
 		books := strangeBooks(rng, placement.NewIndex(m))
+		amounts.measure(func() { books.split(placement.NewBudget()) })
 		for _, kind := range kinds() {
 			ask := strangeAsk(rng, m, kind)
 			var err error
-			if slowest[kind].measure(func() {
-				books.digested = &digest{}
-				_, err = books.Decide(ask)
-			}) {
+			if slowest[kind].measure(func() { _, err = books.Decide(ask) }) {
 				slowest[kind].what = fmt.Sprintf("seed %d: %d CPUs, %d NUMA nodes, %d LLCs, %d kinds, %d confinements, %d CPUs for %d containers: %v",
 					i, len(m.CPUs), len(m.NUMANodes), len(m.LLCs()), len(m.Kinds), len(books.confinements), ask.CPUs(), len(ask.Containers), err)
 			}
 			var exclusive *ExclusiveError
-			var confinement *ConfinementError
-			if errors.As(err, &exclusive) && exclusive.GaveUp || errors.As(err, &confinement) && confinement.GaveUp {
+			if errors.As(err, &exclusive) && exclusive.GaveUp {
 				gaveUp++
 			}
 		}
@@ -53,6 +50,7 @@ func BenchmarkWorstDecision(b *testing.B) {
 		b.Logf("the worst of %s: %s", kind, w.what)
 	}
 	b.ReportMetric(index.ms(), "machine-ms")
+	b.ReportMetric(amounts.ms(), "amounts-ms")
 	b.ReportMetric(float64(gaveUp)/float64(b.N*len(slowest)), "gave-up/question")
 }
 

@@ -30,13 +30,3 @@ func (b *Budget) Spend(steps int) bool {
 
 // Exhausted reports whether nothing is left.
 func (b *Budget) Exhausted() bool { return b.left <= 0 }
-
-// Split returns half of what is left, as a budget of its own.
-func (b *Budget) Split() *Budget {
-	half := max(0, b.left/2)
-	b.left -= half
-	return &Budget{half}
-}
-
-// Return takes back what is left of a part.
-func (b *Budget) Return(part *Budget) { b.left += part.left }

@@ -33,7 +33,7 @@ const (
 
 // Limit is an upper bound on the number of CPUs that a static request may take from some NUMA nodes
 // together, even if more are free there. It protects the shared CPUs that containers confined to
-// these nodes still need. See package ledger.
+// these nodes request. See package ledger.
 type Limit struct {
 	// NUMANodes are the nodes that the limit covers; nil means the whole machine. [topology.NoNUMA]
 	// stands for the CPUs without a node.

@@ -126,8 +126,6 @@ func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
 			kind = noWholeCores
 		}
 		return report(kind, int64(exclusive.Want), int64(exclusive.Have))
-	case errors.As(err, &confinement) && confinement.GaveUp:
-		return report(gaveUp, int64(confinement.Want), 0)
 	case errors.As(err, &confinement):
 		return report(noConfinement, int64(confinement.Want), int64(confinement.Have))
 	case errors.As(err, &shared) && !c.question.asks && lacksRequests(node, shared.Need):

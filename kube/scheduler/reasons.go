@@ -72,7 +72,7 @@ func (s shortage) texts() (one, several string) {
 	case oddCores:
 		return have("no free whole cores that make exactly %d CPUs", s.want)
 	case gaveUp:
-		return have("static-burst pods that overlap in too many ways to find %d CPUs", s.want)
+		return have("too many ways to choose %d CPUs", s.want)
 	case noConfinement:
 		return have("fewer than %d shared CPUs left for it on few NUMA nodes", s.want)
 	default:

@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 		{"several without topology", []finding{missing, missing}, "2 have not reported their CPU topology."},
 		{"detail of the first", []finding{bad("b"), bad("b2")}, "2 have reported CPU topologies that cannot be used (b)."},
 		{"given up", []finding{{shortage: shortage{kind: gaveUp, want: 49}}},
-			"1 has static-burst pods that overlap in too many ways to find 49 CPUs."},
+			"1 has too many ways to choose 49 CPUs."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newReport()
