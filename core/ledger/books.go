@@ -113,56 +113,27 @@ func (b *Books) heldProblems(e *entry) (found []Problem) {
 		}
 		left := c.CPUs.Intersection(b.exclusive)
 		for !left.IsEmpty() {
-			holder, p := b.holder(left.First(), e)
-			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: p.cpus.Intersection(left),
-				Holder: holder.claim.ID, HolderContainer: p.container})
-			left = left.Difference(p.cpus)
+			holder, has := b.holder(left.First(), e)
+			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: has.CPUs.Intersection(left),
+				Holder: holder.claim.ID, HolderContainer: has.Name})
+			left = left.Difference(has.CPUs)
 		}
 	}
 	return found
 }
 
 // holder returns the entry senior to e that holds an exclusive CPU, and the container's part of it.
-func (b *Books) holder(cpu cpuset.CPU, e *entry) (*entry, portion) {
+func (b *Books) holder(cpu cpuset.CPU, e *entry) (*entry, ContainerClaim) {
 	for _, other := range b.entries {
 		if !other.static.Contains(cpu) || b.loses(other) ||
 			compareSeniority(other.claim.Rank, other.claim.ID, e.claim.Rank, e.claim.ID) >= 0 {
 			continue
 		}
-		for _, p := range other.portions() {
-			if p.cpus.Contains(cpu) {
-				return other, p
+		for _, c := range other.claim.Portions() {
+			if c.CPUs.Contains(cpu) {
+				return other, c
 			}
 		}
 	}
 	panic("ledger: an exclusive CPU has no owner")
-}
-
-// Amounts sums claims on a node whose machine is unknown. It returns the exclusive CPUs, and the
-// requests of the other CPUs. If claims collide, the senior claim has the CPUs, as in Books.
-func Amounts(claims []Claim) (exclusive cpuset.Set, requests MilliCPU) {
-	claims = slices.Clone(claims)
-	slices.SortFunc(claims, func(a, b Claim) int { return compareSeniority(a.Rank, a.ID, b.Rank, b.ID) })
-	for _, claim := range claims {
-		var own cpuset.Set
-		var all, confined Phases[MilliCPU]
-		for i := range claim.Containers {
-			c := &claim.Containers[i]
-			request := c.Request.bounded()
-			all.Add(c.Role, request)
-			if c.Policy == placement.Static {
-				own = own.Union(c.CPUs)
-			} else {
-				confined.Add(c.Role, request)
-			}
-		}
-		requests += claim.SharedRequest.bounded()
-		if own.Intersects(exclusive) {
-			requests += all.Largest()
-			continue
-		}
-		exclusive = exclusive.Union(own)
-		requests += confined.Largest()
-	}
-	return exclusive, requests
 }

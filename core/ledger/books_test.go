@@ -83,38 +83,12 @@ func TestBooksAgainstReference(t *testing.T) {
 	})
 }
 
-// TestAmountsAreThoseOfBooks: if every claim is valid on the machine, Amounts equals the sums of
-// the books.
-func TestAmountsAreThoseOfBooks(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := drawWorld(t, 12)
-		w.config, w.machine.Offline = Config{}, cpuset.Set{}
-		for _, claim := range w.claims {
-			confineTogether(claim.Containers)
-		}
-		w.index = placement.NewIndex(w.machine)
-		for _, c := range w.books().Conflicts() {
-			if slices.ContainsFunc(c.Problems, func(p Problem) bool { return p.Kind != CPUHeld }) {
-				w.claims = slices.DeleteFunc(w.claims, func(claim Claim) bool { return claim.ID == c.ID })
-			}
-		}
-		b := w.books()
-		exclusive, requests := Amounts(w.claims)
-		if exclusive != b.Exclusive() || requests != b.SharedRequests() {
-			t.Fatalf("exclusive %s, requests %s; the books have %s, %s", exclusive, requests, b.Exclusive(), b.SharedRequests())
-		}
+// granted returns the claims that do not lose.
+func (b *Books) granted() []Claim {
+	return slices.DeleteFunc(b.Claims(), func(c Claim) bool {
+		at, _ := b.find(c.ID)
+		return b.loses(b.entries[at])
 	})
-}
-
-// confineTogether gives the static-burst containers of a pod one confinement, as decisions do.
-// Books count each confinement of a pod by its own largest phase.
-func confineTogether(containers []ContainerClaim) {
-	first := slices.IndexFunc(containers, func(c ContainerClaim) bool { return c.Policy == placement.StaticBurst })
-	for i := range containers {
-		if containers[i].Policy == placement.StaticBurst {
-			containers[i].NUMANodes = containers[first].NUMANodes
-		}
-	}
 }
 
 // checkOffline checks that each offline CPU of a container is reported once.
@@ -161,18 +135,20 @@ func checkOwners(t *rapid.T, w *world, b *Books, ref *reference) {
 	if b.Exclusive().Intersects(w.config.ReservedCPUs) {
 		t.Fatalf("exclusive %s with reserved %s", b.Exclusive(), w.config.ReservedCPUs)
 	}
-	owners := map[cpuset.CPU]Portion{}
-	for _, p := range b.Portions() {
-		for c := range p.CPUs.All() {
-			if other, taken := owners[c]; taken {
-				t.Fatalf("CPU %d is in two portions: %v and %v", c, other, p)
+	owners := map[cpuset.CPU][2]string{}
+	for _, claim := range b.granted() {
+		for _, one := range claim.Portions() {
+			for c := range one.CPUs.All() {
+				if other, taken := owners[c]; taken {
+					t.Fatalf("CPU %d is in two portions: that of %q and that of %s of %s", c, other, one.Name, claim.ID)
+				}
+				owners[c] = [2]string{string(claim.ID), one.Name}
 			}
-			owners[c] = p
 		}
 	}
 	for c := range cpuset.Range(0, cpuset.MaxCPUs-1).All() {
-		portion, ok := owners[c]
-		pod, container := portion.Pod, portion.Container
+		owner, ok := owners[c]
+		pod, container := PodID(owner[0]), owner[1]
 		want, owned := ref.owner[c]
 		if ok != owned || pod != want || (ok && w.machine.Online().Contains(c)) != b.Exclusive().Contains(c) {
 			t.Fatalf("CPU %d belongs to %q (%v), want %q (%v)", c, pod, ok, want, owned)

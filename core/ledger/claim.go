@@ -113,6 +113,21 @@ type Claim struct {
 	SharedRequest MilliCPU
 }
 
+// Portions returns the static containers, those that run longest first, with disjoint CPUs: a CPU
+// that several use in turn is left to the first of them.
+func (c *Claim) Portions() (all []ContainerClaim) {
+	var taken cpuset.Set
+	for _, init := range []bool{false, true} {
+		for _, one := range c.Containers {
+			if (one.Role == RoleInit) == init && one.Policy == placement.Static {
+				one.CPUs, taken = one.CPUs.Difference(taken), taken.Union(one.CPUs)
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
 // ContainerClaim is the CPUs or the confinement of one container.
 type ContainerClaim struct {
 	Name   string

@@ -136,29 +136,6 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	return found
 }
 
-// portion is the part of a pod's CPUs that one container has.
-type portion struct {
-	container string
-	cpus      cpuset.Set
-}
-
-// portions divides the static CPUs among the containers. A CPU that several containers use in turn
-// belongs to the one that has it for the longest time.
-func (e *entry) portions() []portion {
-	var all []portion
-	left := e.static
-	for _, init := range []bool{false, true} {
-		for i := range e.claim.Containers {
-			c := &e.claim.Containers[i]
-			if (c.Role == RoleInit) == init && c.Policy == placement.Static {
-				all = append(all, portion{c.Name, c.CPUs.Intersection(left)})
-				left = left.Difference(c.CPUs)
-			}
-		}
-	}
-	return all
-}
-
 // compareSeniority orders claims that collide.
 func compareSeniority(rankA int64, a PodID, rankB int64, b PodID) int {
 	return cmp.Or(cmp.Compare(rankA, rankB), cmp.Compare(a, b))

@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/topology"
-)
+import "pinfold.dev/pinfold/core/topology"
 
 func (b *Books) loses(e *entry) bool {
 	for i := range b.conflicts {
@@ -12,30 +9,6 @@ func (b *Books) loses(e *entry) bool {
 		}
 	}
 	return false
-}
-
-// Portion is the exclusive CPUs of one container, whether or not they are online.
-type Portion struct {
-	Pod       PodID
-	Container string
-	CPUs      cpuset.Set
-}
-
-// Portions returns the exclusive CPUs of all containers, in the order of their pods' IDs. They are
-// disjoint: CPUs that containers of one pod use in turn are in the portion of the container that
-// has them longest.
-func (b *Books) Portions() (all []Portion) {
-	for _, e := range b.entries {
-		if e.static.IsEmpty() || b.loses(e) {
-			continue
-		}
-		for _, p := range e.portions() {
-			if !p.cpus.IsEmpty() {
-				all = append(all, Portion{e.claim.ID, p.container, p.cpus})
-			}
-		}
-	}
-	return all
 }
 
 // Machine returns the machine whose CPUs the books account for.

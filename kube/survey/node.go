@@ -38,7 +38,7 @@ func (a *assembly) node(name string) {
 	if topology != nil {
 		n.Machine, n.Reserved = topology.Index.Machine(), topology.State.ReservedCPUs
 		if !a.unread(Pods) {
-			a.fillBooks(&n, object, topology)
+			a.allocations(&n, object, topology)
 		}
 	}
 	a.conditionProblem(&n, topology)
@@ -222,13 +222,14 @@ func (a *assembly) orphans() {
 	}
 }
 
-// conditionProblem adds what the node's condition says. topology is nil if it is not usable.
+// conditionProblem adds what the node's agent says of itself. topology is nil if it is not usable.
 func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 	c := n.Condition
 	switch {
 	case c.Status == "" || c.Status == string(corev1.ConditionTrue):
-		if topology != nil {
-			a.stateProblem(n, &topology.State)
+		if topology != nil && topology.State.AgentHealth != nodetopology.AgentHealthy { // the condition is older
+			a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(""),
+				Message: "the agent cannot enforce anything: " + cmp.Or(topology.State.AgentHealth, "it does not say why")})
 		}
 		return
 	case n.Agent.State.Away():
@@ -258,26 +259,11 @@ func conditionAction(reason string) string {
 	case "Waiting":
 		return "check that the node reaches the API server, and that the agent may read nodes/configz; its log says more"
 	case string(nodeplan.BindingOff), string(nodeplan.NotBound):
-		return kubeletAction
+		return "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
 	case string(nodeplan.NoSharedCPUs):
 		return "raise minSharedCPUs of the scheduler, and delete one of the pods with exclusive CPUs"
 	case string(nodeplan.CoreSetsOverlap), string(nodeplan.NoneInNodes):
 		return "delete a static-burst pod of the node to have it placed elsewhere"
 	}
 	return "look at the agent's log, and run 'pinfold-agent doctor' on the node"
-}
-
-const kubeletAction = "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
-
-// stateProblem adds what the topology says of the agent and the kubelet, for nodes without a
-// condition.
-func (a *assembly) stateProblem(n *status.Node, s *nodetopology.State) {
-	if s.AgentHealth != nodetopology.AgentHealthy {
-		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(""),
-			Message: "the agent cannot enforce anything: " + cmp.Or(s.AgentHealth, "it does not say why")})
-	}
-	if s.KubeletPolicy != nodetopology.KubeletPolicyNone && s.KubeletPolicy != "" {
-		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: kubeletAction,
-			Message: fmt.Sprintf("the kubelet's CPU manager policy is %q, so no pod is bound to CPUs here", s.KubeletPolicy)})
-	}
 }

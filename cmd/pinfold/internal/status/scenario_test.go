@@ -64,7 +64,6 @@ type fixtureTopology struct {
 	Reserved cpuset.Set     `json:"reserved"`
 	Lease    string         `json:"lease"`
 	Health   string         `json:"health"`
-	Policy   string         `json:"policy"`
 	Damaged  bool           `json:"damaged"`
 }
 
@@ -89,9 +88,6 @@ func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodet
 	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Allocations: allocated}
 	if f.Health != "" {
 		state.AgentHealth = f.Health
-	}
-	if f.Policy != "" {
-		state.KubeletPolicy = f.Policy
 	}
 	object := must.Get(nodetopology.FromMachine(f.Node, machine, state))(t)
 	if f.Owner != "" {
