@@ -124,7 +124,7 @@ func (s *settled) testDoctor(t *testing.T) {
 		t.Errorf("%v\n%s", err, output)
 	}
 	for _, line := range []string{`ok\s+CPU manager policy\s+none \(the kubelet's configuration\)`, `ok\s+NRI\s+/`,
-		`ok\s+kubelet's groups\s+` + naming().Tier(nodeplan.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+report of the CPUs\s+\S`, `ok\s+quota`} {
+		`ok\s+kubelet's groups\s+` + naming().Tier(nodeplan.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+condition\s+True`, `ok\s+quota`} {
 		if !regexp.MustCompile(line).MatchString(output) {
 			t.Errorf("no line like %s in\n%s", line, output)
 		}
