@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -208,9 +209,6 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 	for _, n := range slices.Concat(problems, notes) {
 		lines = append(lines, n.Message)
 	}
-	c.Message = strings.Join(lines, "; ")
-	if len(c.Message) > maxMessage {
-		c.Message = strings.ToValidUTF8(c.Message[:maxMessage], "") + " ..."
-	}
+	c.Message = api.Shorten(strings.Join(lines, "; "), maxMessage)
 	return c
 }

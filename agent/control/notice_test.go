@@ -27,7 +27,7 @@ const mirror, hash = "kubernetes.io/config.mirror", "kubernetes.io/config.hash"
 func TestConditionIsCutBetweenCharacters(t *testing.T) {
 	for _, prefix := range []string{"", "-", "--"} {
 		c := condition([]Notice{{Reason: "Problem", Message: prefix + strings.Repeat("µ", maxMessage)}}, nil)
-		if !utf8.ValidString(c.Message) || len(c.Message) < maxMessage || !strings.HasSuffix(c.Message, " ...") {
+		if !utf8.ValidString(c.Message) || len(c.Message) > maxMessage || !strings.HasSuffix(c.Message, " ...") {
 			t.Errorf("the message of %d bytes ends with %q", len(c.Message), c.Message[len(c.Message)-6:])
 		}
 	}

@@ -101,8 +101,7 @@ func (u *InUse) With(later Role) cpuset.Set {
 type Claim struct {
 	ID PodID
 	// Rank orders claims that collide: the lower rank keeps the CPU. Kubernetes callers use the
-	// negative time of the decision or, for pods without CPUs, the time of binding. Equal ranks are
-	// ordered by ID.
+	// negative time of the decision. Equal ranks are ordered by ID.
 	Rank int64
 	// Containers are the containers that are placed; all other containers of the pod run in the
 	// shared CPUs. Init containers are in the order of the pod. Containers must not be changed

@@ -221,7 +221,7 @@ func HasEnded(pod *corev1.Pod) bool {
 
 // claimOf returns the claim of a pod with an entitlement, or nil.
 func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim, *Allocation, error) {
-	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
+	claim := ledger.Claim{ID: ledger.PodID(pod.UID)}
 	if HasEnded(pod) {
 		return claim, nil, nil
 	}
@@ -241,16 +241,8 @@ func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim
 	return claim, &e.allocation, nil
 }
 
-// rank returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
-// server), or the time of creation for pods that are not bound.
-func rank(pod *corev1.Pod) int64 {
-	if at := boundAt(pod); at != math.MaxInt64 {
-		return at
-	}
-	return pod.CreationTimestamp.UnixNano()
-}
-
-// boundAt returns the time of binding like [rank], or [math.MaxInt64] if none is recorded.
+// boundAt returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
+// server), or [math.MaxInt64] if none is recorded.
 func boundAt(pod *corev1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {

@@ -103,15 +103,7 @@ func (n *NodeTopology) digest() string {
 // maxText bounds the texts of a State in bytes. They are repeated in messages about pods.
 const maxText = 1000
 
-func clip(text string) string { return Clip(text, maxText) }
-
-// Clip returns a text of at most most bytes: a longer one is cut off, and ends with "...".
-func Clip(text string, most int) string {
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most-3], "") + "..."
-	}
-	return text
-}
+func clip(text string) string { return api.Shorten(text, maxText) }
 
 // sanitise makes any text valid in JSON, and short.
 func sanitise(text string) string { return clip(strings.ToValidUTF8(text, "\uFFFD")) }

@@ -11,6 +11,7 @@ import (
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
@@ -88,7 +89,7 @@ func (p *Plugin) unfit(q *question, t *agents.Report) *finding {
 }
 
 // brief cuts off what is too long for the condition of a pod. Agents write these texts.
-func brief(text string) string { return nodetopology.Clip(text, 300) }
+func brief(text string) string { return api.Shorten(text, 300) }
 
 // stateOf returns the node's state for this cycle.
 func (p *Plugin) stateOf(state fwk.CycleState, c *cycle, pod *corev1.Pod, node fwk.NodeInfo, t *agents.Report) *nodeState {
