@@ -35,6 +35,7 @@ import (
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/logtext"
 )
 
@@ -268,7 +269,7 @@ func TestSilentAgent(t *testing.T) {
 	c.applyAgentRights()
 	const name = "agent-alive"
 	own := c.as(c.agentConfig(c.createReadyNode(name)))
-	options := agent.Options{Config: control.Config{NodeName: name}, Root: newFixture(t).root, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
+	options := agent.Options{Config: control.Config{NodeName: name}, Root: cgrouptest.NewFiles(t).Root, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
 		LeaseEvery: time.Second, Version: "v1.2.3", Log: slog.New(slog.DiscardHandler)}

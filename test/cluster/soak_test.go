@@ -16,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -54,7 +55,7 @@ func TestSoak(t *testing.T) {
 // this process.
 type soak struct {
 	*test
-	*fixture
+	*cgrouptest.Files
 	random  *rand.Rand
 	running map[string]string // cgroups on the node, by the UID of their pods
 	made    int
@@ -65,10 +66,10 @@ const soakNode = "soak"
 
 func newSoak(c *test, random *rand.Rand) *soak {
 	c.Helper()
-	s := &soak{test: c, fixture: newFixture(c.T), random: random, running: map[string]string{}}
+	s := &soak{test: c, Files: cgrouptest.NewFiles(c), random: random, running: map[string]string{}}
 	c.createReadyNode(soakNode)
 	own := c.as(c.config)
-	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.root, RunDir: c.TempDir(), Client: own.client, Topologies: own.topologies,
+	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.Root, RunDir: c.TempDir(), Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  200 * time.Millisecond, SampleInterval: 10 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -155,14 +156,14 @@ func (s *soak) kubelet() int {
 			fallthrough
 		default:
 			there[uid] = true
-			if s.cpus(s.running[uid]) != "0-7" {
+			if s.CPUs(s.running[uid]) != "0-7" {
 				s.moved++
 			}
 		}
 	}
 	for uid, group := range s.running {
 		if !there[uid] {
-			s.remove(group)
+			s.Remove(group)
 			delete(s.running, uid)
 		}
 	}
@@ -173,7 +174,7 @@ func (s *soak) kubelet() int {
 func (s *soak) start(pod *corev1.Pod) string {
 	s.Helper()
 	group := "/kubepods/burstable/pod" + string(pod.UID)
-	s.group(group, "-1")
+	s.Group(group, "-1")
 	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodRunning, pod.Generation
 	for i, c := range pod.Spec.Containers {
 		id := strings.ReplaceAll(string(pod.UID), "-", "") + fmt.Sprintf("%032x", i)
@@ -181,7 +182,7 @@ func (s *soak) start(pod *corev1.Pod) string {
 		if limit := c.Resources.Limits.Cpu().MilliValue(); limit > 0 {
 			quota = fmt.Sprint(100 * limit)
 		}
-		s.group(group+"/"+id, quota)
+		s.Group(group+"/"+id, quota)
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, ContainerID: "containerd://" + id,
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
 	}
