@@ -67,13 +67,11 @@ type fixtureTopology struct {
 	Damaged  bool           `json:"damaged"`
 }
 
-// allocated returns what agents have allocated: fixtures have it as an annotation of the pod. Older pods
-// have decided first.
+// allocated returns what agents have allocated: fixtures have it as an annotation of the pod.
 func (f *fixture) allocated(node string) api.Allocations {
 	all := api.Allocations{}
-	for i, pod := range f.Pods {
+	for _, pod := range f.Pods {
 		if a, err := api.DecodeAllocation(pod.Annotations["allocation"]); err == nil && pod.Spec.NodeName == node {
-			a.Time = f.Time.Add(-time.Duration(i) * time.Minute)
 			all[pod.UID] = a
 		}
 	}
