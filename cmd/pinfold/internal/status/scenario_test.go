@@ -79,10 +79,7 @@ func (f *fixture) allocated(node string) api.Allocations {
 }
 
 func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodetopology.NodeTopology {
-	machine := f.Shape.MustBuild()
-	for cpu := range f.Offline.All() {
-		machine = withoutCPU(machine, cpu)
-	}
+	machine := f.Shape.MustBuild().Without(f.Offline)
 	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Allocations: allocated}
 	if f.Health != "" {
 		state.AgentHealth = f.Health
@@ -95,23 +92,6 @@ func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodet
 		object.Machine.Packages = ""
 	}
 	return object
-}
-
-// withoutCPU returns the machine after a CPU went offline.
-func withoutCPU(m *topology.Machine, cpu cpuset.CPU) *topology.Machine {
-	var left []topology.CPU
-	for _, c := range m.CPUs {
-		if c.ID != cpu {
-			left = append(left, c)
-		}
-	}
-	m.CPUs = left
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs.Remove(cpu)
-		m.NUMANodes[i].LocalCPUs.Remove(cpu)
-	}
-	m.Offline.Add(cpu)
-	return m
 }
 
 // objects returns the objects of the cluster, or of one node.
