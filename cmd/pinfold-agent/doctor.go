@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/agent/doctor"
 	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -99,17 +100,12 @@ func (c cluster) Kubelet(ctx context.Context) (policy, cgroupRoot string, err er
 	return k.CPUManagerPolicy, k.CgroupRoot, err
 }
 
-func (c cluster) Condition(ctx context.Context) (condition corev1.NodeCondition, err error) {
+func (c cluster) Condition(ctx context.Context) (corev1.NodeCondition, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
 	node, err := c.kubelet.Client.CoreV1().Nodes().Get(ctx, c.kubelet.NodeName, metav1.GetOptions{})
 	if err != nil {
-		return condition, fmt.Errorf("get node %s: %w", c.kubelet.NodeName, err)
+		return corev1.NodeCondition{}, fmt.Errorf("get node %s: %w", c.kubelet.NodeName, err)
 	}
-	for _, one := range node.Status.Conditions {
-		if one.Type == nodetopology.BindingCondition {
-			condition = one
-		}
-	}
-	return condition, nil
+	return api.Condition(node, nodetopology.BindingCondition), nil
 }

@@ -28,7 +28,9 @@ func (a *assembly) node(name string) {
 	object := a.nodes[name]
 	n := status.Node{Name: name, Ready: string(corev1.ConditionUnknown), Containers: []status.Container{}}
 	if object != nil {
-		n.Ready, n.Condition = conditionsOf(object)
+		c := api.Condition(object, nodetopology.BindingCondition)
+		n.Condition = status.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		n.Ready = string(cmp.Or(api.Condition(object, corev1.NodeReady).Status, corev1.ConditionUnknown))
 	}
 	var topology *Topology
 	n.Topology, topology = a.topology(name, object)
@@ -46,21 +48,6 @@ func (a *assembly) node(name string) {
 		a.batchProblem(object)
 	}
 	a.report.Nodes = append(a.report.Nodes, n)
-}
-
-// conditionsOf returns the status of the condition Ready, and the condition about the binding of
-// CPUs.
-func conditionsOf(node *corev1.Node) (ready string, binding status.Condition) {
-	ready = string(corev1.ConditionUnknown)
-	for _, c := range node.Status.Conditions {
-		switch c.Type {
-		case corev1.NodeReady:
-			ready = string(c.Status)
-		case nodetopology.BindingCondition:
-			binding = status.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
-		}
-	}
-	return ready, binding
 }
 
 // topology returns the state of a node's topology, and the topology if it is usable.
@@ -245,11 +232,9 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 
 // batchProblem adds what the node's agent says of batch pods.
 func (a *assembly) batchProblem(node *corev1.Node) {
-	for _, c := range node.Status.Conditions {
-		if c.Type == api.BatchStarved && c.Status == corev1.ConditionTrue {
-			a.add(status.Problem{Kind: status.BatchStarved, Node: node.Name, Message: c.Message,
-				Action: "move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)"})
-		}
+	if c := api.Condition(node, api.BatchStarved); c.Status == corev1.ConditionTrue {
+		a.add(status.Problem{Kind: status.BatchStarved, Node: node.Name, Message: c.Message,
+			Action: "move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)"})
 	}
 }
 

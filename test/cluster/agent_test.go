@@ -33,6 +33,7 @@ import (
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
@@ -311,10 +312,8 @@ func (c *test) hasCondition(node string, status corev1.ConditionStatus, reason s
 	if err != nil {
 		return err
 	}
-	for _, have := range object.Status.Conditions {
-		if have.Type == nodetopology.BindingCondition && have.Status == status && have.Reason == reason {
-			return nil
-		}
+	if have := api.Condition(object, nodetopology.BindingCondition); have.Status != status || have.Reason != reason {
+		return fmt.Errorf("the condition is %+v; want %s %s", have, status, reason)
 	}
-	return fmt.Errorf("the conditions are %+v; want %s %s", object.Status.Conditions, status, reason)
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/local/localnode"
@@ -109,12 +110,7 @@ func (s *cluster) condition(ctx context.Context) (corev1.NodeCondition, error) {
 	if err != nil {
 		return corev1.NodeCondition{}, err
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == nodetopology.BindingCondition {
-			return c, nil
-		}
-	}
-	return corev1.NodeCondition{}, fmt.Errorf("node %s has no condition %s", node.Name, nodetopology.BindingCondition)
+	return api.Condition(node, nodetopology.BindingCondition), nil
 }
 
 // testDoctor: on a working node, doctor finds no problems.
