@@ -36,7 +36,7 @@ spec:
 	c.allocation(c.bound("confined"))
 	c.create(asking("waits", 6, ""))
 	c.waits("waits", "CPUs")
-	c.create(ownPod("elsewhere", small1, 1, ""))
+	c.create(ownPod("elsewhere", small1, 1))
 
 	report, exit := c.status(c.kubeconfig(), "--check")
 	if exit != 0 || len(report.Problems) > 0 || len(report.Unread) > 0 {
