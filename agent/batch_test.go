@@ -224,12 +224,7 @@ func TestStarved(t *testing.T) {
 		if err := errors.Join(p.readNode(t.Context()), p.publishStarved(t.Context()), p.readNode(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range p.node.Status.Conditions {
-			if c.Type == api.BatchStarved {
-				return c
-			}
-		}
-		return corev1.NodeCondition{}
+		return api.Condition(p.node, api.BatchStarved)
 	}
 	for _, step := range []struct {
 		name   string

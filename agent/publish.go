@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -248,7 +247,7 @@ func (p *publisher) publishStarved(ctx context.Context) error {
 
 // deleteCondition removes a condition from a node, if it has it.
 func deleteCondition(ctx context.Context, client kubernetes.Interface, node *corev1.Node, kind corev1.NodeConditionType) error {
-	if !slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind }) {
+	if api.Condition(node, kind).Type == "" {
 		return nil
 	}
 	return patchCondition(ctx, client, node.Name, map[string]any{"type": kind, "$patch": "delete"})
@@ -258,16 +257,11 @@ func deleteCondition(ctx context.Context, client kubernetes.Interface, node *cor
 func (p *publisher) writeCondition(ctx context.Context, c corev1.NodeCondition) error {
 	c.LastTransitionTime = metav1.NewTime(p.Now())
 	c.LastHeartbeatTime = c.LastTransitionTime
-	for _, have := range p.node.Status.Conditions {
-		if have.Type != c.Type {
-			continue
-		}
-		if have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {
+	if have := api.Condition(p.node, c.Type); have.Status == c.Status {
+		if have.Reason == c.Reason && have.Message == c.Message {
 			return nil
 		}
-		if have.Status == c.Status {
-			c.LastTransitionTime = have.LastTransitionTime
-		}
+		c.LastTransitionTime = have.LastTransitionTime
 	}
 	return patchCondition(ctx, p.Client, p.NodeName, c)
 }

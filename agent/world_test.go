@@ -169,12 +169,7 @@ func (w *world) condition() corev1.NodeCondition {
 	if err != nil {
 		return corev1.NodeCondition{Message: err.Error()}
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == nodetopology.BindingCondition {
-			return c
-		}
-	}
-	return corev1.NodeCondition{Message: "the node has no condition"}
+	return api.Condition(node, nodetopology.BindingCondition)
 }
 
 // newPod returns a pod of one container with a limit of 1 CPU.

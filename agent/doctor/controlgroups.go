@@ -103,8 +103,6 @@ func (x *examination) kubeletGroups() {
 		return
 	}
 	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
-	x.unknownGroups(pods)
-	x.effectiveCPUs(pods)
 	switch {
 	case naming.Driver != kubepods.Systemd:
 	case systemd.Running(x.Root):
@@ -113,21 +111,6 @@ func (x *examination) kubeletGroups() {
 		x.add("cgroup driver", Problem, fmt.Sprintf("systemd cannot be reached at %s: when a unit starts after a daemon-reload, it undoes settings", x.onHost("/"+systemd.Socket)),
 			"mount the host's /run/systemd into the agent's container, as deploy/manifests does")
 	}
-}
-
-// unknownGroups checks the pods' cgroups for children whose names are not containers'.
-func (x *examination) unknownGroups(pods []kubepods.Pod) {
-	var others []string
-	for _, p := range pods {
-		others = append(others, p.Others...)
-	}
-	if len(others) == 0 {
-		x.add("groups in pods", OK, "all belong to containers", "")
-		return
-	}
-	x.add("groups in pods", Note, fmt.Sprintf("%s with a name that is not a container's, such as %s", quantity.Count(len(others), "group"), others[0]),
-		"nothing for CRI-O's monitors (conmon); groups of other runtimes (kata_*) are kept to the CPUs of their pod, but the quota of each "+
-			"container in them is not enforced")
 }
 
 // findSample returns a cgroup with all files: the kubelet's if possible, else any child of the

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -66,9 +68,8 @@ func Defaults() Options {
 type Cluster interface {
 	// Kubelet returns the policy of the CPU manager and the --cgroup-root that the kubelet has now.
 	Kubelet(ctx context.Context) (policy, cgroupRoot string, err error)
-	// TopologyWriter returns the writer of the node's NodeTopology, "" if the node has none. If the
-	// cluster does not know the kind, the error is nodetopology.ErrNoDefinition.
-	TopologyWriter(ctx context.Context) (writer string, err error)
+	// Condition returns the condition that the node's agent has published, the zero value if none has.
+	Condition(ctx context.Context) (corev1.NodeCondition, error)
 }
 
 // Report is the results of all checks, in their order.
@@ -152,6 +153,7 @@ func Examine(ctx context.Context, o Options) Report {
 		{"kubelet", x.kubelet},
 		{"container runtime", x.runtime},
 		{"others", x.others},
+		{"agent", x.agent},
 	} {
 		x.section = part.section
 		part.checks(ctx)

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -79,15 +79,18 @@ func listenAt(t *testing.T, name string) {
 }
 
 type answers struct {
-	policy, writer, root   string
-	policyError, topoError error
+	policy, root                string
+	condition                   corev1.NodeCondition
+	policyError, conditionError error
 }
 
 func (a answers) Kubelet(context.Context) (policy, cgroupRoot string, err error) {
 	return a.policy, a.root, a.policyError
 }
 
-func (a answers) TopologyWriter(context.Context) (string, error) { return a.writer, a.topoError }
+func (a answers) Condition(context.Context) (corev1.NodeCondition, error) {
+	return a.condition, a.conditionError
+}
 
 func answersOf(t *testing.T, text string) answers {
 	t.Helper()
@@ -101,27 +104,11 @@ func answersOf(t *testing.T, text string) answers {
 			a.policy = value
 		case what == "cgroup-root":
 			a.root = value
-		case value == "undefined":
-			a.topoError = nodetopology.ErrNoDefinition
 		case fields[1] == "error":
-			a.topoError = errors.New(strings.TrimPrefix(value, "error "))
+			a.conditionError = errors.New(strings.TrimPrefix(value, "error "))
 		case value != "none":
-			a.writer = value
+			a.condition = corev1.NodeCondition{Status: corev1.ConditionStatus(fields[1]), Reason: fields[2], Message: strings.Join(fields[3:], " ")}
 		}
 	}
 	return a
-}
-
-func TestReleases(t *testing.T) {
-	for _, test := range []struct {
-		release string
-		want    bool
-	}{
-		{"6.1.0-18-amd64", true}, {"6.9.12", true}, {"6.10.0", false}, {"6.10-rc1", false}, {"5.15.0-100-generic", true},
-		{"7.0", false}, {"strange", false}, {"", false},
-	} {
-		if got := before(test.release, 6, 10); got != test.want {
-			t.Errorf("%q is before 6.10: %v", test.release, got)
-		}
-	}
 }

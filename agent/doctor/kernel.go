@@ -3,8 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"strconv"
-	"strings"
 
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -21,13 +19,13 @@ func (x *examination) kernel(context.Context) {
 	} else {
 		x.add("release", OK, "Linux "+release, "")
 	}
-	x.bandwidth(release)
+	x.bandwidth()
 	x.mechanisms()
 }
 
 // bandwidth checks the files of a cgroup rather than the release, because distributions port
 // features back to older kernels.
-func (x *examination) bandwidth(release string) {
+func (x *examination) bandwidth() {
 	if x.sample == "" {
 		x.add("quota and burst", Skipped, "there is no control group to check", "start the kubelet and run doctor again")
 		return
@@ -53,10 +51,10 @@ func (x *examination) bandwidth(release string) {
 	} else {
 		x.add(feature.BurstStatistics.Name, Skipped, err.Error(), "make cpu.stat readable")
 	}
-	x.partitions()
-	if x.groups.Layout().CPU == cgroup.V2 && !settings.NoBurst && before(release, 6, 10) {
-		x.add("burst after quota", Note, "kernels before 6.10 may corrupt cpu.max.burst when cpu.max is written",
-			"nothing: the agent reads burst back and repairs it")
+	if err := x.groups.CheckPartitions(); err != nil {
+		x.add("cpuset partitions", Note, err.Error(), "nothing, unless the agent is to run with --partition")
+	} else {
+		x.add("cpuset partitions", OK, "the kernel has them", "")
 	}
 }
 
@@ -99,17 +97,4 @@ func (x *examination) feature(f *feature.Feature, found bool) {
 		return
 	}
 	x.add(f.Name, Note, "the kernel does not have it: "+f.Instead, f.Needs()+" to have it")
-}
-
-// before reports whether a release is older than major.minor. An unreadable release is not.
-func before(release string, major, minor int) bool {
-	first, rest, _ := strings.Cut(release, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	second, _, _ = strings.Cut(second, "-")
-	a, err := strconv.Atoi(first)
-	if err != nil {
-		return false
-	}
-	b, err := strconv.Atoi(second)
-	return err == nil && (a < major || a == major && b < minor)
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -98,7 +100,7 @@ func (x *examination) plugins() {
 }
 
 // others checks for programs that write the same settings as the agent.
-func (x *examination) others(ctx context.Context) {
+func (x *examination) others(context.Context) {
 	agents, unknown := x.processes(knownAgents())
 	for _, p := range agents {
 		x.add("other agents", Problem, p.String()+": writes cpuset and quota of pods, too", "remove it from this node; two agents undo each other's writes")
@@ -108,21 +110,29 @@ func (x *examination) others(ctx context.Context) {
 	} else if len(agents) == 0 {
 		x.add("other agents", OK, "none is running", "")
 	}
+}
+
+// agent shows what the node's agent has published of itself: what it reads of machine and control
+// groups in each round is not checked here again.
+func (x *examination) agent(ctx context.Context) {
+	const check = "condition"
 	if x.Cluster == nil {
-		x.add("report of the CPUs", Skipped, "the API server was not asked", "use --node-name, and --kubeconfig outside of the cluster")
+		x.add(check, Skipped, "the API server was not asked", "use --node-name, and --kubeconfig outside of the cluster")
 		return
 	}
-	writer, err := x.Cluster.TopologyWriter(ctx)
+	c, err := x.Cluster.Condition(ctx)
+	found := fmt.Sprintf("%s (%s): %s", c.Status, c.Reason, c.Message)
 	switch {
-	case errors.Is(err, nodetopology.ErrNoDefinition):
-		x.add("report of the CPUs", Problem, "the cluster does not know NodeTopology, so the agent cannot report the CPUs to the scheduler",
-			"apply deploy/chart/crds/nodetopology.yaml of Pinfold")
 	case err != nil:
-		x.add("report of the CPUs", Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
-	case writer == "":
-		x.add("report of the CPUs", OK, "the node has no NodeTopology yet", "")
+		x.add(check, Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
+	case c.Status == "":
+		x.add(check, OK, "no agent has published any", "")
+	case c.Status == corev1.ConditionTrue:
+		x.add(check, OK, found, "")
+	case c.Status == corev1.ConditionFalse && c.Reason != nodetopology.Observing:
+		x.add(check, Problem, found, "docs/agent.md says what each reason means")
 	default:
-		x.add("report of the CPUs", OK, "the node's NodeTopology is by "+writer, "")
+		x.add(check, Note, found, "nothing if this is meant, or the agent has just started; else look at its log")
 	}
 }
 
@@ -192,7 +202,7 @@ func (x *examination) boundTo(p process) (own, of cpuset.Set, err error) {
 	if err == nil {
 		of, err = x.groups.Effective(group)
 	}
-	if m, _, unknown := x.topology(); unknown == nil {
+	if m, unknown := x.topology(); unknown == nil {
 		of = of.Difference(m.Isolated)
 	}
 	return own, of, err

@@ -15,38 +15,25 @@ import (
 	"pinfold.dev/pinfold/linux/sysfs"
 )
 
-// topology reads the machine as the agent does.
-func (x *examination) topology() (m *topology.Machine, notes []string, err error) {
+// topology reads the machine as the agent does, which publishes what is damaged.
+func (x *examination) topology() (*topology.Machine, error) {
 	var running cpuset.Set
 	if x.groups != nil {
 		running, _ = x.groups.Effective("/") // else only /sys counts
 	}
-	return sysfs.Examine(os.DirFS(x.path("sys")), running)
+	m, _, err := sysfs.Examine(os.DirFS(x.path("sys")), running)
+	return m, err
 }
 
 // machine checks the CPU topology that the agent will publish.
 func (x *examination) machine(context.Context) {
-	m, notes, err := x.topology()
+	m, err := x.topology()
 	if err != nil {
 		x.add("topology", Problem, err.Error(), "mount the host's /sys; if it is mounted, report this with the output of 'pinfold topology capture'")
 		return
 	}
 	x.add("topology", OK, fmt.Sprintf("%s, %s, %s, %s, %s", quantity.Count(len(m.Packages()), "package"), quantity.Count(len(m.NUMANodes), "NUMA node"),
 		quantity.Count(len(m.LLCs()), "LLC"), quantity.Count(len(m.Cores()), "core"), quantity.Count(len(m.CPUs), "CPU")), "")
-	for _, note := range notes {
-		x.add("topology files", Note, note, "compare 'pinfold topology' with the machine; if it is wrong, report it with the output of 'pinfold topology capture'")
-	}
-	if !m.Offline.IsEmpty() {
-		x.add("offline CPUs", Note, m.Offline.String(), "nothing; pods whose CPUs go offline keep their other CPUs, and get these back when they are online")
-	}
-	if !m.Isolated.IsEmpty() {
-		x.add("isolated CPUs", Note, fmt.Sprintf("isolcpus excludes %s from the kernel's load balancing", m.Isolated),
-			"pods get none of them: to use them, remove isolcpus from the kernel's command line")
-	}
-	if !m.NoHZFull.IsEmpty() {
-		x.add("CPUs of nohz_full", Note, m.NoHZFull.String()+" have no timer tick while one thread runs on them",
-			"nothing: they are given and shared like others; processes that enter the kernel often are slower there")
-	}
 }
 
 // kubelet checks the policy of the kubelet's CPU manager.

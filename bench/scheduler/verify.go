@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
-	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/survey"
@@ -35,14 +34,17 @@ func verify(objects *survey.Objects, pods int, annotated bool) error {
 	if len(objects.Pods) != pods {
 		found = append(found, fmt.Errorf("there are %d pods, not %d", len(objects.Pods), pods))
 	}
-	allocations := api.Allocations{}
+	published, claims := map[string]api.Allocations{}, map[string][]ledger.Claim{}
 	for i := range objects.Topologies {
-		maps.Copy(allocations, objects.Topologies[i].State.Allocations)
+		published[objects.Topologies[i].Name] = objects.Topologies[i].State.Allocations
 	}
 	for _, pod := range objects.Pods {
-		allocation, allocated := allocations[pod.UID]
+		node := pod.Spec.NodeName
+		allocation, allocated := published[node][pod.UID]
+		claim, _, _ := published[node].Claim(pod, nil)
+		claims[node] = append(claims[node], claim)
 		switch {
-		case pod.Spec.NodeName == "":
+		case node == "":
 			found = append(found, fmt.Errorf("pod %s is not bound", pod.Name))
 		case allocated && !annotated:
 			found = append(found, fmt.Errorf("pod %s does not ask and has an allocation: %s", pod.Name, allocation.Encode()))
@@ -52,11 +54,8 @@ func verify(objects *survey.Objects, pods int, annotated bool) error {
 			found = append(found, fmt.Errorf("pod %s has CPUs by policy %s", pod.Name, allocation.Policy))
 		}
 	}
-	for _, p := range objects.Report().Problems {
-		switch p.Kind {
-		case status.InvalidAllocation, status.CPUConflict, status.CPUOverflow:
-			found = append(found, fmt.Errorf("node %s: %s", p.Node, p.Message))
-		}
+	for i := range objects.Topologies {
+		found = append(found, checkBooks(&objects.Topologies[i], claims[objects.Topologies[i].Name])...)
 	}
 	if more := len(found) - maxProblems; more > 0 {
 		found = append(found[:maxProblems], fmt.Errorf("and %d more", more))
@@ -65,4 +64,19 @@ func verify(objects *survey.Objects, pods int, annotated bool) error {
 		return fmt.Errorf("the pods are bound wrongly: %w", errors.Join(found...))
 	}
 	return nil
+}
+
+// checkBooks returns what is wrong in the books of a node.
+func checkBooks(node *survey.Topology, claims []ledger.Claim) (found []error) {
+	if node.Err != nil {
+		return []error{node.Err}
+	}
+	books := ledger.New(node.Index, ledger.Config{ReservedCPUs: node.State.ReservedCPUs}, claims...)
+	for _, conflict := range books.Conflicts() {
+		found = append(found, fmt.Errorf("node %s: %s", node.Name, conflict))
+	}
+	for _, overflow := range books.Overflow() {
+		found = append(found, fmt.Errorf("node %s: %s", node.Name, overflow))
+	}
+	return found
 }

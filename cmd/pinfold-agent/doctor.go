@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/agent/doctor"
 	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -68,11 +69,7 @@ func examine(cmd *cobra.Command, options doctor.Options, output frame.Format) er
 }
 
 // cluster implements [doctor.Cluster].
-type cluster struct {
-	node       string
-	kubelet    kubelet.Client
-	topologies nodetopology.Client
-}
+type cluster struct{ kubelet kubelet.Client }
 
 // clusterOf returns nil if doctor is to check only this machine.
 func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
@@ -88,12 +85,12 @@ func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	case node.nodeName == "":
 		return nil, frame.Usagef("--kubeconfig needs the name of the node: give --node-name")
 	}
-	client, topologies, err := newClients(config)
+	client, _, err := newClients(config)
 	if err != nil {
 		return nil, err
 	}
 	k := kubelet.Client{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
-	return cluster{node.nodeName, k, topologies}, nil
+	return cluster{k}, nil
 }
 
 func (c cluster) Kubelet(ctx context.Context) (policy, cgroupRoot string, err error) {
@@ -103,17 +100,12 @@ func (c cluster) Kubelet(ctx context.Context) (policy, cgroupRoot string, err er
 	return k.CPUManagerPolicy, k.CgroupRoot, err
 }
 
-func (c cluster) TopologyWriter(ctx context.Context) (writer string, err error) {
+func (c cluster) Condition(ctx context.Context) (corev1.NodeCondition, error) {
 	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
 	defer cancel()
-	obj, err := c.topologies.Get(ctx, c.node, metav1.GetOptions{})
-	switch {
-	case nodetopology.IsUndefined(err):
-		return "", nodetopology.ErrNoDefinition
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("get the NodeTopology of %s: %w", c.node, err)
+	node, err := c.kubelet.Client.CoreV1().Nodes().Get(ctx, c.kubelet.NodeName, metav1.GetOptions{})
+	if err != nil {
+		return corev1.NodeCondition{}, fmt.Errorf("get node %s: %w", c.kubelet.NodeName, err)
 	}
-	return obj.Status.Writer, nil
+	return api.Condition(node, nodetopology.BindingCondition), nil
 }

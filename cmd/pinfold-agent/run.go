@@ -168,7 +168,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 		return frame.Usagef("--repack does not go with --partition=isolated, where the kernel does not spread a pod's threads over its new CPUs: choose one of them")
 	}
 	if o.claims != noClaims && o.mode == agent.Observe {
-		return frame.Usagef("--claims makes this agent give CPUs: it needs --mode=enforce")
+		return frame.Usagef("--claims needs --mode=enforce: an agent that observes allocates no CPUs")
 	}
 	a := &o.agent
 	if o.claims != noClaims {

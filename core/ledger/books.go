@@ -15,7 +15,13 @@ type Books struct {
 	entries   []*entry   // by ID
 	conflicts []Conflict // the entries that lose, by (Rank, ID)
 	// holders are who has the exclusive CPUs, while all claims are settled; nil otherwise.
-	holders map[cpuset.CPU]Portion
+	holders map[cpuset.CPU]holder
+}
+
+// holder is a container of a pod, with the CPUs of its portion.
+type holder struct {
+	pod PodID
+	of  *ContainerClaim
 }
 
 // New returns the books of the index's machine with the given claims.
@@ -81,7 +87,7 @@ func (b *Books) find(id PodID) (at int, ok bool) {
 
 // settleAll settles all claims again, in the order of their seniority.
 func (b *Books) settleAll() {
-	b.conflicts, b.account, b.holders = nil, account{site: b.site}, map[cpuset.CPU]Portion{}
+	b.conflicts, b.account, b.holders = nil, account{site: b.site}, map[cpuset.CPU]holder{}
 	order := slices.Clone(b.entries)
 	slices.SortFunc(order, func(x, y *entry) int {
 		return compareSeniority(x.claim.Rank, x.claim.ID, y.claim.Rank, y.claim.ID)
@@ -108,9 +114,9 @@ func (b *Books) grantOrLose(e *entry) {
 	}
 	b.exclusive = b.exclusive.Union(e.static)
 	if b.holders != nil {
-		for _, p := range e.portions() {
-			for cpu := range p.CPUs.All() {
-				b.holders[cpu] = p
+		for _, c := range e.claim.Portions() {
+			for cpu := range c.CPUs.All() {
+				b.holders[cpu] = holder{e.claim.ID, &c}
 			}
 		}
 	}
@@ -139,10 +145,10 @@ func (b *Books) heldProblems(e *entry) (found []Problem) {
 		}
 		left := c.CPUs.Intersection(b.exclusive)
 		for !left.IsEmpty() && len(found) < mostProblems {
-			p := b.holders[left.First()]
-			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: p.CPUs.Intersection(left),
-				Holder: p.Pod, HolderContainer: p.Container})
-			left = left.Difference(p.CPUs)
+			h := b.holders[left.First()]
+			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: h.of.CPUs.Intersection(left),
+				Holder: h.pod, HolderContainer: h.of.Name})
+			left = left.Difference(h.of.CPUs)
 		}
 	}
 	return found

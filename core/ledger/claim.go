@@ -104,8 +104,7 @@ func (u *InUse) With(later Role) cpuset.Set {
 type Claim struct {
 	ID PodID
 	// Rank orders claims that collide: the lower rank keeps the CPU. Kubernetes callers use the
-	// negative time of the decision or, for pods without CPUs, the time of binding. Equal ranks are
-	// ordered by ID.
+	// negative time of the decision. Equal ranks are ordered by ID.
 	Rank int64
 	// Containers are the containers that are placed; all other containers of the pod run in the
 	// shared CPUs. Init containers are in the order of the pod. Containers must not be changed
@@ -114,6 +113,21 @@ type Claim struct {
 	// SharedRequest is what the rest of the pod requests of the shared CPUs: the other containers,
 	// pod overhead and pod-level resources.
 	SharedRequest MilliCPU
+}
+
+// Portions returns the static containers, those that run longest first, with disjoint CPUs: a CPU
+// that several use in turn is left to the first of them.
+func (c *Claim) Portions() (all []ContainerClaim) {
+	var taken cpuset.Set
+	for _, init := range []bool{false, true} {
+		for _, one := range c.Containers {
+			if (one.Role == RoleInit) == init && one.Policy == placement.Static {
+				one.CPUs, taken = one.CPUs.Difference(taken), taken.Union(one.CPUs)
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 // ContainerClaim is the CPUs or the confinement of one container.

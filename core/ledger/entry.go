@@ -142,23 +142,6 @@ func (s *site) confinements(containers []ContainerClaim) (found []confinement) {
 	return found
 }
 
-// portions divides the static CPUs among the containers. A CPU that several containers use in turn
-// belongs to the one that has it for the longest time.
-func (e *entry) portions() (all []Portion) {
-	left := e.static
-	for _, init := range []bool{false, true} {
-		for i := range e.claim.Containers {
-			c := &e.claim.Containers[i]
-			own := c.CPUs.Intersection(left)
-			if (c.Role == RoleInit) == init && c.Policy == placement.Static && !own.IsEmpty() {
-				all = append(all, Portion{e.claim.ID, c.Name, own})
-				left = left.Difference(own)
-			}
-		}
-	}
-	return all
-}
-
 // compareSeniority orders claims that collide.
 func compareSeniority(rankA int64, a PodID, rankB int64, b PodID) int {
 	return cmp.Or(cmp.Compare(rankA, rankB), cmp.Compare(a, b))

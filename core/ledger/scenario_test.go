@@ -120,8 +120,12 @@ func (s *scenario) print() string {
 	var out strings.Builder
 	b := s.books
 	fmt.Fprintf(&out, "exclusive  %s\n", orNone(b.Exclusive().String()))
-	for _, p := range b.Portions() {
-		fmt.Fprintf(&out, "           %s to %s/%s\n", p.CPUs, p.Pod, p.Container)
+	for _, claim := range b.granted() {
+		for _, c := range claim.Portions() {
+			if !c.CPUs.IsEmpty() {
+				fmt.Fprintf(&out, "           %s to %s/%s\n", c.CPUs, claim.ID, c.Name)
+			}
+		}
 	}
 	fmt.Fprintf(&out, "shared     %s: %s CPUs, %s requested or reserved\n", orNone(b.Shared().String()),
 		wholeCPUs(b.Shared().Len()), b.SharedRequests())

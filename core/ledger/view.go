@@ -1,28 +1,6 @@
 package ledger
 
-import (
-	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/topology"
-)
-
-// Portion is the exclusive CPUs of one container, whether or not they are online.
-type Portion struct {
-	Pod       PodID
-	Container string
-	CPUs      cpuset.Set
-}
-
-// Portions returns the exclusive CPUs of all containers, in the order of their pods' IDs. They are
-// disjoint: CPUs that containers of one pod use in turn are in the portion of the container that
-// has them longest.
-func (b *Books) Portions() (all []Portion) {
-	for _, e := range b.entries {
-		if !e.lost {
-			all = append(all, e.portions()...)
-		}
-	}
-	return all
-}
+import "pinfold.dev/pinfold/core/topology"
 
 // Machine returns the machine whose CPUs the books account for.
 func (b *Books) Machine() *topology.Machine { return b.index.Machine() }

@@ -46,7 +46,7 @@ const (
 	NotEnforced       Kind = "CPUBinding"           // the node's condition is not True
 	AgentObserves     Kind = "AgentObserves"        // the agent only observes, as it was told to
 	NeverPlaced       Kind = "PodNeverPlaced"       // no scheduler can place the pod as it is written
-	CPUConflict       Kind = "CPUConflict"          // a pod has lost its CPUs to another pod
+	CPUConflict       Kind = "CPUConflict"          // two containers have one CPU
 	InvalidAllocation Kind = "CPUAllocationInvalid" // the node does not have a pod's CPUs
 	NotAllocated      Kind = "CPUsNotGiven"         // a pod asks for CPUs, and has none of its own
 	CPUOverflow       Kind = "CPUOverflow"          // more is promised than exists

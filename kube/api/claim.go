@@ -224,7 +224,7 @@ func HasEnded(pod *corev1.Pod) bool {
 
 // claimOf returns the claim of a pod with an entitlement, or nil.
 func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim, *Allocation, error) {
-	claim := ledger.Claim{ID: ledger.PodID(pod.UID), Rank: rank(pod)}
+	claim := ledger.Claim{ID: ledger.PodID(pod.UID)}
 	if HasEnded(pod) {
 		return claim, nil, nil
 	}
@@ -244,17 +244,9 @@ func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim
 	return claim, &e.allocation, nil
 }
 
-// rank returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
-// server), or the time of creation for pods that are not bound.
-func rank(pod *corev1.Pod) int64 {
-	if at := boundAt(pod); at != math.MaxInt64 {
-		return at
-	}
-	return pod.CreationTimestamp.UnixNano()
-}
-
-// boundAt returns the time of binding like [rank], or [math.MaxInt64] if none is recorded.
-func boundAt(pod *corev1.Pod) int64 {
+// BoundAt returns the time of binding in nanoseconds of Unix time (whole seconds, as stored by the API
+// server), or [math.MaxInt64] if none is recorded.
+func BoundAt(pod *corev1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
 			return c.LastTransitionTime.UnixNano()
@@ -266,7 +258,7 @@ func boundAt(pod *corev1.Pod) int64 {
 // CompareBound orders pods as they were bound, as far as the API server tells: by whole seconds, and
 // within a second by the versions of their objects. Those that are not known to be bound come last.
 func CompareBound(a, b *corev1.Pod) int {
-	at, bt := boundAt(a), boundAt(b)
+	at, bt := BoundAt(a), BoundAt(b)
 	if at != bt || at == math.MaxInt64 {
 		return cmp.Compare(at, bt)
 	}

@@ -83,7 +83,7 @@ func describeClaim(t *testing.T, c ledger.Claim, err error) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "shared request: %v, rank %d\n", c.SharedRequest, c.Rank)
+	fmt.Fprintf(&b, "shared request: %v\n", c.SharedRequest)
 	if err != nil {
 		fmt.Fprintf(&b, "error: %v\n", err)
 	}

@@ -146,3 +146,13 @@ func BatchRequest(pod *corev1.Pod) int64 {
 func Reserved(node *corev1.Node) ledger.MilliCPU {
 	return ledger.MilliCPU(max(0, node.Status.Capacity.Cpu().MilliValue()-node.Status.Allocatable.Cpu().MilliValue()))
 }
+
+// Condition returns the condition of a node with the given type, the zero value if it has none.
+func Condition(node *corev1.Node, kind corev1.NodeConditionType) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}

@@ -46,7 +46,6 @@ type shortPod struct {
 	Overhead            string
 	Batch               string // request for batch CPUs of the first container
 	Node, Phase         string
-	Bound, Created      int64             // seconds of Unix time
 	Allocated           map[string]string // container -> request in its status
 }
 
@@ -57,10 +56,9 @@ func readPod(t *testing.T, title, text string) *corev1.Pod {
 		t.Fatalf("%s: %v", title, err)
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-1", Annotations: s.Annotations, Labels: s.Labels,
-			CreationTimestamp: metav1.Unix(s.Created, 0)},
-		Spec:   corev1.PodSpec{NodeName: s.Node},
-		Status: corev1.PodStatus{Phase: corev1.PodPhase(s.Phase)},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-1", Annotations: s.Annotations, Labels: s.Labels},
+		Spec:       corev1.PodSpec{NodeName: s.Node},
+		Status:     corev1.PodStatus{Phase: corev1.PodPhase(s.Phase)},
 	}
 	for _, c := range s.Init {
 		pod.Spec.InitContainers = append(pod.Spec.InitContainers, readContainer(c))
@@ -77,10 +75,6 @@ func readPod(t *testing.T, title, text string) *corev1.Pod {
 	}
 	if s.Overhead != "" {
 		pod.Spec.Overhead = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(s.Overhead)}
-	}
-	if s.Bound != 0 {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodScheduled,
-			Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(s.Bound, 0)}}
 	}
 	for name, request := range s.Allocated {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -59,9 +58,4 @@ func NewInformer(client Client) cache.SharedIndexInformer {
 		},
 		WatchFuncWithContext: client.Watch,
 	}, &NodeTopology{}, 0, nil)
-}
-
-// IsUndefined reports whether a request failed because the cluster does not know the kind.
-func IsUndefined(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 )
@@ -59,10 +60,5 @@ func (s *scenario) condition(node string) corev1.NodeCondition {
 	s.t.Helper()
 	obj, err := s.client.CoreV1().Nodes().Get(context.Background(), node, metav1.GetOptions{})
 	s.must(err)
-	for _, c := range obj.Status.Conditions {
-		if c.Type == nodetopology.BindingCondition {
-			return c
-		}
-	}
-	return corev1.NodeCondition{}
+	return api.Condition(obj, nodetopology.BindingCondition)
 }

@@ -7,9 +7,9 @@
 //
 // [Client.Read] does the I/O. It lists nodes, pods, NodeTopologies and leases in pages, keeps what the
 // report needs of each object, and continues when a kind may not be listed. [Objects.Report] is a pure
-// function. It derives the books of each node with package ledger from what the node's agent has
-// published: nothing that schedulers or agents keep in memory, and nothing of their configuration, is
-// known. Section "What it cannot know" of docs/status.md lists the consequences.
+// function. It shows what agents and schedulers have published: nothing that they keep in memory, and
+// nothing of their configuration, is known. Section "What it cannot know" of docs/status.md lists the
+// consequences.
 //
 // It links no client for all of Kubernetes' kinds, which would add some 20 MB to a command.
 package survey

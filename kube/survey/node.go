@@ -28,7 +28,9 @@ func (a *assembly) node(name string) {
 	object := a.nodes[name]
 	n := status.Node{Name: name, Ready: string(corev1.ConditionUnknown), Containers: []status.Container{}}
 	if object != nil {
-		n.Ready, n.Condition = conditionsOf(object)
+		c := api.Condition(object, nodetopology.BindingCondition)
+		n.Condition = status.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
+		n.Ready = string(cmp.Or(api.Condition(object, corev1.NodeReady).Status, corev1.ConditionUnknown))
 	}
 	var topology *Topology
 	n.Topology, topology = a.topology(name, object)
@@ -38,7 +40,7 @@ func (a *assembly) node(name string) {
 	if topology != nil {
 		n.Machine, n.Reserved = topology.Index.Machine(), topology.State.ReservedCPUs
 		if !a.unread(Pods) {
-			a.fillBooks(&n, object, topology)
+			a.allocations(&n, object, topology)
 		}
 	}
 	a.conditionProblem(&n, topology)
@@ -46,21 +48,6 @@ func (a *assembly) node(name string) {
 		a.batchProblem(object)
 	}
 	a.report.Nodes = append(a.report.Nodes, n)
-}
-
-// conditionsOf returns the status of the condition Ready, and the condition about the binding of
-// CPUs.
-func conditionsOf(node *corev1.Node) (ready string, binding status.Condition) {
-	ready = string(corev1.ConditionUnknown)
-	for _, c := range node.Status.Conditions {
-		switch c.Type {
-		case corev1.NodeReady:
-			ready = string(c.Status)
-		case nodetopology.BindingCondition:
-			binding = status.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message}
-		}
-	}
-	return ready, binding
 }
 
 // topology returns the state of a node's topology, and the topology if it is usable.
@@ -222,13 +209,14 @@ func (a *assembly) orphans() {
 	}
 }
 
-// conditionProblem adds what the node's condition says. topology is nil if it is not usable.
+// conditionProblem adds what the node's agent says of itself. topology is nil if it is not usable.
 func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 	c := n.Condition
 	switch {
 	case c.Status == "" || c.Status == string(corev1.ConditionTrue):
-		if topology != nil {
-			a.stateProblem(n, &topology.State)
+		if topology != nil && topology.State.AgentHealth != nodetopology.AgentHealthy { // the condition is older
+			a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(""),
+				Message: "the agent cannot enforce anything: " + cmp.Or(topology.State.AgentHealth, "it does not say why")})
 		}
 		return
 	case n.Agent.State.Away():
@@ -244,11 +232,9 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 
 // batchProblem adds what the node's agent says of batch pods.
 func (a *assembly) batchProblem(node *corev1.Node) {
-	for _, c := range node.Status.Conditions {
-		if c.Type == api.BatchStarved && c.Status == corev1.ConditionTrue {
-			a.add(status.Problem{Kind: status.BatchStarved, Node: node.Name, Message: c.Message,
-				Action: "move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)"})
-		}
+	if c := api.Condition(node, api.BatchStarved); c.Status == corev1.ConditionTrue {
+		a.add(status.Problem{Kind: status.BatchStarved, Node: node.Name, Message: c.Message,
+			Action: "move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)"})
 	}
 }
 
@@ -258,26 +244,11 @@ func conditionAction(reason string) string {
 	case "Waiting":
 		return "check that the node reaches the API server, and that the agent may read nodes/configz; its log says more"
 	case string(nodeplan.BindingOff), string(nodeplan.NotBound):
-		return kubeletAction
+		return "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
 	case string(nodeplan.NoSharedCPUs):
 		return "raise minSharedCPUs of the scheduler, and delete one of the pods with exclusive CPUs"
 	case string(nodeplan.CoreSetsOverlap), string(nodeplan.NoneInNodes):
 		return "delete a static-burst pod of the node to have it placed elsewhere"
 	}
 	return "look at the agent's log, and run 'pinfold-agent doctor' on the node"
-}
-
-const kubeletAction = "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
-
-// stateProblem adds what the topology says of the agent and the kubelet, for nodes without a
-// condition.
-func (a *assembly) stateProblem(n *status.Node, s *nodetopology.State) {
-	if s.AgentHealth != nodetopology.AgentHealthy {
-		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(""),
-			Message: "the agent cannot enforce anything: " + cmp.Or(s.AgentHealth, "it does not say why")})
-	}
-	if s.KubeletPolicy != nodetopology.KubeletPolicyNone && s.KubeletPolicy != "" {
-		a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: kubeletAction,
-			Message: fmt.Sprintf("the kubelet's CPU manager policy is %q, so no pod is bound to CPUs here", s.KubeletPolicy)})
-	}
 }

@@ -53,7 +53,7 @@ func keep(pod *corev1.Pod) *corev1.Pod {
 	}
 	kept := &corev1.Pod{}
 	kept.Name, kept.Namespace, kept.UID = pod.Name, pod.Namespace, pod.UID
-	kept.CreationTimestamp, kept.OwnerReferences = pod.CreationTimestamp, pod.OwnerReferences
+	kept.CreationTimestamp = pod.CreationTimestamp
 	kept.Labels, kept.Annotations = pod.Labels, pod.Annotations
 	delete(kept.Annotations, corev1.LastAppliedConfigAnnotation)
 	kept.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, Overhead: pod.Spec.Overhead,

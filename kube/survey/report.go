@@ -81,7 +81,7 @@ func (a *assembly) nodeNames() []string {
 func (a *assembly) unread(kind Kind) bool { return a.Unread[kind] != nil }
 
 // maxMessage is the most bytes of a problem's message. It is above that of conditions.
-const maxMessage = 2104
+const maxMessage = 2100
 
 // add adds a problem.
 func (a *assembly) add(p status.Problem) {

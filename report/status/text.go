@@ -196,8 +196,7 @@ func (p *printer) pods() {
 		}
 	}
 	for i := range p.Problems {
-		switch p.Problems[i].Kind {
-		case status.CPUConflict, status.InvalidAllocation, status.NotAllocated:
+		if kind := p.Problems[i].Kind; kind == status.InvalidAllocation || kind == status.NotAllocated {
 			lost++
 		}
 	}

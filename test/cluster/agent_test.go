@@ -33,8 +33,10 @@ import (
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/logtext"
 )
 
@@ -268,7 +270,7 @@ func TestSilentAgent(t *testing.T) {
 	c.applyAgentRights()
 	const name = "agent-alive"
 	own := c.as(c.agentConfig(c.createReadyNode(name)))
-	options := agent.Options{Config: control.Config{NodeName: name}, Root: newFixture(t).root, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
+	options := agent.Options{Config: control.Config{NodeName: name}, Root: cgrouptest.NewFiles(t).Root, RunDir: t.TempDir(), Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  time.Second, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond, LeaseNamespace: nodetopology.LeaseNamespace,
 		LeaseEvery: time.Second, Version: "v1.2.3", Log: slog.New(slog.DiscardHandler)}
@@ -310,10 +312,8 @@ func (c *test) hasCondition(node string, status corev1.ConditionStatus, reason s
 	if err != nil {
 		return err
 	}
-	for _, have := range object.Status.Conditions {
-		if have.Type == nodetopology.BindingCondition && have.Status == status && have.Reason == reason {
-			return nil
-		}
+	if have := api.Condition(object, nodetopology.BindingCondition); have.Status != status || have.Reason != reason {
+		return fmt.Errorf("the condition is %+v; want %s %s", have, status, reason)
 	}
-	return fmt.Errorf("the conditions are %+v; want %s %s", object.Status.Conditions, status, reason)
+	return nil
 }

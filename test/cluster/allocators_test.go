@@ -27,12 +27,13 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 )
 
 // allocator is a node with an agent, which is a process. The kubelet and the runtime are the test.
 type allocator struct {
 	*test
-	*fixture
+	*cgrouptest.Files
 	node    string
 	options agentOptions
 	agent   *exec.Cmd
@@ -70,9 +71,9 @@ func runAgentProcess(text string) error {
 // newAllocator creates a node, and starts its agent.
 func (c *test) newAllocator(name string) *allocator {
 	c.Helper()
-	a := &allocator{test: c, fixture: newFixture(c.T), node: name, running: map[types.UID]*corev1.Pod{}, options: agentOptions{
+	a := &allocator{test: c, Files: cgrouptest.NewFiles(c), node: name, running: map[types.UID]*corev1.Pod{}, options: agentOptions{
 		Node: name, RunDir: c.TempDir(), Kubeconfig: c.kubeconfig()}}
-	a.options.Root = a.root
+	a.options.Root = a.Root
 	c.createReadyNode(name)
 	a.start()
 	c.Cleanup(a.kill)
@@ -131,7 +132,7 @@ func (a *allocator) kubelet(ctx context.Context) error {
 	}
 	for uid := range a.running {
 		if !there[uid] {
-			a.remove(groupOf(uid))
+			a.Remove(groupOf(uid))
 			delete(a.running, uid)
 		}
 	}
@@ -179,14 +180,14 @@ func (a *allocator) serve(ctx context.Context, pod *corev1.Pod) error {
 		_, err := a.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 		return err
 	case runs == nil:
-		a.group(groupOf(pod.UID), "-1")
+		a.Group(groupOf(pod.UID), "-1")
 		for i, c := range pod.Spec.Containers {
-			a.group(groupOf(pod.UID)+"/"+idOf(pod.UID, i), fmt.Sprint(100*c.Resources.Limits.Cpu().MilliValue()))
+			a.Group(groupOf(pod.UID)+"/"+idOf(pod.UID, i), fmt.Sprint(100*c.Resources.Limits.Cpu().MilliValue()))
 		}
 		runs = pod.DeepCopy()
 	case fits && !equality.Semantic.DeepEqual(runs.Spec.Containers, pod.Spec.Containers):
 		for i, c := range pod.Spec.Containers {
-			a.file(filepath.Join("sys/fs/cgroup/cpu", groupOf(pod.UID), idOf(pod.UID, i), "cpu.cfs_quota_us"), fmt.Sprint(100*c.Resources.Limits.Cpu().MilliValue()))
+			a.Write(filepath.Join("sys/fs/cgroup/cpu", groupOf(pod.UID), idOf(pod.UID, i), "cpu.cfs_quota_us"), fmt.Sprint(100*c.Resources.Limits.Cpu().MilliValue()))
 		}
 		runs = pod.DeepCopy()
 	}
@@ -218,7 +219,7 @@ func (a *allocator) agrees() error {
 	for uid, allocated := range allocations {
 		for other, pod := range a.running {
 			for i, c := range pod.Spec.Containers {
-				cpus, err := cpuset.Parse(a.cpus(groupOf(other) + "/" + idOf(other, i)))
+				cpus, err := cpuset.Parse(a.CPUs(groupOf(other) + "/" + idOf(other, i)))
 				if err != nil {
 					return err // the agent writes this file, which the kernel would replace at once
 				}

@@ -76,15 +76,13 @@ func (s *ownScheduler) ends() {
 	})
 }
 
-// ownPod returns the manifest of a pod that asks a test's own scheduler for CPUs of a node, with
-// more fields of its spec.
-func ownPod(name, node string, cpus int, more string) string {
+// ownPod returns the manifest of a pod that asks a test's own scheduler for CPUs of a node.
+func ownPod(name, node string, cpus int) string {
 	return fmt.Sprintf(`
 metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
 spec:
   schedulerName: %s
   nodeSelector: {kubernetes.io/hostname: %s}
   containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: %d}}}]
-  %s
-`, name, ownName, node, cpus, more)
+`, name, ownName, node, cpus)
 }

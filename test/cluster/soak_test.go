@@ -6,16 +6,16 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/variables"
 )
 
@@ -53,22 +53,20 @@ func TestSoak(t *testing.T) {
 // soak is a cluster with a node whose kubelet and runtime are the test, and whose agent runs in
 // this process.
 type soak struct {
-	*test
-	*fixture
-	random  *rand.Rand
-	running map[string]string // cgroups on the node, by the UID of their pods
-	made    int
-	moved   int // how often a cgroup on the node was observed without all CPUs
+	*allocator // without a process of its own
+	random     *rand.Rand
+	made       int
+	moved      int // how often a cgroup on the node was observed without all CPUs
 }
 
 const soakNode = "soak"
 
 func newSoak(c *test, random *rand.Rand) *soak {
 	c.Helper()
-	s := &soak{test: c, fixture: newFixture(c.T), random: random, running: map[string]string{}}
+	s := &soak{random: random, allocator: &allocator{test: c, Files: cgrouptest.NewFiles(c), node: soakNode, running: map[types.UID]*corev1.Pod{}}}
 	c.createReadyNode(soakNode)
 	own := c.as(c.config)
-	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.root, RunDir: c.TempDir(), Client: own.client, Topologies: own.topologies,
+	s.runAgent(agent.Options{Config: control.Config{NodeName: soakNode}, Root: s.Root, RunDir: c.TempDir(), Client: own.client, Topologies: own.topologies,
 		Kubelet: func(context.Context) (control.Kubelet, error) { return control.Kubelet{CPUManagerPolicy: "none"}, nil },
 		Period:  200 * time.Millisecond, SampleInterval: 10 * time.Millisecond, APIEvery: time.Second, RetryAfter: 100 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
@@ -139,61 +137,13 @@ func (s *soak) round() {
 // in the cluster.
 func (s *soak) kubelet() int {
 	s.Helper()
+	s.must(s.allocator.kubelet(s.Context()))
+	for uid := range s.running {
+		if s.CPUs(groupOf(uid)) != "0-7" {
+			s.moved++
+		}
+	}
 	pods, err := s.pods()
 	s.must(err)
-	there := map[string]bool{}
-	for i := range pods {
-		pod := &pods[i]
-		uid := string(pod.UID)
-		switch {
-		case pod.Spec.NodeName != soakNode:
-		case pod.DeletionTimestamp != nil:
-			err := s.podAPI().Delete(s.Context(), pod.Name, *metav1.NewDeleteOptions(0))
-			s.check(err)
-		case s.running[uid] == "":
-			s.running[uid] = s.start(pod)
-			fallthrough
-		default:
-			there[uid] = true
-			if s.cpus(s.running[uid]) != "0-7" {
-				s.moved++
-			}
-		}
-	}
-	for uid, group := range s.running {
-		if !there[uid] {
-			s.remove(group)
-			delete(s.running, uid)
-		}
-	}
 	return len(pods)
-}
-
-// start creates the cgroups of a pod, reports its containers as running, and returns its cgroup.
-func (s *soak) start(pod *corev1.Pod) string {
-	s.Helper()
-	group := "/kubepods/burstable/pod" + string(pod.UID)
-	s.group(group, "-1")
-	pod.Status.Phase, pod.Status.ObservedGeneration = corev1.PodRunning, pod.Generation
-	for i, c := range pod.Spec.Containers {
-		id := strings.ReplaceAll(string(pod.UID), "-", "") + fmt.Sprintf("%032x", i)
-		quota := "-1"
-		if limit := c.Resources.Limits.Cpu().MilliValue(); limit > 0 {
-			quota = fmt.Sprint(100 * limit)
-		}
-		s.group(group+"/"+id, quota)
-		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, ContainerID: "containerd://" + id,
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
-	}
-	_, err := s.podAPI().UpdateStatus(s.Context(), pod, metav1.UpdateOptions{})
-	s.check(err)
-	return group
-}
-
-// check ignores errors that the ends and changes of pods cause.
-func (s *soak) check(err error) {
-	s.Helper()
-	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		s.must(err)
-	}
 }

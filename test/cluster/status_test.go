@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +18,6 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/deploy/manifests"
-	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -38,7 +36,7 @@ spec:
 	c.allocation(c.bound("confined"))
 	c.create(asking("waits", 6, ""))
 	c.waits("waits", "CPUs")
-	c.create(ownPod("elsewhere", small1, 1, ""))
+	c.create(ownPod("elsewhere", small1, 1))
 
 	report, exit := c.status(c.kubeconfig(), "--check")
 	if exit != 0 || len(report.Problems) > 0 || len(report.Unread) > 0 {
@@ -67,7 +65,6 @@ spec:
 
 	c.statusOfNeverPlaced()
 	c.statusOfNode(exclusive)
-	c.statusOfAgents()
 }
 
 // schedulerLeads checks the cluster's scheduler in a report.
@@ -140,43 +137,6 @@ func (c *test) statusOfNode(exclusive cpuset.Set) {
 	_, messages, exit = c.pinfold(c.kubeconfig(), "status", "p1n1l1c4t2-7")
 	if want := `node "p1n1l1c4t2-7": no such node: did you mean ` + small0 + ", " + small1 + "?"; exit != 1 || !strings.Contains(messages, want) {
 		c.Errorf("exit status %d: %s, want %s", exit, messages, want)
-	}
-}
-
-// statusOfAgents has a node whose agent has not renewed its lease, and one whose agent has just
-// published the topology and has none yet.
-func (c *test) statusOfAgents() {
-	c.Helper()
-	const silent, starts = "agent-silent", "agent-starts"
-	machine, _ := c.machine(small0)
-	for _, name := range []string{silent, starts} {
-		node := c.createReadyNode(name)
-		object, err := nodetopology.FromMachine(name, machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy,
-			AgentLease: nodetopology.LeaseNamespace + "/" + name, Allocations: api.Allocations{}})
-		c.must(err)
-		nodetopology.OwnedByNode(object, node.UID)
-		_, err = c.topologies.Create(c.Context(), object, metav1.CreateOptions{})
-		c.must(err)
-	}
-	leases := c.client.CoordinationV1().Leases(nodetopology.LeaseNamespace)
-	renewed := metav1.NewMicroTime(time.Now().Add(-5*time.Minute - 30*time.Second))
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: silent},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(silent), LeaseDurationSeconds: new(int32(40)), RenewTime: &renewed}}
-	api.SetVersion(lease, "v0.0.9")
-	_, err := leases.Create(c.Context(), lease, metav1.CreateOptions{})
-	c.must(err)
-	report, _ := c.status(c.kubeconfig())
-	c.must(leases.Delete(c.Context(), silent, metav1.DeleteOptions{}))
-	agent := nodeOf(c, report, silent).Agent
-	if p := problemsOf(report, status.AgentIsSilent); agent.State != status.AgentSilent || agent.Version != "v0.0.9" || agent.RenewalAge < 329 ||
-		agent.Grace != 40 || len(p) != 1 || p[0].Node != silent || !strings.Contains(p[0].Message, "for 5m") {
-		c.Errorf("the agent of %s: %+v, problems %+v", silent, agent, p)
-	}
-	if p := problemsOf(report, status.AgentIsGone); nodeOf(c, report, starts).Agent.State != status.AgentStarts || len(p) > 0 {
-		c.Errorf("the agent of %s: %+v, problems %+v", starts, nodeOf(c, report, starts).Agent, p)
-	}
-	if got := nodeOf(c, report, intel).Agent.State; got != status.AgentNoLease {
-		c.Errorf("the agent of a simulated node is %s", got)
 	}
 }
 

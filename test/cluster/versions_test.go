@@ -110,7 +110,7 @@ func TestUpgrade(t *testing.T) {
 	s := c.startScheduler(configuration)
 	s.awaitLog(runsAs("1.35"))
 	s.awaitLog("uccessfully acquired lease")
-	c.create(ownPod("before", small0, 2, ""))
+	c.create(ownPod("before", small0, 2))
 	c.allocation(c.bound("before"))
 	minor.Store(36)
 	s.awaitLog("so that it is started again as the version of its API server")
@@ -120,12 +120,12 @@ func TestUpgrade(t *testing.T) {
 	}
 	s = c.startScheduler(configuration)
 	s.awaitLog(runsAs("1.36"))
-	c.create(ownPod("after", small0, 2, ""))
+	c.create(ownPod("after", small0, 2))
 	c.allocation(c.bound("after"))
 
 	minor.Store(uint64(versions.Newest().Minor()) + 1)
 	s.awaitLog("This scheduler continues, but could not be started again")
-	c.create(ownPod("later", small0, 2, ""))
+	c.create(ownPod("later", small0, 2))
 	c.allocation(c.bound("later"))
 	refused := c.startScheduler(configuration)
 	refused.ends()
@@ -141,7 +141,7 @@ func TestUpgrade(t *testing.T) {
 	s = c.startScheduler(configuration, remedy)
 	s.awaitLog(runsAs(versions.Newest().String()))
 	c.must(c.podAPI().Delete(c.Context(), "later", *metav1.NewDeleteOptions(0)))
-	c.create(ownPod("last", small0, 2, ""))
+	c.create(ownPod("last", small0, 2))
 	c.allocation(c.bound("last"))
 	c.checkBooks()
 }

@@ -100,7 +100,7 @@ func Check(events []Event, options Options) (Report, error) {
 		changed: map[string]bool{}}
 	events = sorted(events)
 	for _, event := range events {
-		if event.Type == Gap && event.Kind != Lease {
+		if event.Type == Gap {
 			c.report.Gaps = append(c.report.Gaps, event)
 		}
 	}
@@ -144,7 +144,6 @@ func (c *checker) apply(event Event) error {
 		})
 	case Topology:
 		return decoded(event, c.applyTopology)
-	case Namespace, Lease:
 	}
 	return nil
 }

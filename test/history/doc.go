@@ -1,7 +1,7 @@
 // Package history records the changes in a cluster and checks afterwards that Pinfold's guarantees
 // held at every moment.
 //
-// A [Recorder] watches pods, nodes, topologies, leases and namespaces and records every change.
+// A [Recorder] watches pods, nodes and topologies and records every change.
 // [Check] processes the changes in the order of their resourceVersions and reports each [Violation]
 // of a [Rule]. [Write] and [Read] store a history as JSON lines, so that a failed run can be
 // examined later:

@@ -99,20 +99,6 @@ type podName struct {
 
 func (p podName) String() string { return p.namespace + "/" + p.name }
 
-// RunUntil executes operations until a channel is closed.
-func (d *Driver) RunUntil(ctx context.Context, over <-chan struct{}) error {
-	for {
-		select {
-		case <-over:
-			return nil
-		default:
-		}
-		if err := d.Run(ctx, 1); err != nil {
-			return err
-		}
-	}
-}
-
 // Run executes a number of operations and then undoes the damage to nodes.
 func (d *Driver) Run(ctx context.Context, operations int) error {
 	if d.Done == nil {

@@ -15,11 +15,9 @@ type Kind string
 
 // The kinds.
 const (
-	Pod       Kind = "Pod"
-	Node      Kind = "Node"
-	Topology  Kind = "NodeTopology"
-	Lease     Kind = "Lease"
-	Namespace Kind = "Namespace"
+	Pod      Kind = "Pod"
+	Node     Kind = "Node"
+	Topology Kind = "NodeTopology"
 )
 
 // Type is a type of event.

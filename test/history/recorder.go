@@ -29,11 +29,9 @@ const watchSeconds int64 = 5
 
 func resources() map[Kind]schema.GroupVersionResource {
 	return map[Kind]schema.GroupVersionResource{
-		Pod:       {Version: "v1", Resource: "pods"},
-		Node:      {Version: "v1", Resource: "nodes"},
-		Topology:  nodetopology.GroupVersion.WithResource(nodetopology.Resource),
-		Lease:     {Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
-		Namespace: {Version: "v1", Resource: "namespaces"},
+		Pod:      {Version: "v1", Resource: "pods"},
+		Node:     {Version: "v1", Resource: "nodes"},
+		Topology: nodetopology.GroupVersion.WithResource(nodetopology.Resource),
 	}
 }
 
@@ -90,11 +88,10 @@ func (r *Recorder) Events() []Event {
 	return sorted(r.events)
 }
 
-// Sync waits until the recorder has everything that a list shows now, except leases, which change
-// constantly.
+// Sync waits until the recorder has everything that a list shows now.
 func (r *Recorder) Sync(ctx context.Context) error {
 	for kind, s := range r.streams {
-		for kind != Lease {
+		for {
 			missing, err := s.behind(ctx)
 			if err == nil && !missing {
 				break

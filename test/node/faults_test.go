@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/local/localnode"
@@ -109,12 +110,7 @@ func (s *cluster) condition(ctx context.Context) (corev1.NodeCondition, error) {
 	if err != nil {
 		return corev1.NodeCondition{}, err
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == nodetopology.BindingCondition {
-			return c, nil
-		}
-	}
-	return corev1.NodeCondition{}, fmt.Errorf("node %s has no condition %s", node.Name, nodetopology.BindingCondition)
+	return api.Condition(node, nodetopology.BindingCondition), nil
 }
 
 // testDoctor: on a working node, doctor finds no problems.
@@ -124,7 +120,7 @@ func (s *settled) testDoctor(t *testing.T) {
 		t.Errorf("%v\n%s", err, output)
 	}
 	for _, line := range []string{`ok\s+CPU manager policy\s+none \(the kubelet's configuration\)`, `ok\s+NRI\s+/`,
-		`ok\s+kubelet's groups\s+` + naming().Tier(nodeplan.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+report of the CPUs\s+\S`, `ok\s+quota`} {
+		`ok\s+kubelet's groups\s+` + naming().Tier(nodeplan.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+condition\s+True`, `ok\s+quota`} {
 		if !regexp.MustCompile(line).MatchString(output) {
 			t.Errorf("no line like %s in\n%s", line, output)
 		}

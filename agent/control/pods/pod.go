@@ -108,7 +108,7 @@ func (s Pod) depart() Pod {
 // for concurrent use.
 func (p *Pods) Alike(a, b *corev1.Pod) bool {
 	x, y := newPod(a, nil, nil), newPod(b, nil, nil)
-	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
+	return a.UID == b.UID && api.BoundAt(a) == api.BoundAt(b) && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
 		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && slices.Equal(x.Ignored, y.Ignored) &&
 		maps.Equal(x.IDs, y.IDs) && x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -61,19 +62,14 @@ func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, n
 
 // markSilent sets the condition of a node, and reports whether it is set.
 func markSilent(ctx context.Context, client kubernetes.Interface, node *corev1.Node, report *Report) (done bool) {
-	c := corev1.NodeCondition{Type: nodetopology.BindingCondition}
-	for _, have := range node.Status.Conditions {
-		if have.Type == c.Type {
-			c = have
-		}
-	}
+	c := api.Condition(node, nodetopology.BindingCondition)
 	if c.Status == corev1.ConditionUnknown && c.Reason == SilentReason {
 		return true
 	}
 	if c.Status != corev1.ConditionUnknown {
 		c.LastTransitionTime = metav1.Now()
 	}
-	c.Status, c.Reason = corev1.ConditionUnknown, SilentReason
+	c.Type, c.Status, c.Reason = nodetopology.BindingCondition, corev1.ConditionUnknown, SilentReason
 	c.Message = fmt.Sprintf("the Pinfold agent of this node has not renewed its lease %s since %s: what it has set stays in force, "+
 		"and no pod that asks for CPUs is scheduled here", report.State.AgentLease, report.Silent.UTC().Format(time.RFC3339))
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{c}}})

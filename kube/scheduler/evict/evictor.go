@@ -116,9 +116,7 @@ func (e eviction) next(now time.Time, batch []*corev1.Pod) eviction {
 
 // Starves reports whether a node says that its batch pods starve.
 func Starves(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == api.BatchStarved && c.Status == corev1.ConditionTrue
-	})
+	return api.Condition(node, api.BatchStarved).Status == corev1.ConditionTrue
 }
 
 // batchOn returns the batch pods of a node that have not ended and may be evicted, the youngest

@@ -64,17 +64,14 @@ type fixtureTopology struct {
 	Reserved cpuset.Set     `json:"reserved"`
 	Lease    string         `json:"lease"`
 	Health   string         `json:"health"`
-	Policy   string         `json:"policy"`
 	Damaged  bool           `json:"damaged"`
 }
 
-// allocated returns what agents have allocated: fixtures have it as an annotation of the pod. Older pods
-// have decided first.
+// allocated returns what agents have allocated: fixtures have it as an annotation of the pod.
 func (f *fixture) allocated(node string) api.Allocations {
 	all := api.Allocations{}
-	for i, pod := range f.Pods {
+	for _, pod := range f.Pods {
 		if a, err := api.DecodeAllocation(pod.Annotations["allocation"]); err == nil && pod.Spec.NodeName == node {
-			a.Time = f.Time.Add(-time.Duration(i) * time.Minute)
 			all[pod.UID] = a
 		}
 	}
@@ -82,16 +79,10 @@ func (f *fixture) allocated(node string) api.Allocations {
 }
 
 func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodetopology.NodeTopology {
-	machine := f.Shape.MustBuild()
-	for cpu := range f.Offline.All() {
-		machine = withoutCPU(machine, cpu)
-	}
+	machine := f.Shape.MustBuild().Without(f.Offline)
 	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Allocations: allocated}
 	if f.Health != "" {
 		state.AgentHealth = f.Health
-	}
-	if f.Policy != "" {
-		state.KubeletPolicy = f.Policy
 	}
 	object := must.Get(nodetopology.FromMachine(f.Node, machine, state))(t)
 	if f.Owner != "" {
@@ -101,23 +92,6 @@ func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodet
 		object.Machine.Packages = ""
 	}
 	return object
-}
-
-// withoutCPU returns the machine after a CPU went offline.
-func withoutCPU(m *topology.Machine, cpu cpuset.CPU) *topology.Machine {
-	var left []topology.CPU
-	for _, c := range m.CPUs {
-		if c.ID != cpu {
-			left = append(left, c)
-		}
-	}
-	m.CPUs = left
-	for i := range m.NUMANodes {
-		m.NUMANodes[i].CPUs.Remove(cpu)
-		m.NUMANodes[i].LocalCPUs.Remove(cpu)
-	}
-	m.Offline.Add(cpu)
-	return m
 }
 
 // objects returns the objects of the cluster, or of one node.
