@@ -17,7 +17,6 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -86,6 +85,9 @@ type View = groups.View
 // controller decides about one concern of the cgroups of pods. A new one is a package beside the others
 // and a place in the list of New.
 type controller interface {
+	// Prepare decides what a plan depends on, and returns the paths of the cgroups whose usage is to be
+	// read first.
+	Prepare(r *groups.Round) (read []string)
 	// Input adds what it remembers, and has decided between rounds, to the input of a plan.
 	Input(r *groups.Round, s *nodeplan.State)
 	// Decide adds the writes that the plan requires. Restore adds those after which nothing of the
@@ -125,8 +127,7 @@ type Control struct {
 // node is the inputs that are about the node.
 type node struct {
 	allowed allowed
-	index   *placement.Index // of the CPUs that pods may use, nil until SetMachine
-	kubelet *Kubelet         // nil until SetKubelet
+	kubelet *Kubelet // nil until SetKubelet
 	// strangeKubelet is set if another program may answer at the kubelet's port.
 	strangeKubelet bool
 	reserved       *ledger.MilliCPU // of the Node object, nil until SetReserved
@@ -146,11 +147,10 @@ func New(config Config) *Control {
 	if config.Observe {
 		repack = allocate.RepackNone
 	}
-	allocator := allocate.New(config.NodeName, repack)
 	c := &Control{
-		Pods:     pods.New(pods.Config{Allocations: allocator.Allocations(), Ceilings: ceilings, Burst: config.Burst}),
+		Pods:     pods.New(pods.Config{Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
-		allocate: allocator,
+		allocate: allocate.New(config.NodeName, repack, ceilings),
 		cpus:     cpus.New(partition),
 		quota:    quota.New(ceilings, config.QuotaOwner == OwnerOther),
 		batch:    batch.New(config.Priority, config.Batch),
@@ -171,10 +171,10 @@ func (c *Control) SetMachine(m *topology.Machine) {
 
 // Machine returns the machine without the CPUs that pods may not use, or nil.
 func (c *Control) Machine() *topology.Machine {
-	if c.node.index == nil {
+	if c.round.Index == nil {
 		return nil
 	}
-	return c.node.index.Machine()
+	return c.round.Index.Machine()
 }
 
 // SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
@@ -196,6 +196,7 @@ func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = &res
 func (c *Control) SetPods(objects []*corev1.Pod) {
 	c.prepared = false
 	c.Pods.SetPods(objects, c.round.Runs)
+	c.round.Pods = c.All
 }
 
 // SetUsage sets the load of the CPUs and the containers' share of it.
@@ -208,6 +209,7 @@ func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodepla
 func (c *Control) Observe(v View) {
 	c.round.Observe(v)
 	c.Forget(c.round.Runs)
+	c.round.Pods = c.All
 	c.watch.changed = nil
 	for path, now := range v.Settings {
 		c.compare(path, now)
@@ -265,4 +267,4 @@ func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = t
 func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetUsage(path, usage) }
 
 // Saved records that what is allocated is saved; see [Ready]. If err is not nil, the pods lose what is not.
-func (c *Control) Saved(err error) { c.allocate.Saved(c.Pods, err) }
+func (c *Control) Saved(err error) { c.allocate.Saved(&c.round, err) }

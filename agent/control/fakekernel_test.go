@@ -201,7 +201,7 @@ func (n *fakeNode) makeGroup(pod string) string {
 	n.observe()
 	n.kernel.makePod(pod)
 	n.addGroup(pod)
-	return n.execute(n.control.decide(n.now))
+	return n.decide()
 }
 
 // other makes a cgroup in a pod whose name is not a container's, and containers of the pod that run

@@ -12,7 +12,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/controltest"
 	"pinfold.dev/pinfold/core/burst"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -214,7 +213,7 @@ func TestLargeAllocation(t *testing.T) {
 		pod := fmt.Sprint("p", count)
 		n.play(t, line+" policy=static-burst", "group "+pod, "round")
 		_, given := n.control.Allocations()[types.UID("uid-"+pod)]
-		problem := n.control.Get(ledger.PodID("uid-" + pod)).Problem
+		problem := n.control.allocate.Problem(types.UID("uid-" + pod))
 		if large := count > 10; given == large || large && !strings.Contains(fmt.Sprint(problem), "its allocation has") {
 			t.Errorf("%d containers: given %v, problem %v", count, given, problem)
 		}

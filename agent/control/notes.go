@@ -37,8 +37,8 @@ func (c *Control) problems() (all, notes []Notice) {
 	}
 	for i := range c.All {
 		s := &c.All[i]
-		if s.Problem != nil {
-			all = append(all, Notice{s.Object, NotGiven, fmt.Sprintf("pod %s: %v", s.Name(), s.Problem)})
+		if problem := c.allocate.Problem(s.Object.UID); problem != nil {
+			all = append(all, Notice{s.Object, NotGiven, fmt.Sprintf("pod %s: %v", s.Name(), problem)})
 		}
 		if id := s.Forged(); id != "" { // not a problem: it harms no other pod
 			notes = append(notes, Notice{s.Object, NotAStaticPod, fmt.Sprintf("pod %s has the annotations of a mirror pod, but the "+
@@ -179,7 +179,7 @@ func (c *Control) podNotices() (all []Notice) {
 			add(UnknownKey, message)
 		}
 		for _, message := range s.Ignored {
-			if s.Problem == nil || !strings.Contains(s.Problem.Error(), message) {
+			if problem := c.allocate.Problem(s.Object.UID); problem == nil || !strings.Contains(problem.Error(), message) {
 				add(Ignored, message)
 			}
 		}

@@ -104,7 +104,7 @@ func (c *Control) summary() Summary {
 			}
 			s.Containers[container.Home]++
 			if container.Home == nodeplan.HomeExclusive {
-				q := c.node.index.Quality(container.CPUs)
+				q := c.round.Index.Quality(container.CPUs)
 				s.Quality.NUMANodes += q.NUMANodes
 				s.Quality.SplitCores += q.SplitCores
 				s.Quality.LLCs += q.LLCs

@@ -34,7 +34,7 @@ func (c *Control) observe(wanted Decision, limits bool) Decision {
 	pending := c.pending(new(stakes).keep(wanted, r, limits))
 	findings := r.Plan.Findings
 	for i := range c.All {
-		if r.Binds && len(c.All[i].Plan.Claim.Containers) > 0 {
+		if _, has := r.Claims[c.All[i].Object.UID]; has && r.Binds {
 			findings = append(findings, nodeplan.Finding{Kind: nodeplan.NotBound, Pod: c.All[i].Plan.ID, Reason: observing})
 		}
 	}

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -29,8 +28,7 @@ type Ready struct {
 func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 	if !c.prepared {
 		c.prepared = true
-		r.Read = c.quota.Waiting(c.All)
-		c.allocateAll(now)
+		r.Read = c.prepare(now)
 	}
 	r.Save = c.allocate.Save()
 	r.Wait = r.Save == nil && slices.ContainsFunc(asked, func(ref nodeplan.Ref) bool {
@@ -43,16 +41,17 @@ func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 	return r
 }
 
-// allocateAll allocates CPUs to the pods that ask.
-func (c *Control) allocateAll(now time.Time) {
-	if err := c.cannotAllocate(now); err != nil {
-		if !errors.Is(err, ErrNotYet) {
-			c.allocate.Refuse(c.Pods, err)
-		}
-		return
+// prepare lets the controllers prepare a decision, and returns the cgroups whose usage they need.
+func (c *Control) prepare(now time.Time) (read []string) {
+	if c.hold() != "" {
+		return nil
 	}
-	c.allocate.Allocate(&c.round, c.Pods, c.node.index, c.books())
+	c.begin(now)
+	for _, k := range c.controllers {
+		read = append(read, k.Prepare(&c.round)...)
+	}
 	if c.config.Observe && c.allocate.Save() != nil { // it is not enforced
-		c.allocate.Saved(c.Pods, nil)
+		c.Saved(nil)
 	}
+	return read
 }

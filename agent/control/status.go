@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/agent/control/batch"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/quota"
@@ -127,7 +126,7 @@ func (c *Control) status() Status {
 		return s
 	}
 	r := &c.round
-	s.Waiting = len(c.quota.Waiting(c.All)) > 0
+	s.Waiting = len(c.quota.Prepare(r)) > 0
 	s.CoreSets, s.Batch = map[nodeplan.Ref]string{}, c.batchStatus()
 	for ref := range r.Plan.CoreSets.Sets {
 		if path, ok := r.Container[ref]; ok {
@@ -137,9 +136,7 @@ func (c *Control) status() Status {
 	for _, ref := range c.asked {
 		s.Created = c.createSettings(ref)
 		if pod := c.Get(ref.Pod); pod != nil && !c.config.Observe {
-			if _, refused := allocate.NotGiven(pod.Problem, c.config.Refuses); refused {
-				s.Refused = pod.Problem
-			}
+			s.Refused = c.allocate.Refused(pod.Object.UID, c.config.Refuses)
 		}
 	}
 	for i := range r.Planned {

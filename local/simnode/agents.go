@@ -3,7 +3,6 @@ package simnode
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -180,10 +179,9 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 	if err != nil || nodetopology.NodeUID(have) != node.UID {
 		return nil, err //nolint:nilerr // what is about an earlier node is not an error
 	}
-	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine), controller: allocate.New(node.Name, allocate.RepackNone)}
+	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine), pods: pods.New(pods.Config{}),
+		controller: allocate.New(node.Name, allocate.RepackNone, api.Ceilings{})}
 	a.controller.Resume(state.Allocations, nil)
-	a.pods = pods.New(pods.Config{Allocations: a.controller.Allocations()})
-	a.pods.SetMachine(machine)
 	r.agents[node.Name] = a
 	return a, nil
 }
@@ -201,7 +199,8 @@ type agent struct {
 // allocate allocates CPUs to the pods of the node, and returns what to publish.
 func (a *agent) allocate(objects []*corev1.Pod, node *corev1.Node) (*nodetopology.NodeTopology, error) {
 	machine := a.index.Machine()
-	round := groups.Round{Groups: &groups.Groups{Online: machine.Online()}, Now: time.Now(), Binds: true}
+	round := groups.Round{Groups: &groups.Groups{Online: machine.Online()}, Now: time.Now(), Binds: true, Index: a.index,
+		Books: ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}}
 	view := groups.View{Layout: cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}, Settings: map[string]cgroup.Settings{}}
 	for _, pod := range objects {
 		if !api.HasEnded(pod) {
@@ -214,12 +213,11 @@ func (a *agent) allocate(objects []*corev1.Pod, node *corev1.Node) (*nodetopolog
 	a.pods.SetPods(objects, func(ledger.PodID) bool { return false })
 	round.Locate(a.pods.Containers())
 	round.Pods = a.pods.All
-	config := ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
-	a.controller.Allocate(&round, a.pods, a.index, config)
+	a.controller.Prepare(&round)
 	a.controller.Save()
-	a.controller.Saved(a.pods, nil)
+	a.controller.Saved(&round, nil)
 	state := a.state
-	state.Allocations = maps.Clone(a.controller.Allocations())
+	state.Allocations = a.controller.InForce()
 	object, err := nodetopology.FromMachine(a.name, machine, state)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
-	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -76,11 +75,11 @@ type history struct {
 // and once a minute.
 func (h history) play(margin Repack) map[string]float64 {
 	const step, warm, end = 15 * time.Second, 2 * time.Hour, 12 * time.Hour
-	c := New("n1", margin)
-	n := controltest.NewNode(h.shape.MustBuild(), pods.Config{Allocations: c.Allocations()})
+	c := New("n1", margin, api.Ceilings{})
+	n := controltest.NewNode(h.shape.MustBuild(), ledger.Config{MinShared: 1})
 	rng, begun, names := rand.New(rand.NewPCG(20261126, h.seed)), n.Round.Now, 0
 	ends, sizes, used, most := map[string]time.Time{}, map[string]int{}, 0, n.Round.Online.Len()*h.most/100
-	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.Index)
+	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.Round.Index)
 	for passed := step; passed <= end; passed += step {
 		n.Round.Now = begun.Add(passed)
 		changed := passed%time.Minute == 0
@@ -103,9 +102,9 @@ func (h history) play(margin Repack) map[string]float64 {
 			ends[name], sizes[name], used, changed = n.Round.Now.Add(life), size, used+size, true
 		}
 		if changed {
-			c.Allocate(&n.Round, n.Pods, n.Index, ledger.Config{MinShared: 1})
+			c.Prepare(&n.Round)
 			c.Save()
-			c.Saved(n.Pods, nil)
+			c.Saved(&n.Round, nil)
 		}
 		if passed <= warm {
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -17,16 +18,15 @@ import (
 // Node is a node without a kernel, on which allocations can be decided.
 type Node struct {
 	Round groups.Round
-	Index *placement.Index
 	Pods  *pods.Pods
 }
 
 // NewNode returns a node without pods.
-func NewNode(m *topology.Machine, config pods.Config) *Node {
-	n := &Node{Index: placement.NewIndex(m), Pods: pods.New(config)}
-	n.Round = groups.Round{Groups: &groups.Groups{Online: m.Online()}, Now: time.Unix(1_800_000_000, 0), Binds: true}
+func NewNode(m *topology.Machine, books ledger.Config) *Node {
+	n := &Node{Pods: pods.New(pods.Config{})}
+	n.Round = groups.Round{Groups: &groups.Groups{Online: m.Online()}, Now: time.Unix(1_800_000_000, 0), Binds: true,
+		Index: placement.NewIndex(m), Books: books}
 	n.Round.Observe(groups.View{Layout: cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}, Settings: map[string]cgroup.Settings{}})
-	n.Pods.SetMachine(m)
 	return n
 }
 

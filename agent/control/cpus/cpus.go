@@ -80,9 +80,9 @@ func (c *Controller) inForce(r *groups.Round) nodeplan.CoreSets {
 	}
 	sets := map[nodeplan.Ref]cpuset.Set{}
 	for i := range r.Pods {
-		plan := &r.Pods[i].Plan
-		for _, claim := range plan.Claim.Containers {
-			ref := nodeplan.Ref{Pod: plan.ID, Container: claim.Name}
+		pod := &r.Pods[i]
+		for _, claim := range r.Claims[pod.Object.UID].Containers {
+			ref := nodeplan.Ref{Pod: pod.Plan.ID, Container: claim.Name}
 			present, ok := r.Settings[r.Container[ref]]
 			if ok && claim.Policy == placement.StaticBurst && !present.CPUs.IsEmpty() && present.CPUs != r.Online {
 				sets[ref] = present.CPUs

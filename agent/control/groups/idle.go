@@ -5,6 +5,8 @@ import "pinfold.dev/pinfold/core/nodeplan"
 // Idle is a controller that does nothing. Controllers embed it for what does not concern them.
 type Idle struct{}
 
+func (Idle) Prepare(*Round) (read []string) { return nil }
+
 func (Idle) Input(*Round, *nodeplan.State) {}
 
 func (Idle) Decide(*Round, *Writes) {}

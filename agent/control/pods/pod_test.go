@@ -160,7 +160,7 @@ func TestSandboxProvesMirrorPod(t *testing.T) {
 func TestContainersOfEndedPod(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
-	if got := newPod(pod, nil, nil).Plan.Containers[0].Phase; got != nodeplan.Ended {
+	if got := newPod(pod).Plan.Containers[0].Phase; got != nodeplan.Ended {
 		t.Errorf("phase %d", got)
 	}
 }
@@ -208,7 +208,7 @@ func TestLimitInForce(t *testing.T) {
 				pod.Spec.Containers[0].Resources = *amount("3")
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: test.actual}}
 			}
-			s := newPod(pod, nil, nil)
+			s := newPod(pod)
 			if got := s.Plan.Limit + s.Plan.Containers[0].Limit; got != test.limit || s.Resizing != test.resizing {
 				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.Resizing)
 			}

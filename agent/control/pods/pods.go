@@ -20,15 +20,13 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // Config is the administrator's choice.
 type Config struct {
-	Allocations api.Allocations // what this agent has allocated
-	Ceilings    api.Ceilings    // limit what pods can get by their annotations
-	Burst       burst.Policy    // of pods without one
+	Ceilings api.Ceilings // limit what pods can get by their annotations
+	Burst    burst.Policy // of pods without one
 }
 
 // forgetAfter is the time after which a container that the runtime announced, but that has neither
@@ -45,10 +43,9 @@ type created struct {
 type Pods struct {
 	All []Pod
 	// Listed is set once the API server has been reached.
-	Listed  bool
-	config  Config
-	machine *topology.Machine    // nil until SetMachine
-	at      map[ledger.PodID]int // where pods were found last
+	Listed bool
+	config Config
+	at     map[ledger.PodID]int // where pods were found last
 	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
 	// ids.
 	static map[ledger.PodID]types.NamespacedName
@@ -61,33 +58,11 @@ func New(c Config) *Pods {
 	return &Pods{config: c, at: map[ledger.PodID]int{}, static: map[ledger.PodID]types.NamespacedName{}, runtime: map[nodeplan.Ref]created{}}
 }
 
-// SetMachine sets the machine, which allocations are checked against.
-func (p *Pods) SetMachine(m *topology.Machine) {
-	p.machine = m
-	for i := range p.All {
-		departed := p.All[i].Departed
-		if p.Reread(i); departed {
-			p.All[i] = p.All[i].depart()
-		}
-	}
-}
-
-// Reread brings a pod up to date after a change of the machine or of its allocation.
-func (p *Pods) Reread(at int) {
-	s := &p.All[at]
-	id, denied := s.Plan.ID, s.denied
-	*s = p.read(s.Object)
-	s.Plan.ID, s.denied = id, denied
-}
-
-// Ceiling returns what the pods of a namespace may get.
-func (p *Pods) Ceiling(namespace string) api.Ceiling { return p.config.Ceilings.For(namespace) }
-
 // read returns a pod with its annotations limited to the ceilings. Its policy is completed by the
 // agent's.
 func (p *Pods) read(object *corev1.Pod) Pod {
-	s := newPod(object, p.machine, p.config.Allocations)
-	ceiling := p.Ceiling(object.Namespace)
+	s := newPod(object)
+	ceiling := p.config.Ceilings.For(object.Namespace)
 	requested := s.Annotations
 	_, burstExceeds := ceiling.CapBurst(requested.Burst) // without the agent's policy
 	s.Annotations.Burst, _ = ceiling.CapBurst(requested.Burst.Or(p.config.Burst))
