@@ -2,6 +2,7 @@ package agent
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -119,39 +120,21 @@ func (e *engine) update(f func()) {
 // container, the status has its settings.
 func (e *engine) decide(asked ...nodeplan.Ref) {
 	e.updatePods()
-	for {
+	for decided := false; !decided; {
 		ready := e.control.Ready(e.Now(), asked...)
-		for _, group := range ready.Read {
-			if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
-				e.control.SetGroupUsage(group, stat.Usage)
-			}
-		}
+		decided = ready.Writes != nil
+		var result control.Result
 		switch {
-		case ready.Save != nil:
-			e.saveAllocations(ready.Save)
+		case decided:
+			result = e.enforce(*ready.Writes)
 		case ready.Wait:
 			e.saved.Wait()
-		case ready.Writes != nil:
-			e.enforce(*ready.Writes)
-			return
+		case ready.Save != nil:
+			result.Saved = e.save(ready.Save)
 		}
+		result.Usage = e.usedBy(ready.Read)
+		e.status = e.control.Advance(ready, result)
 	}
-}
-
-// enforce carries out a decision. mu must be locked.
-func (e *engine) enforce(decision control.Decision) {
-	e.changes++
-	if e.reports.hold(decision.Hold); decision.Hold != "" {
-		e.status = e.control.Advance(control.Result{})
-		e.reports.condition(e.status.Report.Condition)
-		return
-	}
-	e.setInForce(decision.InForce)
-	done := e.kernel.units.decided(decision.Raised)
-	result := decision.Execute(e.kernel)
-	done()
-	e.reports.logChanges(decision, result)
-	e.status = e.control.Advance(result)
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {
 		e.delays.set(e.status.Containers)
@@ -159,22 +142,46 @@ func (e *engine) enforce(decision control.Decision) {
 	e.reports.publish(e.status.Report)
 }
 
-// saveAllocations saves what is allocated to pods, and has it published. It unlocks mu meanwhile: a
-// container that needs nothing of it is created without waiting for the disk.
-func (e *engine) saveAllocations(all api.Allocations) {
+// usedBy returns the CPU time that groups have used. Those that have ended are missing; of others the next
+// round reports the error.
+func (e *engine) usedBy(groups []string) map[string]time.Duration {
+	all := map[string]time.Duration{}
+	for _, group := range groups {
+		if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil {
+			all[group] = stat.Usage
+		}
+	}
+	return all
+}
+
+// enforce carries out a decision. mu must be locked.
+func (e *engine) enforce(decision control.Decision) control.Result {
+	e.changes++
+	e.reports.hold(decision.Hold)
+	e.setInForce(decision.InForce)
+	done := e.kernel.units.decided(decision.Raised)
+	result := decision.Execute(e.kernel)
+	done()
+	e.reports.logChanges(decision, result)
+	return result
+}
+
+// save saves what is allocated to pods, and has it published. It unlocks mu meanwhile: a container that
+// needs nothing of it is created without waiting for the disk.
+func (e *engine) save(all api.Allocations) error {
 	e.saving = true
 	e.mu.Unlock()
 	err := saveAllocations(e.RunDir, all)
 	e.mu.Lock()
 	e.saving, e.unsaved = false, err
 	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
-	e.control.Saved(err)
 	e.saved.Broadcast()
 	if err == nil {
 		e.reports.refresh()
 		e.claims.Changed()
 		e.requestRound() // other pods may wait for what was decided
 	}
+	return err
 }
 
 // setInForce saves whether settings of this agent are in force, for the next agent. They are as

@@ -46,7 +46,7 @@ func newTicks(e *engine) *ticks {
 func (t *ticks) loop(ctx context.Context) {
 	e := t.engine
 	defer e.with(func(c *control.Control) {
-		if c.Tick(control.Tick{Last: true}).Write {
+		if last, _ := c.Tick(control.Tick{Last: true}); last.Write {
 			e.decide()
 		}
 	})
@@ -82,8 +82,10 @@ func (t *ticks) tick() {
 	}
 	in.Colocation = t.usage.Measure(in.Now, &e.status.Batch)
 	in.Present = e.kernel.bandwidth(append(changed, e.status.Raises.Raised...))
-	done := e.control.Tick(in)
-	t.setBatch(done.Batch, in.Colocation)
+	before := e.status.Batch.Decision
+	done, status := e.control.Tick(in)
+	e.status = status
+	t.passBatch(before, in.Colocation)
 	for _, c := range done.Changes {
 		e.meters.count(c)
 		e.Log.Debug("quota", "pod", c.Pod.Name(), "container", c.Ref.Container,
@@ -95,9 +97,9 @@ func (t *ticks) tick() {
 	}
 }
 
-// setBatch passes on what was decided about batch pods after a tick, which is nil if they are not
+// passBatch passes on what was decided about batch pods after a tick, which is nil if they are not
 // bounded.
-func (t *ticks) setBatch(after colocation.Decision, tick *colocation.Tick) {
+func (t *ticks) passBatch(before colocation.Decision, tick *colocation.Tick) {
 	e := t.engine
 	if tick == nil {
 		return
@@ -105,8 +107,7 @@ func (t *ticks) setBatch(after colocation.Decision, tick *colocation.Tick) {
 	if !tick.WaitUnknown {
 		t.onlineWait.Observe(tick.Waited.Seconds())
 	}
-	before := e.status.Batch.Decision
-	e.status.Batch.Decision = after
+	after := e.status.Batch.Decision
 	e.scheduler.SetBudget(e.status.Batch.Budget())
 	if after.Budget != before.Budget {
 		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,

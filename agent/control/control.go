@@ -1,8 +1,6 @@
 package control
 
 import (
-	"time"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -122,6 +120,7 @@ type Control struct {
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
 	noticed  noticed
+	last     Status
 }
 
 // node is the inputs that are about the node.
@@ -262,9 +261,3 @@ func (c *Control) Allocations() api.Allocations { return c.allocate.InForce() }
 
 // SetInForce says that an earlier agent may have written settings that it has not given back.
 func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
-
-// SetGroupUsage sets the CPU time that a cgroup has used since it was created; see [Ready].
-func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetUsage(path, usage) }
-
-// Saved records that what is allocated is saved; see [Ready]. If err is not nil, the pods lose what is not.
-func (c *Control) Saved(err error) { c.allocate.Saved(&c.round, err) }

@@ -100,7 +100,7 @@ func (c *Control) Unclaim(claims ...types.UID) {
 // decide returns the decision that follows from the inputs.
 func (c *Control) decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
-		return Decision{Hold: hold}
+		return Decision{Hold: hold, InForce: c.stakes.held()}
 	}
 	r := &c.round
 	c.ForgetCreated(now, r.ContainerIDs())

@@ -186,7 +186,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "busy":
 		return "", n.busy(args)
 	case "stop":
-		if n.control.Tick(Tick{Last: true}).Write {
+		if last, _ := n.control.Tick(Tick{Last: true}); last.Write {
 			return n.decide(), nil
 		}
 		return "nothing to do\n", nil
@@ -353,12 +353,12 @@ func (n *fakeNode) list() {
 // execute carries out a decision and prints it.
 func (n *fakeNode) execute(d Decision) string {
 	var b strings.Builder
-	n.inForce = d.InForce || d.Hold != "" && n.inForce
+	n.inForce = d.InForce
 	r := d.Execute(n.kernel)
 	if !n.inForce && len(r.Written) > 0 {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
-	n.last = n.control.Advance(r)
+	n.last = n.control.Advance(Ready{Writes: &d}, r)
 	n.events = append(n.events, n.last.Report.Events...)
 	if d.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)

@@ -93,8 +93,8 @@ func (n *fakeNode) tickOnce(t Tick) string {
 			t.Present[path] = s
 		}
 	}
-	done := n.control.Tick(t)
-	n.last.Batch.Decision = done.Batch
+	done, status := n.control.Tick(t)
+	n.last = status
 	var b strings.Builder
 	for _, c := range done.Changes {
 		what := "lowered"
@@ -147,31 +147,25 @@ func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
 	before := maps.Clone(n.control.Allocations())
 	for {
 		ready := n.control.Ready(n.now, asked...)
-		for _, path := range ready.Read {
-			usage := time.Duration(0)
-			if n.kernel.usage != nil {
-				usage = n.kernel.usage(path)
-			}
-			n.control.SetGroupUsage(path, usage)
-		}
-		if ready.Save != nil {
-			n.save(ready.Save)
-			n.checkMove(before)
-		}
 		if ready.Writes != nil {
 			return n.execute(*ready.Writes)
 		}
+		r := Result{Usage: map[string]time.Duration{}}
+		for _, path := range ready.Read {
+			r.Usage[path] = 0
+			if n.kernel.usage != nil {
+				r.Usage[path] = n.kernel.usage(path)
+			}
+		}
+		if ready.Save != nil && n.diskFull {
+			r.Saved = errors.New("no space left on device")
+		} else if ready.Save != nil {
+			n.given = ready.Save
+		}
+		if n.control.Advance(ready, r); ready.Save != nil {
+			n.checkMove(before)
+		}
 	}
-}
-
-// save saves what the agent has given.
-func (n *fakeNode) save(all api.Allocations) {
-	if n.diskFull {
-		n.control.Saved(errors.New("no space left on device"))
-		return
-	}
-	n.given = all
-	n.control.Saved(nil)
 }
 
 // setClass changes the class of a pod, if there is such a pod.

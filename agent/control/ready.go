@@ -8,18 +8,18 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Ready is what is to be done next. Another one follows: after Read, Save and Wait when these are done,
-// and after Writes when something has changed.
+// Ready is what is to be done next. [Control.Advance] follows when it is done, and another Ready: at once
+// after Read, Save and Wait, and after Writes when something has changed.
 type Ready struct {
-	// Read are the paths of the cgroups on whose usage the decision depends; see [Control.SetGroupUsage].
+	// Read are the paths of the cgroups on whose usage the decision depends.
 	Read []string
-	// Save is all that is allocated, if it is to be saved; see [Control.Saved]. What is not saved is not
-	// enforced. Others may call Ready meanwhile, and decide without it.
+	// Save is all that is allocated, if it is to be saved. What is not saved is not enforced. Others may
+	// call Ready meanwhile, and decide without it.
 	Save api.Allocations
 	// Wait is set while what is allocated to one of the pods that were asked about is being saved.
 	Wait bool
-	// Writes is the decision, to be carried out by [Decision.Execute]; see [Control.Advance]. It is nil
-	// while one of the others is set.
+	// Writes is the decision, to be carried out by [Decision.Execute]. It is nil while one of the others
+	// is set.
 	Writes *Decision
 }
 
@@ -51,7 +51,7 @@ func (c *Control) prepare(now time.Time) (read []string) {
 		read = append(read, k.Prepare(&c.round)...)
 	}
 	if c.config.Observe && c.allocate.Save() != nil { // it is not enforced
-		c.Saved(nil)
+		c.allocate.Saved(&c.round, nil)
 	}
 	return read
 }

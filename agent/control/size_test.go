@@ -75,8 +75,7 @@ func TestLargePods(t *testing.T) {
 	})
 	round := func(c *Control) func() {
 		return func() {
-			c.Ready(time.Unix(1e9, 0))
-			c.Advance(Result{})
+			c.Advance(c.Ready(time.Unix(1e9, 0)), Result{})
 		}
 	}
 	t.Run("containers", func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 
 // Status is what follows from a decision that was carried out: what to read until the next one, and
 // what to tell others. It contains everything that the agent does besides writing settings, and
-// stays valid until the next decision.
+// stays valid until the next decision. A tick replaces the decision about batch pods.
 type Status struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string

@@ -14,10 +14,10 @@ type Ticked = groups.Ticked
 // QuotaChange is the decision to raise a container's quota, or to lower a raised one.
 type QuotaChange = groups.QuotaChange
 
-// Tick decides about raised quotas and about batch pods.
-func (c *Control) Tick(t Tick) (done Ticked) {
+// Tick decides about raised quotas and about batch pods. The status has the decision about the latter.
+func (c *Control) Tick(t Tick) (done Ticked, s Status) {
 	if c.hold() != "" || c.config.Observe {
-		return done
+		return done, c.last
 	}
 	for path, present := range t.Present {
 		done.Write = c.observeBandwidth(path, present) || done.Write
@@ -25,7 +25,8 @@ func (c *Control) Tick(t Tick) (done Ticked) {
 	for _, k := range c.controllers {
 		k.Tick(&c.round, &t, &done)
 	}
-	return done
+	c.last.Batch.Decision = c.batch.Decision
+	return done, c.last
 }
 
 // observeBandwidth records the present bandwidth settings of one cgroup, and reports whether

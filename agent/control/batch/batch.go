@@ -79,16 +79,16 @@ func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
 
 // Tick decides how much CPU time batch pods may use. It is to be written if the budget has changed.
 func (c *Controller) Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked) {
-	if c.Bounded() && t.Colocation != nil {
-		before, used := c.Budget(), *t.Colocation
-		used.CPUs = r.SharedCPUs().Len()
-		used.NoBatch = !c.waits(r.Groups, used) || !slices.ContainsFunc(r.Planned, func(l groups.Planned) bool {
-			return l.IsBatch() && l.Pod.Object.Status.Phase == corev1.PodRunning
-		})
-		c.Decision = c.budget.Step(used)
-		done.Write = done.Write || c.Budget() != before
+	if !c.Bounded() || t.Colocation == nil {
+		return
 	}
-	done.Batch = c.Decision
+	before, used := c.Budget(), *t.Colocation
+	used.CPUs = r.SharedCPUs().Len()
+	used.NoBatch = !c.waits(r.Groups, used) || !slices.ContainsFunc(r.Planned, func(l groups.Planned) bool {
+		return l.IsBatch() && l.Pod.Object.Status.Phase == corev1.PodRunning
+	})
+	c.Decision = c.budget.Step(used)
+	done.Write = done.Write || c.Budget() != before
 }
 
 // waits reports whether batch pods would use more CPU time than the floor: they have not been

@@ -126,8 +126,6 @@ type Ticked struct {
 	Write bool
 	// Changes are the quotas that are raised or lowered.
 	Changes []QuotaChange
-	// Batch is the decision about batch pods, which takes the place of that in the status.
-	Batch colocation.Decision
 }
 
 // QuotaChange is the decision to raise a container's quota, or to lower a raised one.
