@@ -79,7 +79,7 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 	_, rest := h.divide()
 	e, others := fullNode(b, h, 500, control.Config{})
 	e.RunDir = b.TempDir()
-	e.control.SetReserved(0)
+	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	arriving := asking("static")
 	id := fmt.Sprintf("%064x", 3*len(others))
 	run(arriving, id)
@@ -117,7 +117,7 @@ func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{})
 	e.RunDir = b.TempDir()
-	e.control.SetReserved(0)
+	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	for i := range others { // leave room for the pod
 		others[i] = others[i].DeepCopy()
 		for j := range others[i].Spec.Containers {

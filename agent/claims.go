@@ -49,7 +49,7 @@ func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []d
 	var machine *topology.Machine
 	e.with(func(c *control.Control) {
 		devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA))
-		machine = c.Machine()
+		machine = e.status.Machine
 	})
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
 			e.decide(nodeplan.Ref{Pod: ledger.PodID(pod)})
-			given, err = e.control.Allocations()[pod], e.unsaved
+			given, err = e.status.Allocations[pod], e.unsaved
 		}
 	})
 	return given, err
@@ -86,7 +86,7 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 
 func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (dra.Request, error) {
 	e.updatePods()
-	pods, machine := e.pods.list(), e.control.Machine()
+	pods, machine := e.pods.list(), e.status.Machine
 	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if at < 0 || machine == nil {
 		return dra.Request{}, fmt.Errorf("%w: the agent does not know the pod or the machine", control.ErrNotYet)
@@ -101,7 +101,7 @@ func (e *engine) unclaim(uids []types.UID) (err error) {
 		for e.saving { // so that this is saved before the answer
 			e.saved.Wait()
 		}
-		e.control.Unclaim(uids...)
+		e.control.Step(control.Event{Unclaim: uids})
 		e.decide()
 		err = e.unsaved
 	})

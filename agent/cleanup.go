@@ -86,7 +86,6 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	if err != nil {
 		return result, err
 	}
-	c.SetMachine(machine)
 	kubelet, err := o.Kubelet(ctx)
 	if err != nil {
 		last := savedKubelet(o.RunDir)
@@ -95,18 +94,16 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		}
 		kubelet = *last
 	}
-	c.SetKubelet(kubelet)
-	c.SetReserved(0) // nothing is allocated
 	pods, err := podsOf(ctx, o)
 	if err != nil {
 		return result, err
 	}
-	c.SetPods(pods)
+	c.Step(control.Event{Machine: machine, Kubelet: &kubelet, Reserved: new(ledger.MilliCPU), Pods: pods}) // nothing is allocated
 	var errStatic error
 	if c.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName
 		if static, errStatic = o.StaticPods(ctx); errStatic == nil {
-			c.SetStaticPods(static)
+			c.Step(control.Event{StaticPods: static})
 		}
 	}
 	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
@@ -116,7 +113,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	if err != nil {
 		return result, err
 	}
-	c.Observe(v)
+	c.Step(control.Event{Groups: &v})
 	result = c.Restore().Execute(k)
 	var paths []string
 	for _, p := range v.Pods {

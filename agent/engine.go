@@ -34,8 +34,9 @@ type engine struct {
 
 	mu      sync.Mutex // protects the state machine, the following fields, and writes of settings
 	control *control.Control
-	status  control.Status // after the last decision
-	unsaved error          // why what is allocated could not be saved, or nil
+	status  control.Status   // after the last decision
+	kubelet *control.Kubelet // nil until it is known
+	unsaved error            // why what is allocated could not be saved, or nil
 	saving  bool
 	saved   *sync.Cond // of mu: what is allocated was saved, or could not be
 	pods    podSource
@@ -106,6 +107,9 @@ func (e *engine) with(f func(*control.Control)) {
 	defer e.mu.Unlock()
 	f(e.control)
 }
+
+// step passes an event to the state machine.
+func (e *engine) step(event control.Event) { e.with(func(c *control.Control) { c.Step(event) }) }
 
 // update calls f under the lock, and makes a round that is reading cgroups meanwhile start again.
 func (e *engine) update(f func()) {
@@ -198,10 +202,12 @@ func (e *engine) setInForce(now bool) {
 	}
 }
 
-// recoverForce takes over what earlier agents have set.
-func (e *engine) recoverForce() error {
-	if e.force, _ = savedForce(e.RunDir); e.force.now {
-		e.control.SetInForce()
+// recover takes over what earlier agents have allocated and set.
+func (e *engine) recover() error {
+	allocations, unreadable := savedAllocations(&e.Options)
+	e.force, _ = savedForce(e.RunDir)
+	e.step(control.Event{Allocations: allocations, Unreadable: unreadable, InForce: e.force.now})
+	if e.force.now {
 		return nil
 	}
 	return saveForce(e.RunDir, e.force)
@@ -210,7 +216,7 @@ func (e *engine) recoverForce() error {
 // updatePods passes the pods to the state machine. mu must be locked.
 func (e *engine) updatePods() {
 	if pods := e.pods.list(); pods != nil {
-		e.control.SetPods(pods)
+		e.control.Step(control.Event{Pods: pods})
 		before := e.pods.asked
 		if e.pods.asked = e.control.NeedsStaticPods(); e.pods.asked && !before {
 			e.reports.refresh()
@@ -230,7 +236,7 @@ func (e *engine) addGroup(cgroupsPath string) bool {
 	if err != nil {
 		return false // the next round reads it or reports the error
 	}
-	e.control.AddGroup(group, where, settings)
+	e.control.Step(control.Event{Group: &control.Group{Path: group, Where: where, Settings: settings}})
 	return true
 }
 
@@ -253,9 +259,9 @@ func (e *engine) batchNode() batch.Node {
 // setKubelet sets the kubelet's configuration, and reports whether it has changed.
 func (e *engine) setKubelet(k control.Kubelet) (changed bool) {
 	e.with(func(c *control.Control) {
-		before := c.Kubelet()
-		if changed = before == nil || *before != k; changed {
-			c.SetKubelet(k)
+		if changed = e.kubelet == nil || *e.kubelet != k; changed {
+			e.kubelet = &k
+			c.Step(control.Event{Kubelet: &k})
 			e.claims.Changed()
 			e.requestRound()
 		}

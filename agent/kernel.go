@@ -236,7 +236,7 @@ func (k *kernel) setWeight(own string, raise bool, c *control.Control) error {
 	if raise {
 		return k.raiseWeight(pod, k.naming.Tier(where.Tier))
 	}
-	known, version := c.Get(ledger.PodID(where.PodUID)), k.groups.Layout().CPU
+	known, version := c.Pod(ledger.PodID(where.PodUID)), k.groups.Layout().CPU
 	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true})
 	if err != nil || known == nil || s.Weight != kubepods.PodWeight(version, ownShares) {
 		return err

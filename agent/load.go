@@ -47,7 +47,7 @@ func (l *coreSetLoad) sample() {
 	before := l.load
 	l.load = load
 	if used := l.usedSince(groups); before != nil {
-		e.with(func(c *control.Control) { c.SetUsage(busyBetween(before, load), used) })
+		e.step(control.Event{Busy: busyBetween(before, load), Used: used})
 		e.requestRound()
 	}
 }

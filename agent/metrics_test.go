@@ -18,6 +18,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -86,7 +87,7 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	n.agent = newAgent(o, k)
 	n.pods.list = func() []*corev1.Pod { return pods }
 	n.setKubelet(control.Kubelet{CPUManagerPolicy: "none"})
-	n.control.SetReserved(0)
+	n.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	if n.meters.sampler, err = sampler.New(k.groups, sampler.Options{Shortest: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
@@ -101,7 +102,8 @@ func (r *rounds) round() {
 	if err != nil {
 		r.unhealthy("groups", err)
 		e.node.looked.Store(true)
-		e.reports.fail(e.control.Failed(err))
+		e.status = e.control.Failed(err)
+		e.reports.fail(e.status.Report)
 		r.lastRound.Store(e.Now().UnixNano())
 		return
 	}
@@ -134,8 +136,7 @@ func (r *rounds) readMachine() error {
 	e.reports.dedup.Clear("machine")
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
-		e.control.SetMachine(m)
-		e.control.SetMachineNotes(notes)
+		e.control.Step(control.Event{Machine: m, MachineNotes: notes})
 		e.node.machine.Store(m)
 	}
 	return nil
@@ -153,10 +154,10 @@ func (r *rounds) unhealthy(about string, err error) {
 func (r *rounds) observe() (observed bool, err error) {
 	e := r.engine
 	e.updatePods()
-	if e.control.Kubelet() == nil {
+	if e.kubelet == nil {
 		return true, nil // the location of its cgroups is not known either
 	}
-	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
+	if err := e.kernel.findNaming(e.kubelet.CgroupRoot); err != nil {
 		return false, err
 	}
 	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
@@ -186,7 +187,7 @@ func (r *rounds) observe() (observed bool, err error) {
 		return false, nil
 	}
 	v.Partial = partial != nil
-	e.control.Observe(v)
+	e.control.Step(control.Event{Groups: &v})
 	return true, nil
 }
 

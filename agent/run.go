@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/internal/logdedup"
 )
 
@@ -60,13 +61,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := a.recoverForce(); err != nil {
+	if err := a.recover(); err != nil {
 		return fmt.Errorf("save that no settings are in force: %w", err)
 	}
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
-	a.control.SetAllocations(savedAllocations(&o))
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
@@ -160,7 +160,7 @@ func watchPods(ctx context.Context, e *engine) error {
 		UpdateFunc: func(before, after any) { // most updates change only conditions and times
 			a, ok := before.(*corev1.Pod)
 			b, also := after.(*corev1.Pod)
-			if !ok || !also || !e.control.Alike(a, b) {
+			if !ok || !also || !pods.Alike(a, b) {
 				e.requestRound()
 			}
 		},
@@ -191,13 +191,13 @@ func listPods(informer cache.SharedIndexInformer) []*corev1.Pod {
 	if !informer.HasSynced() {
 		return nil
 	}
-	pods := []*corev1.Pod{}
+	all := []*corev1.Pod{}
 	for _, object := range informer.GetStore().List() {
 		if pod, ok := object.(*corev1.Pod); ok {
-			pods = append(pods, pod)
+			all = append(all, pod)
 		}
 	}
-	return sortPods(pods)
+	return sortPods(all)
 }
 
 // sortPods sorts pods by UID, so that decisions do not depend on the order of a list.

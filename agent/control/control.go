@@ -1,7 +1,6 @@
 package control
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/allocate"
@@ -15,10 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // Config is the part of the agent's configuration that decisions depend on.
@@ -99,9 +96,9 @@ type controller interface {
 }
 
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
-// Its methods must not be called concurrently, except [pods.Pods.Alike].
+// Its methods must not be called concurrently.
 type Control struct {
-	*pods.Pods
+	pods   *pods.Pods
 	config Config
 	node   node
 	// controllers decide about cgroups. Those that the status or notices ask have names, too.
@@ -126,13 +123,13 @@ type Control struct {
 // node is the inputs that are about the node.
 type node struct {
 	allowed allowed
-	kubelet *Kubelet // nil until SetKubelet
-	// strangeKubelet is set if another program may answer at the kubelet's port.
+	kubelet *Kubelet // nil until it is known
+	// These are the fields of Event; reserved is nil until it is known.
 	strangeKubelet bool
-	reserved       *ledger.MilliCPU // of the Node object, nil until SetReserved
+	reserved       *ledger.MilliCPU
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU
-	notes          []string // what is wrong with the files about the machine, and assumed instead
+	notes          []string
 }
 
 // New returns a state machine without any input.
@@ -147,7 +144,7 @@ func New(config Config) *Control {
 		repack = allocate.RepackNone
 	}
 	c := &Control{
-		Pods:     pods.New(pods.Config{Ceilings: ceilings, Burst: config.Burst}),
+		pods:     pods.New(pods.Config{Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
 		allocate: allocate.New(config.NodeName, repack, ceilings),
 		cpus:     cpus.New(partition),
@@ -159,61 +156,6 @@ func New(config Config) *Control {
 	}
 	c.controllers = []controller{c.allocate, c.cpus, c.quota, c.batch}
 	return c
-}
-
-// SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
-// call.
-func (c *Control) SetMachine(m *topology.Machine) {
-	c.node.allowed.machine = m
-	c.allow()
-}
-
-// Machine returns the machine without the CPUs that pods may not use, or nil.
-func (c *Control) Machine() *topology.Machine {
-	if c.round.Index == nil {
-		return nil
-	}
-	return c.round.Index.Machine()
-}
-
-// SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
-func (c *Control) SetMachineNotes(notes []string) { c.node.notes = notes }
-
-// SetKubelet sets the kubelet's configuration.
-func (c *Control) SetKubelet(k Kubelet) { c.node.kubelet = &k }
-
-// SetKubeletTrust sets whether what answers at the kubelet's port is known to be the kubelet.
-func (c *Control) SetKubeletTrust(known bool) { c.node.strangeKubelet = !known }
-
-// Kubelet returns the configuration last set with SetKubelet, or nil.
-func (c *Control) Kubelet() *Kubelet { return c.node.kubelet }
-
-// SetReserved sets the difference of capacity and allocatable of the Node object.
-func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = &reserved }
-
-// SetPods sets all pods that are bound to the node.
-func (c *Control) SetPods(objects []*corev1.Pod) {
-	c.prepared = false
-	c.Pods.SetPods(objects, c.round.Runs)
-	c.round.Pods = c.All
-}
-
-// SetUsage sets the load of the CPUs and the containers' share of it.
-func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
-	c.node.usage = nodeplan.Usage{Sequence: c.node.usage.Sequence + 1, Busy: busy}
-	c.node.used = used
-}
-
-// Observe sets the present settings of the cgroups.
-func (c *Control) Observe(v View) {
-	c.round.Observe(v)
-	c.Forget(c.round.Runs)
-	c.round.Pods = c.All
-	c.watch.changed = nil
-	for path, now := range v.Settings {
-		c.compare(path, now)
-	}
-	c.allow()
 }
 
 // compare records what other writers have changed in a cgroup, and reports whether there are any
@@ -228,36 +170,15 @@ func (c *Control) compare(path string, now cgroup.Settings) bool {
 	return len(changed) > 0
 }
 
-// AddGroup adds the cgroup of a pod or container that was created since the last observation.
-func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Settings) {
-	if c.round.Observed() {
-		c.round.Add(path, where, settings)
-	}
-}
-
-// HoldCPUs says that the runtime may write CPUs that an agent has once told it.
-func (c *Control) HoldCPUs() {
-	if s := &c.stakes.cpusets; !s.held {
-		*s = stake{held: true}
-	}
-}
-
-// SetAllocations sets what an earlier agent has allocated, as far as what it saved could be read.
-func (c *Control) SetAllocations(saved api.Allocations, unreadable error) {
-	c.allocate.Resume(saved, unreadable)
-}
-
 // Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
 func (c *Control) Claimed() map[types.UID]bool { return c.allocate.Claimed() }
 
-// Settled reports whether what an earlier agent has allocated has been compared with the kernel, as far
-// as this agent will.
-func (c *Control) Settled() bool {
-	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
-}
+// KnownIDs returns the ids of all known containers. Of other containers only the CPUs need to be
+// observed.
+func (c *Control) KnownIDs() map[string]bool { return c.pods.KnownIDs() }
 
-// Allocations returns what the agent has allocated to pods and saved.
-func (c *Control) Allocations() api.Allocations { return c.allocate.InForce() }
+// NeedsStaticPods reports whether the kubelet must be asked for its static pods.
+func (c *Control) NeedsStaticPods() bool { return c.pods.NeedsStaticPods() }
 
-// SetInForce says that an earlier agent may have written settings that it has not given back.
-func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
+// Pod returns the pod with this id, as the kubelet uses it, or nil.
+func (c *Control) Pod(id ledger.PodID) *pods.Pod { return c.pods.Get(id) }

@@ -24,8 +24,7 @@ type Decision struct {
 	Foreign []Foreign
 	// Pending is what would be written, if the agent only observes.
 	Pending []Pending
-	// InForce is set if settings are written, or may have been that are not given back yet; see
-	// [Control.SetInForce].
+	// InForce is set if settings are written, or may have been that are not given back yet.
 	InForce bool
 }
 
@@ -39,7 +38,7 @@ func (c *Control) hold() string {
 			"the agent's log says why, and --kubelet-ca names the CA of its certificate"
 	case c.node.kubelet == nil:
 		return "the kubelet's configuration is not known"
-	case !c.Listed:
+	case !c.pods.Listed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
 	case c.node.reserved == nil: // else what is to be recovered would be overwritten
 		return "the Node object has not been read since the agent started"
@@ -82,7 +81,7 @@ var ErrNotYet = errors.New("CPUs cannot be given yet")
 
 // Devices returns the parts of the machine that resource claims get CPUs of.
 func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
-	if c.round.Index == nil || c.node.kubelet == nil || c.node.reserved == nil {
+	if c.last.Machine == nil || c.node.kubelet == nil || c.node.reserved == nil {
 		return nil, fmt.Errorf("%w: the machine, the kubelet's configuration or the Node object is not known", ErrNotYet)
 	}
 	if c.begin(c.round.Now); !c.round.Binds {
@@ -91,19 +90,13 @@ func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
 	return c.allocate.Devices(&c.round, by), nil
 }
 
-// Unclaim takes back what was allocated for claims.
-func (c *Control) Unclaim(claims ...types.UID) {
-	c.prepared = false
-	c.allocate.Unclaim(claims...)
-}
-
 // decide returns the decision that follows from the inputs.
 func (c *Control) decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
 		return Decision{Hold: hold, InForce: c.stakes.held()}
 	}
 	r := &c.round
-	c.ForgetCreated(now, r.ContainerIDs())
+	c.pods.ForgetCreated(now, r.ContainerIDs())
 	c.begin(now)
 	waiting := c.quota.Adopt(r)
 	r.SetPlan(c.state(), nodeplan.Plan)

@@ -148,7 +148,7 @@ func (n *fakeNode) status(of string) error {
 func (n *fakeNode) end(of string) {
 	pod, container, _ := strings.Cut(of, "/")
 	n.kernel.remove(n.kernel.pathOf(of))
-	n.control.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
+	n.control.Step(Event{Stopped: map[nodeplan.Ref]string{{Pod: ledger.PodID("uid-" + pod), Container: container}: n.ids[of]}})
 	delete(n.ids, of)
 	if n.pods[pod] == nil {
 		return

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -144,7 +143,7 @@ func (n *fakeNode) oneRound() string {
 
 // decide does what is to be done next, until the settings are written.
 func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
-	before := maps.Clone(n.control.Allocations())
+	before := n.control.allocate.InForce()
 	for {
 		ready := n.control.Ready(n.now, asked...)
 		if ready.Writes != nil {

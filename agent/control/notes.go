@@ -28,15 +28,15 @@ func (c *Control) problems() (all, notes []Notice) {
 		notes = append(notes, Notice{Reason: DamagedState, Message: damage})
 	}
 	for _, f := range c.round.Plan.Findings {
-		n := c.NewNotice(f.Pod, string(f.Kind), f.Describe(c.NameOf))
+		n := c.NewNotice(f.Pod, string(f.Kind), f.Describe(c.pods.NameOf))
 		if f.IsNote() {
 			notes = append(notes, n)
 		} else {
 			all = append(all, n)
 		}
 	}
-	for i := range c.All {
-		s := &c.All[i]
+	for i := range c.pods.All {
+		s := &c.pods.All[i]
 		if problem := c.allocate.Problem(s.Object.UID); problem != nil {
 			all = append(all, Notice{s.Object, NotGiven, fmt.Sprintf("pod %s: %v", s.Name(), problem)})
 		}
@@ -67,7 +67,7 @@ func (c *Control) unavailableNotices() (problems []Notice) {
 		switch {
 		case s.CPUs != c.round.Plan.Shared:
 			problems = append(problems, c.NewNotice(l.Ref.Pod, CPUsUnavailable, fmt.Sprintf("container %q of pod %s has CPUs %s but runs on %s: %s",
-				l.Ref.Container, c.NameOf(l.Ref.Pod), s.CPUs, s.Effective, why)))
+				l.Ref.Container, c.pods.NameOf(l.Ref.Pod), s.CPUs, s.Effective, why)))
 		case !shared[s.Effective]:
 			shared[s.Effective] = true
 			problems = append(problems, Notice{Reason: CPUsUnavailable, Message: fmt.Sprintf("containers with the shared CPUs %s run on %s: %s",
@@ -83,7 +83,7 @@ func (c *Control) pinnedNotes() (notes []Notice) {
 		l := &c.round.Planned[i]
 		if cpus, of, is := c.cpus.Pinned(l.Path); is && c.round.BindsCPUs() {
 			notes = append(notes, c.NewNotice(l.Ref.Pod, Pinned, fmt.Sprintf("threads of container %q of pod %s run on CPUs %s of its %s: it binds them itself, "+
-				"or inherits this from the container runtime (CPUAffinity= of its service)", l.Ref.Container, c.NameOf(l.Ref.Pod), cpus, of)))
+				"or inherits this from the container runtime (CPUAffinity= of its service)", l.Ref.Container, c.pods.NameOf(l.Ref.Pod), cpus, of)))
 		}
 	}
 	return notes
@@ -126,7 +126,7 @@ func (c *Control) partitionNotes() (notes []Notice) {
 	for _, group := range slices.Sorted(maps.Keys(failed)) {
 		if f := failed[group]; f.Err != nil {
 			notes = append(notes, c.NewNotice(f.Ref.Pod, NotPartitioned, fmt.Sprintf("CPUs %s of container %q of pod %s are not a cpuset partition, "+
-				"so processes outside of Kubernetes may run on them: %v", f.CPUs, f.Ref.Container, c.NameOf(f.Ref.Pod), f.Err)))
+				"so processes outside of Kubernetes may run on them: %v", f.CPUs, f.Ref.Container, c.pods.NameOf(f.Ref.Pod), f.Err)))
 		}
 	}
 	return notes
@@ -164,8 +164,8 @@ func (c *Control) podNotices() (all []Notice) {
 	if m := c.allocate.Moved(); m != nil {
 		all = append(all, Notice{m.Pod, Moved, fmt.Sprintf("pod %s/%s: %s", m.Pod.Namespace, m.Pod.Name, m.Text)})
 	}
-	for i := range c.All {
-		s := &c.All[i]
+	for i := range c.pods.All {
+		s := &c.pods.All[i]
 		add := func(reason, message string) {
 			all = append(all, Notice{s.Object, reason, fmt.Sprintf("pod %s: %s", s.Name(), message)})
 		}

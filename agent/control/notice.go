@@ -74,7 +74,7 @@ func (n Notice) IsNews() bool { return n.Reason == Moved || n.Reason == Pinned }
 // NewNotice returns a notice about a pod, or about the node if the pod is unknown.
 func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {
 	n := Notice{Reason: reason, Message: message}
-	if s := c.Get(id); s != nil {
+	if s := c.pods.Get(id); s != nil {
 		n.Pod = s.Object
 	}
 	return n
@@ -111,8 +111,8 @@ func (c *Control) summary() Summary {
 			}
 		}
 	}
-	for i := range c.All {
-		if c.allocate.Loss(&c.All[i]) != "" {
+	for i := range c.pods.All {
+		if c.allocate.Loss(&c.pods.All[i]) != "" {
 			s.Lost++
 		}
 	}
@@ -125,7 +125,7 @@ func (c *Control) summary() Summary {
 // split separates notices about the node from those that everybody who may write pods can cause.
 func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
 	for _, n := range notices {
-		tenants := n.Pod != nil && c.CanBeForged(n.Pod)
+		tenants := n.Pod != nil && c.pods.CanBeForged(n.Pod)
 		switch n.Reason {
 		case string(nodeplan.Overflow): // too many requests of all pods together
 			tenants = true
@@ -165,10 +165,12 @@ func (c *Control) report() Report {
 	return Report{s, c.noticed.update(notices), condition(problems, s.Notes)}
 }
 
-// Failed returns the report of a round that could not start because of err.
-func (c *Control) Failed(err error) Report {
+// Failed returns the status after a round that could not start because of err.
+func (c *Control) Failed(err error) Status {
 	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	return Report{Summary{Problems: problems}, c.noticed.update(problems), condition(problems, nil)}
+	c.last.Report = Report{Summary{Problems: problems}, c.noticed.update(problems), condition(problems, nil)}
+	c.addNode(&c.last)
+	return c.last
 }
 
 // noticed are the notices of the last report.

@@ -85,7 +85,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			n.kernel.other("evil/unknown", nil)
 			for range 3 {
 				n.observe()
-				n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+				n.control.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}}})
 				n.decide()
 			}
 			report := n.last.Report
@@ -133,7 +133,7 @@ func TestConditionOfStaticPods(t *testing.T) {
 	static.Annotations = map[string]string{mirror: "0a5f", hash: "0a5f", api.CPUSetSchedulerAnnotation: "yes"}
 	n.pods["etcd"] = static
 	n.observe()
-	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+	n.control.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}}})
 	n.decide()
 	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
@@ -146,12 +146,12 @@ func TestForgedMirrorPodIsReported(t *testing.T) {
 	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
 		hash: "0a5f", mirror: "0a5f"}}}
 	c := New(Config{})
-	c.SetPods([]*corev1.Pod{forged})
+	c.Step(Event{Pods: []*corev1.Pod{forged}})
 	if _, notes := c.problems(); len(notes) > 0 {
 		t.Errorf("before the kubelet has answered: %v", notes)
 	}
-	c.SetStaticPods(nil)
-	c.SetPods([]*corev1.Pod{forged.DeepCopy()})
+	c.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{}})
+	c.Step(Event{Pods: []*corev1.Pod{forged.DeepCopy()}})
 	_, notes := c.problems()
 	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
 		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())

@@ -141,7 +141,7 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
 			}
 			if problem := n.control.allocate.Problem(p.UID); p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
-				_, allocated := n.control.Allocations()[p.UID]
+				_, allocated := n.last.Allocations[p.UID]
 				if keeps := strings.HasPrefix(fmt.Sprint(problem), "it keeps"); allocated != (keeps || problem == nil) {
 					t.Fatalf("pod %s was allocated CPUs: %v, its problem: %v, after\n%s", name, allocated, problem, strings.Join(history, "\n"))
 				}

@@ -32,7 +32,7 @@ func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 	}
 	r.Save = c.allocate.Save()
 	r.Wait = r.Save == nil && slices.ContainsFunc(asked, func(ref nodeplan.Ref) bool {
-		s := c.Get(ref.Pod)
+		s := c.pods.Get(ref.Pod)
 		return s != nil && c.allocate.IsUnsaved(s.Object.UID)
 	})
 	if len(r.Read) == 0 && r.Save == nil && !r.Wait {

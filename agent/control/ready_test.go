@@ -28,12 +28,12 @@ func TestSaving(t *testing.T) {
 		n.kernel.makePod("next")
 		n.addGroup("next")
 		n.observe()
-		if text := n.decide(old); text != "nothing to do\n" || len(n.control.Allocations()) != 0 || n.last.Created.CPUs.Len() != 0 {
+		if text := n.decide(old); text != "nothing to do\n" || len(n.last.Allocations) != 0 || n.last.Created.CPUs.Len() != 0 {
 			t.Errorf("before it is saved: %s%+v", text, n.last.Created)
 		}
 		n.control.Advance(saving, Result{Saved: failure})
-		if n.decide(web); n.last.Created.CPUs.Len() != 2 || len(n.control.Allocations()) != 2 || len(n.given) != 2 {
-			t.Errorf("after the save (%v): %+v, %v in force, %v saved", failure, n.last.Created, n.control.Allocations(), n.given)
+		if n.decide(web); n.last.Created.CPUs.Len() != 2 || len(n.last.Allocations) != 2 || len(n.given) != 2 {
+			t.Errorf("after the save (%v): %+v, %v in force, %v saved", failure, n.last.Created, n.last.Allocations, n.given)
 		}
 	}
 }

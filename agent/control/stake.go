@@ -35,6 +35,13 @@ func (s *stakes) keep(d Decision, r *groups.Round, limits bool) Decision {
 	return d
 }
 
+// hold says that settings may be in force.
+func (s *stake) hold() {
+	if !s.held {
+		*s = stake{held: true}
+	}
+}
+
 func (s *stakes) held() bool { return s.cpusets.held || s.limits.held }
 
 // keep brings the stake up to date, and reports whether settings are to be written. done is whether

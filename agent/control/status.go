@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
 )
@@ -22,6 +23,12 @@ import (
 type Status struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
+	// Machine has no CPUs that pods may not use. It is nil while it is not known.
+	Machine *topology.Machine
+	// Allocations are what the agent has allocated to pods and saved. Settled is set once what an earlier
+	// agent has allocated has been compared with the kernel, as far as this agent will.
+	Allocations api.Allocations
+	Settled     bool
 	// Containers are the running containers. They are sampled, traced and shown in metrics.
 	Containers []Limited
 	// CoreSets are the paths of the containers that have core sets, whose usage these follow.
@@ -121,11 +128,11 @@ func (s *Status) Limited() (limited []Limited) {
 
 // status returns the status after the last decision.
 func (c *Control) status() Status {
+	r := &c.round
 	s := Status{Hold: c.hold(), Report: c.report()}
-	if s.Hold != "" {
+	if c.addNode(&s); s.Hold != "" {
 		return s
 	}
-	r := &c.round
 	s.Waiting = len(c.quota.Prepare(r)) > 0
 	s.CoreSets, s.Batch = map[nodeplan.Ref]string{}, c.batchStatus()
 	for ref := range r.Plan.CoreSets.Sets {
@@ -135,7 +142,7 @@ func (c *Control) status() Status {
 	}
 	for _, ref := range c.asked {
 		s.Created = c.createSettings(ref)
-		if pod := c.Get(ref.Pod); pod != nil && !c.config.Observe {
+		if pod := c.pods.Get(ref.Pod); pod != nil && !c.config.Observe {
 			s.Refused = c.allocate.Refused(pod.Object.UID, c.config.Refuses)
 		}
 	}
@@ -165,6 +172,15 @@ func limited(l *groups.Planned) Limited {
 	return Limited{Ref: l.Ref, Namespace: l.Pod.Object.Namespace, Name: l.Pod.Object.Name, Path: l.Path, Raising: *l.Raising}
 }
 
+// addNode adds the machine and what is allocated.
+func (c *Control) addNode(s *Status) {
+	s.Allocations = c.allocate.InForce()
+	s.Settled = c.allocate.Recovered() || len(s.Allocations) == 0 || c.hold() == "" && !c.round.Binds
+	if c.round.Index != nil {
+		s.Machine = c.round.Index.Machine()
+	}
+}
+
 // batchStatus returns what is known about batch pods after a decision.
 func (c *Control) batchStatus() Batch {
 	r := &c.round
@@ -175,8 +191,8 @@ func (c *Control) batchStatus() Batch {
 			b.Excluded = append(b.Excluded, path)
 		}
 	}
-	for i := range c.All {
-		if pod := c.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.All[i].Departed {
+	for i := range c.pods.All {
+		if pod := c.pods.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.pods.All[i].Departed {
 			b.Requested += api.BatchRequest(pod)
 		}
 	}

@@ -100,9 +100,8 @@ func (s Pod) depart() Pod {
 	return s
 }
 
-// Alike reports whether two versions of a pod are the same input for the state machine. It is safe
-// for concurrent use.
-func (p *Pods) Alike(a, b *corev1.Pod) bool {
+// Alike reports whether two versions of a pod are the same input for the state machine.
+func Alike(a, b *corev1.Pod) bool {
 	x, y := newPod(a), newPod(b)
 	return a.UID == b.UID && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
 		slices.Equal(x.Unknown, y.Unknown) && slices.Equal(x.Ignored, y.Ignored) && maps.Equal(x.IDs, y.IDs) && x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)

@@ -58,7 +58,7 @@ func TestAlike(t *testing.T) {
 	} {
 		before, after := pod(), pod()
 		test.change(after)
-		if got := New(Config{}).Alike(before, after); got != test.alike {
+		if got := Alike(before, after); got != test.alike {
 			t.Errorf("%s: alike %v, want %v", name, got, test.alike)
 		}
 	}

@@ -39,7 +39,7 @@ type created struct {
 	at time.Time
 }
 
-// Pods are the pods of a node. The methods must not be called concurrently, except [Pods.Alike].
+// Pods are the pods of a node. The methods must not be called concurrently.
 type Pods struct {
 	All []Pod
 	// Listed is set once the API server has been reached.
