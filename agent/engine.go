@@ -122,12 +122,11 @@ func (e *engine) update(f func()) {
 // decide does what is to be done next, until settings are written, and passes what follows to those
 // that do the rest. mu must be locked, and is unlocked while the disk is written. If it is asked about a
 // container, the status has its settings.
-func (e *engine) decide(asked ...nodeplan.Ref) {
+func (e *engine) decide(asked ...nodeplan.Ref) (result control.Result) {
 	e.updatePods()
 	for decided := false; !decided; {
 		ready := e.control.Ready(e.Now(), asked...)
-		decided = ready.Writes != nil
-		var result control.Result
+		result, decided = control.Result{Usage: e.usedBy(ready.Read)}, ready.Writes != nil
 		switch {
 		case decided:
 			result = e.enforce(*ready.Writes)
@@ -136,7 +135,6 @@ func (e *engine) decide(asked ...nodeplan.Ref) {
 		case ready.Save != nil:
 			result.Saved = e.save(ready.Save)
 		}
-		result.Usage = e.usedBy(ready.Read)
 		e.status = e.control.Advance(ready, result)
 	}
 	e.meters.set(e.status.Limited())
@@ -144,6 +142,7 @@ func (e *engine) decide(asked ...nodeplan.Ref) {
 		e.delays.set(e.status.Containers)
 	}
 	e.reports.publish(e.status.Report)
+	return result
 }
 
 // usedBy returns the CPU time that groups have used. Those that have ended are missing; of others the next

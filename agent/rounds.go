@@ -21,7 +21,8 @@ type rounds struct {
 	// loop and the last round that was not postponed ended. A round that failed, or that waits for
 	// the kubelet or the API server, counts. lastRound is 0 before the first.
 	lastLoop, lastRound atomic.Int64
-	postponed           int // rounds in a row
+	postponed           int   // rounds in a row
+	partial             error // why some cgroups could not be read
 }
 
 // nodeState is what rounds know of the node besides its cgroups.
@@ -186,7 +187,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	if e.changes != changes {
 		return false, nil
 	}
-	v.Partial = partial != nil
+	r.partial, v.Partial = partial, partial != nil
 	e.control.Step(control.Event{Groups: &v})
 	return true, nil
 }

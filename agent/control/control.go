@@ -47,6 +47,9 @@ type Config struct {
 	Refuses bool
 	// Observe makes the agent write nothing, and say what it would write.
 	Observe bool
+	// Restore makes it restore the settings of the kubelet with the CPU manager policy none: all CPUs for
+	// every cgroup, including those of unknown containers, and every limit as a quota.
+	Restore bool
 }
 
 // BoundsBatch reports whether the CPU time of batch pods is bounded.

@@ -97,7 +97,9 @@ func (c *Control) decide(now time.Time) Decision {
 	}
 	r := &c.round
 	c.pods.ForgetCreated(now, r.ContainerIDs())
-	c.begin(now)
+	if c.begin(now); c.config.Restore {
+		return c.restore()
+	}
 	waiting := c.quota.Adopt(r)
 	r.SetPlan(c.state(), nodeplan.Plan)
 	needed := r.Limits() // by pods, not by what their groups happen to contain
@@ -118,14 +120,8 @@ func (c *Control) decide(now time.Time) Decision {
 	return d
 }
 
-// Restore returns the decision that restores the settings of the kubelet with the CPU manager
-// policy none: all CPUs for every cgroup, including those of unknown containers, and every limit as
-// a quota.
-func (c *Control) Restore() Decision {
-	if hold := c.hold(); hold != "" {
-		return Decision{Hold: hold}
-	}
-	c.begin(c.round.Now)
+// restore returns the decision that restores the settings of the kubelet.
+func (c *Control) restore() Decision {
 	c.round.SetPlan(c.state(), nodeplan.Kubelet)
 	d := Decision{Writes: groups.NewWrites(), InForce: true}
 	for _, k := range c.controllers {

@@ -210,8 +210,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 		}
 		return text, nil
 	case "cleanup":
+		n.config.Restore = true
+		n.restart()
+		n.config.Restore = false
 		n.observe()
-		return n.execute(n.control.Restore()), nil
+		text := n.decide()
+		n.events = nil // it tells nobody
+		return text, nil
 	default:
 		return "", fmt.Errorf("unknown command %q", command)
 	}

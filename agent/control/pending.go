@@ -38,7 +38,7 @@ func (c *Control) observe(wanted Decision, limits bool) Decision {
 			findings = append(findings, nodeplan.Finding{Kind: nodeplan.NotBound, Pod: c.pods.All[i].Plan.ID, Reason: observing})
 		}
 	}
-	d := c.Restore()
+	d := c.restore()
 	r.Plan.Findings = findings
 	d = c.stakes.keep(d, r, false)
 	d.Pending = pending

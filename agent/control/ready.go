@@ -43,7 +43,7 @@ func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 
 // prepare lets the controllers prepare a decision, and returns the cgroups whose usage they need.
 func (c *Control) prepare(now time.Time) (read []string) {
-	if c.hold() != "" {
+	if c.config.Restore || c.hold() != "" {
 		return nil
 	}
 	c.begin(now)
