@@ -120,12 +120,16 @@ func (e *engine) update(f func()) {
 }
 
 // decide does what is to be done next, until settings are written, and passes what follows to those
-// that do the rest. mu must be locked, and is unlocked while the disk is written. If it is asked about a
-// container, the status has its settings.
+// that do the rest. mu must be locked, and is unlocked while it waits for the disk or for systemd. If it
+// is asked about a container, the status has its settings.
 func (e *engine) decide(asked ...nodeplan.Ref) (result control.Result) {
 	e.updatePods()
+	defer e.kernel.units.pause()()
 	for decided := false; !decided; {
 		ready := e.control.Ready(e.Now(), asked...)
+		if ready.Writes != nil && e.awaitCall(ready.Writes.Concerns) {
+			continue // much may have changed
+		}
 		result, decided = control.Result{Usage: e.usedBy(ready.Read)}, ready.Writes != nil
 		switch {
 		case decided:
@@ -157,14 +161,25 @@ func (e *engine) usedBy(groups []string) map[string]time.Duration {
 	return all
 }
 
+// awaitCall waits with mu unlocked for the end of a call of systemd about a group that is to be changed. It
+// reports whether there was one.
+func (e *engine) awaitCall(changes func(group string) bool) bool {
+	call := e.kernel.units.unanswered(changes)
+	if call != nil {
+		e.mu.Unlock()
+		call.wait()
+		e.mu.Lock()
+	}
+	return call != nil
+}
+
 // enforce carries out a decision. mu must be locked.
 func (e *engine) enforce(decision control.Decision) control.Result {
 	e.changes++
 	e.reports.hold(decision.Hold)
 	e.setInForce(decision.InForce)
-	done := e.kernel.units.decided(decision.Raised)
+	e.kernel.units.raises(decision.Raised)
 	result := decision.Execute(e.kernel)
-	done()
 	e.reports.logChanges(decision, result)
 	return result
 }

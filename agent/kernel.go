@@ -215,6 +215,10 @@ func keepWeight(ctx context.Context, e *engine) {
 			if e.kernel.naming.Driver == 0 || !e.force.now && !raised || e.force.now && raised && e.Now().Before(next) {
 				return
 			}
+			defer e.kernel.units.pause()()
+			if e.kernel.units.unanswered(func(group string) bool { return strings.HasPrefix(own, group) }) != nil {
+				return
+			}
 			err := e.kernel.setWeight(own, e.force.now, c)
 			raised, next = e.force.now, e.Now().Add(e.Period)
 			e.reports.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)

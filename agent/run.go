@@ -115,14 +115,14 @@ func Run(ctx context.Context, o Options) error {
 //	publishing       to copy values, and to pass on what the API server and the kubelet say
 //	batch scheduler, metrics  to copy values
 //
-// Nobody holds it while allocations are saved: decide unlocks it. Who needs what is being saved waits for
-// engine.saved.
+// Nobody holds it while allocations are saved, or while a decision waits for a call of systemd about a
+// group to end: decide unlocks it. Who needs what is being saved waits for engine.saved.
 //
 // These values have locks of their own, which are taken after engine.mu if both are:
 //
 //	units      for what systemd must be told. The task systemd does not hold it during a call. Who
-//	           changes a group waits, with engine.mu, for the end of a call about it: until callLimit
-//	           after the call began. No other call begins during a decision
+//	           changes a group waits for the end of a call about it, until callLimit after the call
+//	           began. No other call begins during a decision
 //	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
 //	reports    for the sources of metrics
 //	publisher  for the condition that is to be published

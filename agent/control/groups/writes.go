@@ -89,6 +89,16 @@ func (c *Changes) WritesCPUs(path string) bool {
 	return narrows || c.Widen[path].CPUs != nil || slices.ContainsFunc(c.Moves, func(m Move) bool { return m.Path == path })
 }
 
+// Concerns reports whether settings of a cgroup may be written.
+func (w *Writes) Concerns(path string) bool {
+	for _, all := range []map[string]cgroup.Wanted{w.Release, w.Widen, w.Partitions, w.Bandwidth} {
+		if _, is := all[path]; is {
+			return true
+		}
+	}
+	return w.WritesCPUs(path)
+}
+
 // Outcome is what carrying out the writes has shown.
 type Outcome struct {
 	Written []cgroup.Write
