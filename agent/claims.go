@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
@@ -36,7 +37,7 @@ func newClaims(e *engine) *claims.Driver {
 		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return e.devices(roots) },
 		Give:    e.claim, TakeBack: e.unclaim, Kept: e.claimed, Unserved: e.unserved, Forfeit: e.forfeit,
 		Tell: func(pod *corev1.Pod, text string) {
-			e.reports.warn(control.Notice{Pod: pod, Reason: control.GivenBack, Message: text})
+			e.reports.warn(control.Notice{Pod: pod, Reason: groups.GivenBack, Message: text})
 		},
 		Now: e.Now, Period: e.Period, RetryAfter: e.RetryAfter, Log: e.Log, Dedup: e.reports.dedup})
 }

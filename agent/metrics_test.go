@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/ledger"
@@ -43,7 +44,7 @@ func TestMetrics(t *testing.T) {
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
-	n.reports.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
+	n.reports.stats.summary.Problems = []control.Notice{{Reason: groups.CannotWrite}}
 	registry, duration := newRegistry(n.agent)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()

@@ -149,7 +149,11 @@ func (h runtimeHandler) setState(state nri.State) {
 func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
 	h.reports.update(func(s *stats) { s.nriConflicts++ })
 	go h.with(func(c *control.Control) {
-		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
+		n := control.Notice{Reason: "NRIConflict", Message: conflict.String()}
+		if pod := c.Pod(conflict.Pod.UID); pod != nil {
+			n.Pod = pod.Object
+		}
+		if h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			h.reports.warn(n)
 		}
 	})

@@ -94,6 +94,8 @@ type controller interface {
 	Restore(r *groups.Round, w *groups.Writes)
 	// Applied records what carrying out all writes has shown.
 	Applied(r *groups.Round, o *groups.Outcome)
+	// Notices adds what users should know.
+	Notices(r *groups.Round, n *groups.Notices)
 	// Tick decides between rounds, and says if that requires writes.
 	Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked)
 }
@@ -104,7 +106,7 @@ type Control struct {
 	pods   *pods.Pods
 	config Config
 	node   node
-	// controllers decide about cgroups. Those that the status or notices ask have names, too.
+	// controllers decide about cgroups. Those that the status asks have names, too.
 	controllers []controller
 	allocate    *allocate.Controller
 	cpus        *cpus.Controller

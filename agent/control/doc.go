@@ -44,8 +44,9 @@
 //	                        v
 //	 status.go      Status, with the answer to the runtime and the Report of notice.go
 //
-// The controllers have their own state, read the Round and do not import each other. What they want
-// of a cgroup meets in [groups.Writes] alone.
+// The controllers have their own state, read the Round, and neither import each other nor write what
+// another one remembers. What they want of a cgroup meets in [groups.Writes] alone, and what they have to
+// say in [groups.Notices].
 //
 // # What is enforced
 //

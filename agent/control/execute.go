@@ -227,7 +227,6 @@ func (c *Control) Advance(done Ready, r Result) Status {
 		}
 		c.last = c.status()
 		c.asked = nil
-		c.allocate.ForgetMove()
 	}
 	return c.last
 }
@@ -275,7 +274,7 @@ func (c *Control) record(r Result) {
 }
 
 // onlyEffective returns which CPUs a cgroup has and runs on if the error says only that these
-// differ, which [CPUsUnavailable] reports, also in later rounds. Otherwise it returns nil.
+// differ, which [groups.CPUsUnavailable] reports, also in later rounds. Otherwise it returns nil.
 func onlyEffective(err error) (differs *cgroup.EffectiveError) {
 	for alone := err; ; {
 		joined, ok := alone.(interface{ Unwrap() []error })

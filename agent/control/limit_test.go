@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
@@ -175,7 +176,7 @@ func TestCeilingsOfPods(t *testing.T) {
 		if got.Burst != want.burst || got.Period != 50*ms || got.Quota != 5*ms {
 			t.Errorf("%s: %+v", namespace, got)
 		}
-		if len(events) != want.events || events[len(events)-1].Reason != AboveCeiling || events[0].Pod.Name != "web" ||
+		if len(events) != want.events || events[len(events)-1].Reason != groups.AboveCeiling || events[0].Pod.Name != "web" ||
 			!strings.Contains(events[len(events)-1].Message, "cpu-period asks for 1s, and the administrator allows 5ms to 50ms") {
 			t.Errorf("%s: %+v", namespace, events)
 		}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -43,7 +44,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		pod    func(*corev1.Pod)
 	}
 	attacks := map[string]attack{
-		"asks for CPUs and has no limit": {NotGiven, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
+		"asks for CPUs and has no limit": {groups.NotGiven, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
 		"requests more than is shared": {string(nodeplan.Overflow), func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("40")}
 		}},
@@ -52,13 +53,13 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		}},
 		"is a batch pod with a limit":     {string(nodeplan.NotBestEffort), func(p *corev1.Pod) { p.Labels = map[string]string{api.QoSLabel: "BE"}; limit(p, "1") }},
 		"is BestEffort beside batch pods": {string(nodeplan.BatchUnbounded), func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBestEffort }},
-		"claims to be a mirror pod": {NotAStaticPod, func(p *corev1.Pod) {
+		"claims to be a mirror pod": {groups.NotAStaticPod, func(p *corev1.Pod) {
 			p.Annotations[mirror], p.Annotations[hash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
 		}},
-		"has the name of a static pod": {NotGiven, func(p *corev1.Pod) {
+		"has the name of a static pod": {groups.NotGiven, func(p *corev1.Pod) {
 			p.Name, p.Namespace, p.Annotations[api.CPUSetSchedulerAnnotation] = "etcd", "kube-system", "true"
 		}},
-		"misspells an annotation": {UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
+		"misspells an annotation": {groups.UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
 	}
 	for _, key := range []string{api.CPUSetSchedulerAnnotation, "cpuset-scheduler", api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.CPUBurstAnnotation,
 		api.CPUPeriodAnnotation, "koordinator.sh/cpuBurst", mirror, hash} {
@@ -101,7 +102,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			if want := attacks[name].reason; want != "" && !reasons[want] {
 				t.Errorf("events %v, want one of reason %s", reasons, want)
 			}
-			if !reasons[UnknownGroup] {
+			if !reasons[groups.UnknownGroup] {
 				t.Errorf("events %v, want one about the unknown cgroup", reasons)
 			}
 		})
@@ -135,7 +136,7 @@ func TestConditionOfStaticPods(t *testing.T) {
 	n.observe()
 	n.control.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}}})
 	n.decide()
-	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != NotGiven {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != groups.NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
 	}
 }
@@ -147,13 +148,13 @@ func TestForgedMirrorPodIsReported(t *testing.T) {
 		hash: "0a5f", mirror: "0a5f"}}}
 	c := New(Config{})
 	c.Step(Event{Pods: []*corev1.Pod{forged}})
-	if _, notes := c.problems(); len(notes) > 0 {
+	if notes := c.notices().Notes; len(notes) > 0 {
 		t.Errorf("before the kubelet has answered: %v", notes)
 	}
 	c.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{}})
 	c.Step(Event{Pods: []*corev1.Pod{forged.DeepCopy()}})
-	_, notes := c.problems()
-	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
+	notes := c.notices().Notes
+	if len(notes) != 1 || notes[0].Reason != groups.NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
 		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
 	}
 }

@@ -90,7 +90,7 @@ func New(node string, repack Repack, ceilings api.Ceilings) *Controller {
 		problems: map[types.UID]error{}}
 }
 
-// Moved returns what was moved and is saved, until ForgetMove, or nil.
+// Moved returns what was moved and is saved, until users are told, or nil.
 func (c *Controller) Moved() *Move {
 	if c.moved == nil || c.IsUnsaved(c.moved.Pod.UID) {
 		return nil
@@ -98,10 +98,23 @@ func (c *Controller) Moved() *Move {
 	return c.moved
 }
 
-// ForgetMove says that users were told of Moved.
-func (c *Controller) ForgetMove() {
-	if c.Moved() != nil {
-		c.moved = nil
+// Notices adds why pods do not have what they ask for, have lost CPUs, or were moved.
+func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
+	if c.damaged != "" {
+		n.Note(nil, groups.DamagedState, "%s", c.damaged)
+	}
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		if m := c.Moved(); m != nil && m.Pod.UID == s.Object.UID {
+			n.Tell(s, groups.Moved, "%s", m.Text)
+			c.moved = nil
+		}
+		if problem := c.problems[s.Object.UID]; problem != nil {
+			n.Problem(s, groups.NotGiven, "pod %s: %v", s.Name(), problem)
+		}
+		if loss := c.losses[s.Object.UID]; loss != "" {
+			n.Tell(s, groups.Lost, "%s", loss)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -111,7 +112,7 @@ func (h history) play(margin Repack) map[string]float64 {
 		}
 		if changed && c.Moved() != nil {
 			figures["moves"] += float64(time.Hour) / float64(end-warm)
-			c.ForgetMove()
+			c.Notices(&n.Round, &groups.Notices{})
 		}
 		rate.add(figures, c.allocated, float64((end-warm)/step))
 	}

@@ -34,9 +34,6 @@ func (c *Controller) Resume(saved map[types.UID]api.Allocation, unreadable error
 // Recovered reports whether what was saved has been compared with the kernel.
 func (c *Controller) Recovered() bool { return c.recovered }
 
-// Damage says what is wrong with what was saved, or "".
-func (c *Controller) Damage() string { return c.damaged }
-
 func (c *Controller) damage(format string, args ...any) {
 	if c.damaged == "" {
 		c.damaged = fmt.Sprintf("what an agent has saved of pods' CPUs is lost or old (%s): pods keep the CPUs that they run on, others get new ones",
@@ -86,9 +83,6 @@ func (c *Controller) lose(s *pods.Pod, a api.Allocation, why error) {
 		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s: %v", cpus, why)
 	}
 }
-
-// Loss says which CPUs a pod has lost, and why, or "".
-func (c *Controller) Loss(s *pods.Pod) string { return c.losses[s.Object.UID] }
 
 // shows reports whether all containers that have CPUs run on them, of those that run.
 func (n node) shows(s *pods.Pod, a api.Allocation) (shown bool) {

@@ -15,4 +15,6 @@ func (Idle) Restore(*Round, *Writes) {}
 
 func (Idle) Applied(*Round, *Outcome) {}
 
+func (Idle) Notices(*Round, *Notices) {}
+
 func (Idle) Tick(*Round, *Tick, *Ticked) {}

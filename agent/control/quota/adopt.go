@@ -70,10 +70,15 @@ func (c *Controller) followed(r *groups.Round, s *pods.Pod) wishes {
 	return wishesOf(r, s)
 }
 
-// Postponed reports whether changed annotations of a pod have had no effect for a while.
-func (c *Controller) Postponed(s *pods.Pod, now time.Time) bool {
-	a := c.adopted[s.Plan.ID]
-	return a != nil && !s.Resizing && !a.waitingSince.IsZero() && now.Sub(a.waitingSince) >= tellAfter
+// Notices tells the authors of pods whose changed annotations have had no effect for a while.
+func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		if a := c.adopted[s.Plan.ID]; a != nil && !s.Resizing && !a.waitingSince.IsZero() && r.Now.Sub(a.waitingSince) >= tellAfter {
+			n.Tell(s, groups.Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+
+				"because the change itself gives them CPU time")
+		}
+	}
 }
 
 // Adopt brings the write budgets up to date, and reports whether changed annotations wait. The next plan
