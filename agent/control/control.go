@@ -24,7 +24,6 @@ type Config struct {
 	// MinShared is the number of CPUs that always stay shared. It should equal the scheduler's
 	// minSharedCPUs.
 	MinShared int
-	Tuning    nodeplan.Tuning
 	// Priority is how batch pods are put behind all others.
 	Priority colocation.Priority
 	// Batch bounds the CPU time of all batch pods together. With a threshold of 0 there is no

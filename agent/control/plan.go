@@ -42,7 +42,6 @@ func (c *Control) state() nodeplan.State {
 		BindingOff:    c.round.BindingOff,
 		Kubelet:       c.node.kubelet.Quota,
 		Usage:         c.node.usage,
-		Tuning:        c.config.Tuning,
 		NoKernelBurst: c.round.NoBurst,
 	}
 	for i := range c.pods.All {
