@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
@@ -198,6 +199,6 @@ func BenchmarkBatchTick(b *testing.B) {
 		b.Fatalf("%d online containers", online)
 	}
 	for b.Loop() {
-		e.control.Tick(control.Tick{Colocation: e.usage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
+		e.control.Tick(groups.Tick{Colocation: e.usage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
 	}
 }

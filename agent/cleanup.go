@@ -95,7 +95,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	e.pods.list = func() []*corev1.Pod { return pods }
 	e.step(control.Event{Reserved: new(ledger.MilliCPU), Pods: pods}) // nothing is allocated
 	var errStatic error
-	if e.control.NeedsStaticPods() && o.StaticPods != nil {
+	if e.control.Pods.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName
 		static, errStatic = o.StaticPods(ctx)
 		e.step(control.Event{StaticPods: static})

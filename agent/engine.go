@@ -127,7 +127,10 @@ func (e *engine) decide(asked ...nodeplan.Ref) (result control.Result) {
 	defer e.kernel.units.pause()()
 	for decided := false; !decided; {
 		ready := e.control.Ready(e.Now(), asked...)
-		if ready.Writes != nil && e.awaitCall(ready.Writes.Concerns) {
+		if call := e.kernel.units.unanswered(ready.Changes); call != nil {
+			e.mu.Unlock()
+			call.wait()
+			e.mu.Lock()
 			continue // much may have changed
 		}
 		result, decided = control.Result{Usage: e.usedBy(ready.Read)}, ready.Writes != nil
@@ -159,18 +162,6 @@ func (e *engine) usedBy(groups []string) map[string]time.Duration {
 		}
 	}
 	return all
-}
-
-// awaitCall waits with mu unlocked for the end of a call of systemd about a group that is to be changed. It
-// reports whether there was one.
-func (e *engine) awaitCall(changes func(group string) bool) bool {
-	call := e.kernel.units.unanswered(changes)
-	if call != nil {
-		e.mu.Unlock()
-		call.wait()
-		e.mu.Lock()
-	}
-	return call != nil
 }
 
 // enforce carries out a decision. mu must be locked.
@@ -232,7 +223,7 @@ func (e *engine) updatePods() {
 	if pods := e.pods.list(); pods != nil {
 		e.control.Step(control.Event{Pods: pods})
 		before := e.pods.asked
-		if e.pods.asked = e.control.NeedsStaticPods(); e.pods.asked && !before {
+		if e.pods.asked = e.control.Pods.NeedsStaticPods(); e.pods.asked && !before {
 			e.reports.refresh()
 		}
 	}

@@ -132,7 +132,7 @@ func (p *publisher) readKubelet(ctx context.Context) error {
 // readStaticPods asks for the static pods if a pod claims to be the copy of an unknown one.
 func (p *publisher) readStaticPods(ctx context.Context) error {
 	var needed bool
-	p.engine.with(func(c *control.Control) { needed = c.NeedsStaticPods() })
+	p.engine.with(func(c *control.Control) { needed = c.Pods.NeedsStaticPods() })
 	if p.StaticPods == nil || !needed {
 		return nil
 	}

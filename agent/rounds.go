@@ -161,7 +161,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	if err := e.kernel.findNaming(e.kubelet.CgroupRoot); err != nil {
 		return false, err
 	}
-	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
+	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.Pods.KnownIDs(), e.changes
 	unlock := r.postponed < maxPostponed
 	if unlock {
 		e.mu.Unlock()

@@ -118,7 +118,7 @@ func (h runtimeHandler) knows(id ledger.PodID) bool {
 	defer h.mu.Unlock()
 	pods := h.pods.list()
 	h.control.Step(control.Event{Pods: pods})
-	return pods == nil || h.control.Pod(id) != nil
+	return pods == nil || h.control.Pods.Get(id) != nil
 }
 
 // withoutNRI is the warning while the container runtime is not connected.
@@ -150,7 +150,7 @@ func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
 	h.reports.update(func(s *stats) { s.nriConflicts++ })
 	go h.with(func(c *control.Control) {
 		n := control.Notice{Reason: "NRIConflict", Message: conflict.String()}
-		if pod := c.Pod(conflict.Pod.UID); pod != nil {
+		if pod := c.Pods.Get(conflict.Pod.UID); pod != nil {
 			n.Pod = pod.Object
 		}
 		if h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {

@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -46,25 +48,11 @@ func newTicks(e *engine) *ticks {
 func (t *ticks) loop(ctx context.Context) {
 	e := t.engine
 	defer e.with(func(c *control.Control) {
-		if last, _ := c.Tick(control.Tick{Last: true}); last.Write {
+		if last, _ := c.Tick(groups.Tick{Last: true}); last.Write {
 			e.decide()
 		}
 	})
-	every(ctx, tickEvery, t.tick)
-}
-
-// every calls a function periodically until the context ends.
-func every(ctx context.Context, period time.Duration, do func()) {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, func(context.Context) { t.tick() }, tickEvery)
 }
 
 // tick decides which quotas to raise or lower and what batch pods may use, and writes the quotas.
@@ -75,7 +63,7 @@ func (t *ticks) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	in := control.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}
+	in := groups.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}
 	in.Idle, in.Interval = t.idle()
 	if in.Interval > 0 {
 		in.Behind, _ = t.behind.Used(e.kernel.groups, e.status.Raises.Behind)

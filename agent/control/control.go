@@ -76,9 +76,6 @@ type Kubelet struct {
 	CgroupRoot       string
 }
 
-// View is the present settings of the pods' cgroups.
-type View = groups.View
-
 // controller decides about one concern of the cgroups of pods. A new one is a package beside the others
 // and a place in the list of New.
 type controller interface {
@@ -102,7 +99,7 @@ type controller interface {
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
 // Its methods must not be called concurrently.
 type Control struct {
-	pods   *pods.Pods
+	Pods   *pods.Pods // changed by Step alone
 	config Config
 	node   node
 	// controllers decide about cgroups. Those that the status asks have names, too.
@@ -148,7 +145,7 @@ func New(config Config) *Control {
 		repack = allocate.RepackNone
 	}
 	c := &Control{
-		pods:     pods.New(pods.Config{Ceilings: ceilings, Burst: config.Burst}),
+		Pods:     pods.New(pods.Config{Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
 		allocate: allocate.New(config.NodeName, repack, ceilings),
 		cpus:     cpus.New(partition),
@@ -176,13 +173,3 @@ func (c *Control) compare(path string, now cgroup.Settings) bool {
 
 // Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
 func (c *Control) Claimed() map[types.UID]bool { return c.allocate.Claimed() }
-
-// KnownIDs returns the ids of all known containers. Of other containers only the CPUs need to be
-// observed.
-func (c *Control) KnownIDs() map[string]bool { return c.pods.KnownIDs() }
-
-// NeedsStaticPods reports whether the kubelet must be asked for its static pods.
-func (c *Control) NeedsStaticPods() bool { return c.pods.NeedsStaticPods() }
-
-// Pod returns the pod with this id, as the kubelet uses it, or nil.
-func (c *Control) Pod(id ledger.PodID) *pods.Pod { return c.pods.Get(id) }

@@ -38,7 +38,7 @@ func (c *Control) hold() string {
 			"the agent's log says why, and --kubelet-ca names the CA of its certificate"
 	case c.node.kubelet == nil:
 		return "the kubelet's configuration is not known"
-	case !c.pods.Listed:
+	case !c.Pods.Listed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
 	case c.node.reserved == nil: // else what is to be recovered would be overwritten
 		return "the Node object has not been read since the agent started"
@@ -96,7 +96,7 @@ func (c *Control) decide(now time.Time) Decision {
 		return Decision{Hold: hold, InForce: c.stakes.held()}
 	}
 	r := &c.round
-	c.pods.ForgetCreated(now, r.ContainerIDs())
+	c.Pods.ForgetCreated(now, r.ContainerIDs())
 	if c.begin(now); c.config.Restore {
 		return c.restore()
 	}

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -32,7 +33,7 @@ type Event struct {
 	Pods       []*corev1.Pod
 	StaticPods map[ledger.PodID]types.NamespacedName
 	// Groups are the present settings of all cgroups, and Group those of one that was created since.
-	Groups *View
+	Groups *groups.View
 	Group  *Group
 	// Sandboxes are pods for which the runtime has a sandbox. Created are containers that it is about to
 	// create, At a time, and Stopped those that have stopped, both with their ids.
@@ -93,28 +94,28 @@ func (c *Control) Step(e Event) {
 
 func (c *Control) stepPods(e *Event) {
 	if e.Pods != nil {
-		c.pods.SetPods(e.Pods, c.round.Runs)
+		c.Pods.SetPods(e.Pods, c.round.Runs)
 	}
 	if e.StaticPods != nil {
-		c.pods.SetStaticPods(e.StaticPods)
+		c.Pods.SetStaticPods(e.StaticPods)
 	}
 	for id, name := range e.Sandboxes {
-		c.pods.AddSandbox(id, name)
+		c.Pods.AddSandbox(id, name)
 	}
 	for ref, id := range e.Created {
-		c.pods.Created(e.At, ref, id)
+		c.Pods.Created(e.At, ref, id)
 	}
 	for ref, id := range e.Stopped {
-		c.pods.Stopped(ref, id)
+		c.Pods.Stopped(ref, id)
 	}
-	c.round.Pods = c.pods.All
+	c.round.Pods = c.Pods.All
 }
 
 func (c *Control) stepGroups(e *Event) {
 	if e.Groups != nil {
 		c.round.Observe(*e.Groups)
-		c.pods.Forget(c.round.Runs)
-		c.round.Pods, c.watch.changed = c.pods.All, nil
+		c.Pods.Forget(c.round.Runs)
+		c.round.Pods, c.watch.changed = c.Pods.All, nil
 		for path, now := range e.Groups.Settings {
 			c.compare(path, now)
 		}

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -188,7 +189,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "busy":
 		return "", n.busy(args)
 	case "stop":
-		if last, _ := n.control.Tick(Tick{Last: true}); last.Write {
+		if last, _ := n.control.Tick(groups.Tick{Last: true}); last.Write {
 			return n.decide(), nil
 		}
 		return "nothing to do\n", nil

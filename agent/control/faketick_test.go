@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/agent/control/allocate"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -69,7 +70,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	var b strings.Builder
 	for i := range count {
 		n.ticks += tickLength
-		t := Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}
+		t := groups.Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}
 		if others != nil {
 			used, err := strconv.ParseFloat(*others, 64)
 			t.Colocation = &colocation.Tick{Now: n.ticks, Others: quantity.CPUs(used), Unsampled: err != nil}
@@ -85,7 +86,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 }
 
 // tickOnce runs one tick of the agent.
-func (n *fakeNode) tickOnce(t Tick) string {
+func (n *fakeNode) tickOnce(t groups.Tick) string {
 	t.Present = map[string]cgroup.Settings{}
 	for _, path := range n.last.Raises.Raised {
 		if s, ok := n.kernel.groups[path]; ok {

@@ -227,7 +227,7 @@ func TestLargeAllocation(t *testing.T) {
 func TestManyLongAllocations(t *testing.T) {
 	c := New(Config{NodeName: "n1"})
 	machine := topology.Intel104().MustBuild()
-	v := View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
+	v := groups.View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
 		Settings: map[string]cgroup.Settings{}}
 	for _, tier := range v.Tiers {
 		v.Settings[tier] = cgroup.Settings{CPUs: machine.Online()}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/ledger"
 )
 
 // notices returns what users should know, the problems in the order of the condition.
@@ -25,10 +27,10 @@ func (c *Control) notices() (n groups.Notices) {
 		if f.IsNote() {
 			add = n.Note
 		}
-		add(c.pods.Get(f.Pod), string(f.Kind), "%s", f.Describe(c.pods.NameOf))
+		add(c.Pods.Get(f.Pod), string(f.Kind), "%s", f.Describe(func(id ledger.PodID) string { return pods.NameOf(c.Pods.All, id) }))
 	}
-	for i := range c.pods.All {
-		s := &c.pods.All[i]
+	for i := range c.Pods.All {
+		s := &c.Pods.All[i]
 		if id := s.Forged(); id != "" { // not a problem: it harms no other pod
 			n.Note(s, groups.NotAStaticPod, "pod %s has the annotations of a mirror pod, but the kubelet runs no such static pod: "+
 				"the pod gets nothing of cgroup %s", s.Name(), id)
@@ -50,8 +52,8 @@ func (c *Control) notices() (n groups.Notices) {
 
 // tellAuthors adds what is wrong with the annotations of pods.
 func (c *Control) tellAuthors(n *groups.Notices) {
-	for i := range c.pods.All {
-		s := &c.pods.All[i]
+	for i := range c.Pods.All {
+		s := &c.Pods.All[i]
 		for _, message := range s.AboveCeiling {
 			n.Tell(s, groups.AboveCeiling, "%s", message)
 		}

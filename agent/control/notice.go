@@ -61,7 +61,7 @@ func (c *Control) summary() (s Summary, news []Notice) {
 // split separates notices about the node from those that everybody who may write pods can cause.
 func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
 	for _, n := range notices {
-		tenants := n.Pod != nil && c.pods.CanBeForged(n.Pod)
+		tenants := n.Pod != nil && c.Pods.CanBeForged(n.Pod)
 		switch n.Reason {
 		case string(nodeplan.Overflow): // too many requests of all pods together
 			tenants = true

@@ -154,8 +154,8 @@ func TestForgedMirrorPodIsReported(t *testing.T) {
 	c.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{}})
 	c.Step(Event{Pods: []*corev1.Pod{forged.DeepCopy()}})
 	notes := c.notices().Notes
-	if len(notes) != 1 || notes[0].Reason != groups.NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
-		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
+	if len(notes) != 1 || notes[0].Reason != groups.NotAStaticPod || notes[0].Pod.UID != "u" || c.Pods.NeedsStaticPods() {
+		t.Errorf("%v, asked again: %v", notes, c.Pods.NeedsStaticPods())
 	}
 }
 

@@ -33,9 +33,9 @@ func (c *Control) observe(wanted Decision, limits bool) Decision {
 	r := &c.round
 	pending := c.pending(new(stakes).keep(wanted, r, limits))
 	findings := r.Plan.Findings
-	for i := range c.pods.All {
-		if _, has := r.Claims[c.pods.All[i].Object.UID]; has && r.Binds {
-			findings = append(findings, nodeplan.Finding{Kind: nodeplan.NotBound, Pod: c.pods.All[i].Plan.ID, Reason: observing})
+	for i := range c.Pods.All {
+		if _, has := r.Claims[c.Pods.All[i].Object.UID]; has && r.Binds {
+			findings = append(findings, nodeplan.Finding{Kind: nodeplan.NotBound, Pod: c.Pods.All[i].Plan.ID, Reason: observing})
 		}
 	}
 	d := c.restore()

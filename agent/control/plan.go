@@ -11,8 +11,8 @@ import (
 // begin passes the inputs to the next round.
 func (c *Control) begin(now time.Time) {
 	r := &c.round
-	r.Locate(c.pods.Containers())
-	r.Now, r.Changed, r.Period, r.Pods = now, c.watch.limits(), c.node.kubelet.Quota.PeriodOrDefault(), c.pods.All
+	r.Locate(c.Pods.Containers())
+	r.Now, r.Changed, r.Period, r.Pods = now, c.watch.limits(), c.node.kubelet.Quota.PeriodOrDefault(), c.Pods.All
 	r.BindingOff, r.Books = c.node.kubelet.bindingOff(), c.books()
 	r.Binds = r.BindingOff == ""
 	r.Claims = c.allocate.Claims(r)
@@ -44,14 +44,14 @@ func (c *Control) state() nodeplan.State {
 		Usage:         c.node.usage,
 		NoKernelBurst: c.round.NoBurst,
 	}
-	for i := range c.pods.All {
-		pod := c.pods.All[i].Plan
+	for i := range c.Pods.All {
+		pod := c.Pods.All[i].Plan
 		pod.Containers = slices.Clone(pod.Containers)
 		for j := range pod.Containers {
 			container := &pod.Containers[j]
 			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
 			container.Used = c.node.used[ref]
-			if c.pods.IsCreated(ref) {
+			if c.Pods.IsCreated(ref) {
 				container.Phase = nodeplan.Running
 			}
 		}

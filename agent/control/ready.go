@@ -23,6 +23,9 @@ type Ready struct {
 	Writes *Decision
 }
 
+// Changes reports whether settings of a cgroup may be written.
+func (r *Ready) Changes(group string) bool { return r.Writes != nil && r.Writes.Concerns(group) }
+
 // Ready returns what is to be done next. If it is asked about a container that is to be created, or
 // updated, that gets what is allocated to its pod, and its settings are a part of the next status.
 func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
@@ -32,7 +35,7 @@ func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 	}
 	r.Save = c.allocate.Save()
 	r.Wait = r.Save == nil && slices.ContainsFunc(asked, func(ref nodeplan.Ref) bool {
-		s := c.pods.Get(ref.Pod)
+		s := c.Pods.Get(ref.Pod)
 		return s != nil && c.allocate.IsUnsaved(s.Object.UID)
 	})
 	if len(r.Read) == 0 && r.Save == nil && !r.Wait {

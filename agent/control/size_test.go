@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
@@ -42,7 +43,7 @@ func largePod(name string, n int) (*corev1.Pod, kubepods.Pod) {
 // node returns a state machine that has observed pods of n containers each.
 func largeNode(count, n int) *Control {
 	c := New(Config{NodeName: "n"})
-	v := View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
+	v := groups.View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
 		Settings: map[string]cgroup.Settings{}}
 	settings := cgroup.Settings{CPUs: cpuset.Of(0, 1), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}}
 	for _, tier := range v.Tiers {

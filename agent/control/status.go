@@ -50,8 +50,7 @@ type Limited struct {
 	Namespace, Name string // of the pod
 	Path            string
 	nodeplan.Raising
-	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
-	// raised. Both are set in a [Status] only.
+	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not raised.
 	Present bandwidth.Limits
 	Raise   quota.Raise
 }
@@ -142,7 +141,7 @@ func (c *Control) status() Status {
 	}
 	for _, ref := range c.asked {
 		s.Created = c.createSettings(ref)
-		if pod := c.pods.Get(ref.Pod); pod != nil && !c.config.Observe {
+		if pod := c.Pods.Get(ref.Pod); pod != nil && !c.config.Observe {
 			s.Refused = c.allocate.Refused(pod.Object.UID, c.config.Refuses)
 		}
 	}
@@ -151,11 +150,10 @@ func (c *Control) status() Status {
 		if l.IsPod() || !r.Exists(l.Path) {
 			continue
 		}
-		container := limited(l)
-		container.Present, container.Raise = r.Settings[l.Path].Limits, c.quota.Raise(l.Path)
-		s.Containers = append(s.Containers, container)
+		raise := c.quota.Raise(l.Path)
+		s.Containers = append(s.Containers, Limited{l.Ref, l.Pod.Object.Namespace, l.Pod.Object.Name, l.Path, *l.Raising, r.Settings[l.Path].Limits, raise})
 		s.Raises.Possible = s.Raises.Possible || c.quota.MayRaise(r.Groups, l)
-		if container.Raise.Quota > 0 {
+		if raise.Quota > 0 {
 			s.Raises.Raised = append(s.Raises.Raised, l.Path)
 		}
 	}
@@ -165,11 +163,6 @@ func (c *Control) status() Status {
 		}
 	}
 	return s
-}
-
-// limited returns a cgroup as the status has it, without its present bandwidth.
-func limited(l *groups.Planned) Limited {
-	return Limited{Ref: l.Ref, Namespace: l.Pod.Object.Namespace, Name: l.Pod.Object.Name, Path: l.Path, Raising: *l.Raising}
 }
 
 // addNode adds the machine and what is allocated.
@@ -191,8 +184,8 @@ func (c *Control) batchStatus() Batch {
 			b.Excluded = append(b.Excluded, path)
 		}
 	}
-	for i := range c.pods.All {
-		if pod := c.pods.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.pods.All[i].Departed {
+	for i := range c.Pods.All {
+		if pod := c.Pods.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.Pods.All[i].Departed {
 			b.Requested += api.BatchRequest(pod)
 		}
 	}

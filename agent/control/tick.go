@@ -5,17 +5,8 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Tick is one observation of containers and CPUs over a short interval.
-type Tick = groups.Tick
-
-// Ticked is what follows from a tick.
-type Ticked = groups.Ticked
-
-// QuotaChange is the decision to raise a container's quota, or to lower a raised one.
-type QuotaChange = groups.QuotaChange
-
 // Tick decides about raised quotas and about batch pods. The status has the decision about the latter.
-func (c *Control) Tick(t Tick) (done Ticked, s Status) {
+func (c *Control) Tick(t groups.Tick) (done groups.Ticked, s Status) {
 	if c.hold() != "" || c.config.Observe {
 		return done, c.last
 	}

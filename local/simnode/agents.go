@@ -17,14 +17,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/agent/control/allocate"
-	"pinfold.dev/pinfold/agent/control/groups"
-	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/local/localcluster"
 )
 
@@ -179,7 +175,7 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 	if err != nil || nodetopology.NodeUID(have) != node.UID {
 		return nil, err //nolint:nilerr // what is about an earlier node is not an error
 	}
-	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine), pods: pods.New(pods.Config{}),
+	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine),
 		controller: allocate.New(node.Name, allocate.RepackNone, api.Ceilings{})}
 	a.controller.Resume(state.Allocations, nil)
 	r.agents[node.Name] = a
@@ -193,32 +189,14 @@ type agent struct {
 	state      nodetopology.State
 	index      *placement.Index
 	controller *allocate.Controller
-	pods       *pods.Pods
 }
 
 // allocate allocates CPUs to the pods of the node, and returns what to publish.
 func (a *agent) allocate(objects []*corev1.Pod, node *corev1.Node) (*nodetopology.NodeTopology, error) {
-	machine := a.index.Machine()
-	round := groups.Round{Groups: &groups.Groups{Online: machine.Online()}, Now: time.Now(), Binds: true, Index: a.index,
-		Books: ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}}
-	view := groups.View{Layout: cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}, Settings: map[string]cgroup.Settings{}}
-	for _, pod := range objects {
-		if !api.HasEnded(pod) {
-			path := "/" + string(pod.UID)
-			view.Settings[path] = cgroup.Settings{}
-			view.Pods = append(view.Pods, kubepods.Pod{Path: path, UID: string(pod.UID)})
-		}
-	}
-	round.Observe(view)
-	a.pods.SetPods(objects, func(ledger.PodID) bool { return false })
-	round.Locate(a.pods.Containers())
-	round.Pods = a.pods.All
-	a.controller.Prepare(&round)
-	a.controller.Save()
-	a.controller.Saved(&round, nil)
+	books := ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
 	state := a.state
-	state.Allocations = a.controller.InForce()
-	object, err := nodetopology.FromMachine(a.name, machine, state)
+	state.Allocations = a.controller.Simulate(time.Now(), objects, a.index, books)
+	object, err := nodetopology.FromMachine(a.name, a.index.Machine(), state)
 	if err != nil {
 		return nil, err
 	}

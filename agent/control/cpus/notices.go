@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 )
@@ -49,7 +50,7 @@ func reportUnavailable(r *groups.Round, n *groups.Notices) {
 // CRI-O's monitor.
 func reportUnknownGroups(r *groups.Round, n *groups.Notices) {
 	for _, in := range r.View.Pods {
-		pod, _ := r.Find(ledger.PodID(in.UID))
+		pod := pods.Find(r.Pods, ledger.PodID(in.UID))
 		for _, other := range in.Others {
 			s, has := r.Settings[other]
 			switch {
@@ -73,9 +74,8 @@ func (c *Controller) reportPartitions(r *groups.Round, n *groups.Notices) {
 	}
 	for _, group := range slices.Sorted(maps.Keys(c.unpartitioned)) {
 		if f := c.unpartitioned[group]; f.err != nil {
-			pod, name := r.Find(f.ref.Pod)
-			n.Note(pod, groups.NotPartitioned, "CPUs %s of container %q of pod %s are not a cpuset partition, "+
-				"so processes outside of Kubernetes may run on them: %v", f.cpus, f.ref.Container, name, f.err)
+			n.Note(pods.Find(r.Pods, f.ref.Pod), groups.NotPartitioned, "CPUs %s of container %q of pod %s are not a cpuset partition, "+
+				"so processes outside of Kubernetes may run on them: %v", f.cpus, f.ref.Container, pods.NameOf(r.Pods, f.ref.Pod), f.err)
 		}
 	}
 }

@@ -67,16 +67,6 @@ func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan
 	}
 }
 
-// Find returns the pod with this id, as the kubelet uses it, or nil, and its name.
-func (r *Round) Find(id ledger.PodID) (pod *pods.Pod, name string) {
-	for i := range r.Pods {
-		if r.Pods[i].Plan.ID == id {
-			return &r.Pods[i], r.Pods[i].Name()
-		}
-	}
-	return nil, string(id)
-}
-
 // BindsCPUs reports whether the plan needs cpusets.
 func (r *Round) BindsCPUs() bool { return r.Binds && r.Plan.Binds() }
 

@@ -45,7 +45,6 @@ type Pods struct {
 	// Listed is set once the API server has been reached.
 	Listed bool
 	config Config
-	at     map[ledger.PodID]int // where pods were found last
 	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
 	// ids.
 	static map[ledger.PodID]types.NamespacedName
@@ -55,7 +54,7 @@ type Pods struct {
 
 // New returns a node without pods.
 func New(c Config) *Pods {
-	return &Pods{config: c, at: map[ledger.PodID]int{}, static: map[ledger.PodID]types.NamespacedName{}, runtime: map[nodeplan.Ref]created{}}
+	return &Pods{config: c, static: map[ledger.PodID]types.NamespacedName{}, runtime: map[nodeplan.Ref]created{}}
 }
 
 // read returns a pod with its annotations limited to the ceilings. Its policy is completed by the
@@ -81,7 +80,6 @@ func (p *Pods) SetPods(objects []*corev1.Pod, runs func(ledger.PodID) bool) {
 	}
 	last := p.All
 	p.All, p.Listed = nil, true
-	clear(p.at)
 	for _, object := range objects {
 		s, ok := before[object.UID]
 		if !ok || s.Departed || s.Object != object {
@@ -90,7 +88,6 @@ func (p *Pods) SetPods(objects []*corev1.Pod, runs func(ledger.PodID) bool) {
 			s.denied = denied
 		}
 		s.Plan.ID = p.groupID(object)
-		p.at[s.Plan.ID] = len(p.All)
 		p.All = append(p.All, s)
 		delete(before, object.UID)
 	}
@@ -109,27 +106,22 @@ func (p *Pods) Forget(runs func(ledger.PodID) bool) {
 	}
 }
 
-// HasPod reports whether the pod with this id, as the kubelet uses it, is known.
-func (p *Pods) HasPod(id ledger.PodID) bool { return p.Get(id) != nil }
-
 // Get returns the pod with this id, as the kubelet uses it, or nil.
-func (p *Pods) Get(id ledger.PodID) *Pod {
-	if at, ok := p.at[id]; ok && at < len(p.All) && p.All[at].Plan.ID == id {
-		return &p.All[at]
-	}
-	delete(p.at, id)
-	for i := range p.All {
-		if p.All[i].Plan.ID == id {
-			p.at[id] = i
-			return &p.All[i]
+func (p *Pods) Get(id ledger.PodID) *Pod { return Find(p.All, id) }
+
+// Find returns the pod with this id, as the kubelet uses it, or nil.
+func Find(all []Pod, id ledger.PodID) *Pod {
+	for i := range all {
+		if all[i].Plan.ID == id {
+			return &all[i]
 		}
 	}
 	return nil
 }
 
 // NameOf returns NAMESPACE/NAME, or the id of an unknown pod.
-func (p *Pods) NameOf(id ledger.PodID) string {
-	if s := p.Get(id); s != nil {
+func NameOf(all []Pod, id ledger.PodID) string {
+	if s := Find(all, id); s != nil {
 		return s.Name()
 	}
 	return string(id)
