@@ -112,8 +112,8 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 }
 
 // BenchmarkCreateAllocated measures how long the runtime waits for the answer about the first
-// container of a pod to which the agent gives a CPU, off which 250 other containers have to be
-// moved.
+// container of a pod to which the agent gives a CPU, off which 250 other containers and 125 sandboxes
+// have to be moved. A p99 has ten observations beyond it: -benchtime 1000x.
 func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{})
@@ -134,12 +134,13 @@ func BenchmarkCreateAllocated(b *testing.B) {
 		h.make(h.podGroup(arriving))
 		e.pods.list = func() []*corev1.Pod { return append([]*corev1.Pod{arriving}, others...) }
 		about := nri.Pod{UID: ledger.PodID(arriving.UID), CgroupParent: h.podGroup(arriving)}
+		before := written(e.kernel)
 		began := time.Now()
 		b.StartTimer()
 		settings, err := runtimeHandler{e.engine}.Create(b.Context(), about, nri.Container{ID: id, Name: "app"})
 		b.StopTimer()
-		if waits = append(waits, time.Since(began)); err != nil || settings.CPUs.Len() != 1 {
-			b.Fatalf("the pod gets CPUs %q (%v)", settings.CPUs, err)
+		if waits = append(waits, time.Since(began)); err != nil || settings.CPUs.Len() != 1 || written(e.kernel)-before < 375 {
+			b.Fatalf("the pod gets CPUs %q (%v) after %d writes", settings.CPUs, err, written(e.kernel)-before)
 		}
 		for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
 			_ = os.Remove(h.fs.Dir(controller, h.podGroup(arriving)))
@@ -150,7 +151,9 @@ func BenchmarkCreateAllocated(b *testing.B) {
 	}
 	slices.Sort(waits)
 	b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds())/1000, "p99-ms")
+	if beyond := len(waits) / 100; beyond >= 10 {
+		b.ReportMetric(float64(waits[len(waits)-1-beyond].Microseconds())/1000, "p99-ms")
+	}
 }
 
 // BenchmarkTick measures a tick, of which there are ten per second, with a sample of each of 250
