@@ -197,14 +197,6 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	k.groups[path], k.names[path] = s, of
 }
 
-// makeGroup makes a pod's cgroup, which the agent notices at once.
-func (n *fakeNode) makeGroup(pod string) string {
-	n.observe()
-	n.kernel.makePod(pod)
-	n.addGroup(pod)
-	return n.decide()
-}
-
 // other makes a cgroup in a pod whose name is not a container's, and containers of the pod that run
 // in it.
 func (k *fakeKernel) other(of string, containers []string) {

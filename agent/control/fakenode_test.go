@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,6 +146,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return "", n.setAgent(options)
 	case "updated":
 		n.control.Step(Event{RuntimeWrites: true})
+		if len(args) > 0 {
+			text := n.decide(refOf(args[0]))
+			return text + fmt.Sprintf("%s gets quota %v\n", args[0], n.last.Created.Quota), nil
+		}
 	case "end":
 		n.end(args[0])
 	case "write":
@@ -279,10 +284,13 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 	return err
 }
 
+func refOf(of string) nodeplan.Ref {
+	return nodeplan.Ref{Pod: ledger.PodID("uid-" + path.Dir(of)), Container: path.Base(of)}
+}
+
 // create asks the agent about a new container and creates it, as the runtime does.
 func (n *fakeNode) create(of string) string {
-	pod, container, _ := strings.Cut(of, "/")
-	ref := nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}
+	ref, pod := refOf(of), path.Dir(of)
 	n.observe()
 	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)

@@ -50,21 +50,6 @@ func TestLimitHoldsAgainstAuthors(t *testing.T) {
 	})
 }
 
-// TestAttacks runs the four attacks that could lift a limit without write budgets, each for ten
-// seconds with ten changes per second.
-func TestAttacks(t *testing.T) {
-	for name, attack := range attacks() {
-		t.Run(name, func(t *testing.T) {
-			h := newHostile(t, 1, "app=100m", attack[0])
-			for i := range 100 {
-				h.annotate(attack[i%2])
-				h.round()
-				h.pass(100*ms, true)
-			}
-		})
-	}
-}
-
 // TestRecreatedPods checks that a pod uses at most its limit x its life + two quotas of the
 // kubelet's period, whatever its annotations are, however short it lives, and whenever it idles:
 // pods that are created again and again use no more than that each.
@@ -101,17 +86,6 @@ func TestTakingAndGivingCPUs(t *testing.T) {
 			h.round()
 			h.pass(50*ms, true)
 		}
-	}
-}
-
-func attacks() map[string][2]map[string]string {
-	period := func(text string) map[string]string { return map[string]string{api.CPUPeriodAnnotation: text} }
-	burst := func(text string) map[string]string { return map[string]string{api.CPUBurstAnnotation: text} }
-	return map[string][2]map[string]string{
-		"long periods":  {period("1s"), period("999ms")},
-		"short periods": {period("100ms"), period("99ms")},
-		"burstPercent":  {burst(`{"policy":"burst","burstPercent":100}`), burst(`{"policy":"burst","burstPercent":99}`)},
-		"policy":        {burst(`{"policy":"none"}`), burst(`{"policy":"burst","burstPercent":100}`)},
 	}
 }
 

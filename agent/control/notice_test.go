@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/groups"
@@ -138,39 +137,5 @@ func TestConditionOfStaticPods(t *testing.T) {
 	n.decide()
 	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != groups.NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
-	}
-}
-
-// TestForgedMirrorPodIsReported checks that a pod is reported after the kubelet has denied it, and
-// that the kubelet is not asked again.
-func TestForgedMirrorPodIsReported(t *testing.T) {
-	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
-		hash: "0a5f", mirror: "0a5f"}}}
-	c := New(Config{})
-	c.Step(Event{Pods: []*corev1.Pod{forged}})
-	if notes := c.notices().Notes; len(notes) > 0 {
-		t.Errorf("before the kubelet has answered: %v", notes)
-	}
-	c.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{}})
-	c.Step(Event{Pods: []*corev1.Pod{forged.DeepCopy()}})
-	notes := c.notices().Notes
-	if len(notes) != 1 || notes[0].Reason != groups.NotAStaticPod || notes[0].Pod.UID != "u" || c.Pods.NeedsStaticPods() {
-		t.Errorf("%v, asked again: %v", notes, c.Pods.NeedsStaticPods())
-	}
-}
-
-// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
-// updates a container: it would report it, and the kubelet would take it for the limit.
-func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
-	n := newFakeNode()
-	n.play(t, "machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
-		"tick 600 web/main=5ms", "tick 1 web/main=50ms!")
-	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
-	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
-		t.Fatalf("the quota %v is not raised", raised)
-	}
-	n.decide(ref)
-	if got := n.last.Created; got.Quota != 0 {
-		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }

@@ -111,14 +111,13 @@ func (r *running) work(ctx context.Context) {
 		if ended {
 			return
 		}
-		switch err := r.node(ctx, name); {
-		case err == nil:
-			r.queue.Forget(name)
-		default:
+		if err := r.node(ctx, name); err != nil {
 			if !apierrors.IsConflict(err) {
 				klog.FromContext(ctx).Error(err, "Cannot publish what a simulated node has allocated", "node", name)
 			}
 			r.queue.AddRateLimited(name)
+		} else {
+			r.queue.Forget(name)
 		}
 		r.queue.Done(name)
 	}
@@ -173,7 +172,7 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 	}
 	machine, state, err := nodetopology.ToMachine(have)
 	if err != nil || nodetopology.NodeUID(have) != node.UID {
-		return nil, err //nolint:nilerr // what is about an earlier node is not an error
+		return nil, err // what is about an earlier node is not an error
 	}
 	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine),
 		controller: allocate.New(node.Name, allocate.RepackNone, api.Ceilings{})}

@@ -26,7 +26,6 @@ package allocate
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -393,35 +392,5 @@ func (c *Controller) give(n node, at int) error {
 	if err != nil {
 		return notGivenError{error: err}
 	}
-	return nil
-}
-
-// maxText bounds an allocation in bytes, and laterText one that is made while pods have many: all of
-// a node are published in one object, of which others read 1 MiB. That is enough for 750 pods.
-const (
-	maxText, laterText = 3 << 10, 512
-	many               = 250
-)
-
-// put sets the allocation of a pod.
-func (c *Controller) put(n node, at int, a api.Allocation) error {
-	s := &n.Pods[at]
-	a.Time = n.Now.UTC()
-	most := maxText
-	if len(c.allocated) >= many {
-		most = laterText
-	}
-	if size := len(a.Encode()); size > most {
-		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
-	}
-	if err := a.Matches(s.Object); err != nil {
-		return err
-	}
-	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
-		c.unsaved[s.Object.UID] = c.allocated[s.Object.UID]
-	}
-	c.allocated[s.Object.UID] = a
-	c.read(n.Round, s)
-	c.changed = true
 	return nil
 }

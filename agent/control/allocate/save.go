@@ -15,6 +15,36 @@ import (
 // What is allocated is in force, and published, when it is saved. The books count it at once, and what a
 // pod had before is its own until then.
 
+// maxText bounds an allocation in bytes, and laterText one that is made while pods have many: all of
+// a node are published in one object, of which others read 1 MiB. That is enough for 750 pods.
+const (
+	maxText, laterText = 3 << 10, 512
+	many               = 250
+)
+
+// put sets the allocation of a pod.
+func (c *Controller) put(n node, at int, a api.Allocation) error {
+	s := &n.Pods[at]
+	a.Time = n.Now.UTC()
+	most := maxText
+	if len(c.allocated) >= many {
+		most = laterText
+	}
+	if size := len(a.Encode()); size > most {
+		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
+	}
+	if err := a.Matches(s.Object); err != nil {
+		return err
+	}
+	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
+		c.unsaved[s.Object.UID] = c.allocated[s.Object.UID]
+	}
+	c.allocated[s.Object.UID] = a
+	c.read(n.Round, s)
+	c.changed = true
+	return nil
+}
+
 // Save returns all that is allocated, if that has changed and nothing is being saved, or nil.
 func (c *Controller) Save() api.Allocations {
 	if !c.changed || c.saving != nil || c.failed {

@@ -1,3 +1,4 @@
+//nolint:revive // the interface of package control says what each method does
 package groups
 
 import "pinfold.dev/pinfold/core/nodeplan"

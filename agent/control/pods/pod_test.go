@@ -142,17 +142,22 @@ func TestMirrorPods(t *testing.T) {
 }
 
 // TestSandboxProvesMirrorPod checks that the name of a sandbox, which comes from the kubelet,
-// proves a mirror pod.
+// proves a mirror pod, and that the kubelet is not asked again about a pod that it has denied.
 func TestSandboxProvesMirrorPod(t *testing.T) {
 	copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "etcd", UID: "u", Annotations: map[string]string{
 		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
 	c := New(Config{})
 	c.SetPods([]*corev1.Pod{copied}, nil)
-	if !c.NeedsStaticPods() || c.Get("0a5f") != nil {
-		t.Error("accepted without proof, or the kubelet is not asked")
+	if !c.NeedsStaticPods() || c.Get("0a5f") != nil || c.All[0].Forged() != "" {
+		t.Error("accepted or denied without proof, or the kubelet is not asked")
+	}
+	c.SetStaticPods(nil)
+	c.SetPods([]*corev1.Pod{copied.DeepCopy()}, nil)
+	if c.NeedsStaticPods() || c.All[0].Forged() != "0a5f" {
+		t.Error("not denied, or the kubelet is asked again")
 	}
 	c.AddSandbox("0a5f", types.NamespacedName{Namespace: "kube-system", Name: "etcd"})
-	if c.NeedsStaticPods() || c.Get("0a5f") == nil {
+	if c.NeedsStaticPods() || c.Get("0a5f") == nil || c.All[0].Forged() != "" {
 		t.Error("not accepted, or the kubelet is asked again")
 	}
 }
