@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
@@ -79,7 +80,7 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 	_, rest := h.divide()
 	e, others := fullNode(b, h, 500, control.Config{})
 	e.RunDir = b.TempDir()
-	e.control.SetReserved(0)
+	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	arriving := asking("static")
 	id := fmt.Sprintf("%064x", 3*len(others))
 	run(arriving, id)
@@ -111,13 +112,13 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 }
 
 // BenchmarkCreateAllocated measures how long the runtime waits for the answer about the first
-// container of a pod to which the agent gives a CPU, off which 250 other containers have to be
-// moved.
+// container of a pod to which the agent gives a CPU, off which 250 other containers and 125 sandboxes
+// have to be moved. A p99 has ten observations beyond it: -benchtime 1000x.
 func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{})
 	e.RunDir = b.TempDir()
-	e.control.SetReserved(0)
+	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	for i := range others { // leave room for the pod
 		others[i] = others[i].DeepCopy()
 		for j := range others[i].Spec.Containers {
@@ -133,12 +134,13 @@ func BenchmarkCreateAllocated(b *testing.B) {
 		h.make(h.podGroup(arriving))
 		e.pods.list = func() []*corev1.Pod { return append([]*corev1.Pod{arriving}, others...) }
 		about := nri.Pod{UID: ledger.PodID(arriving.UID), CgroupParent: h.podGroup(arriving)}
+		before := written(e.kernel)
 		began := time.Now()
 		b.StartTimer()
 		settings, err := runtimeHandler{e.engine}.Create(b.Context(), about, nri.Container{ID: id, Name: "app"})
 		b.StopTimer()
-		if waits = append(waits, time.Since(began)); err != nil || settings.CPUs.Len() != 1 {
-			b.Fatalf("the pod gets CPUs %q (%v)", settings.CPUs, err)
+		if waits = append(waits, time.Since(began)); err != nil || settings.CPUs.Len() != 1 || written(e.kernel)-before < 375 {
+			b.Fatalf("the pod gets CPUs %q (%v) after %d writes", settings.CPUs, err, written(e.kernel)-before)
 		}
 		for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
 			_ = os.Remove(h.fs.Dir(controller, h.podGroup(arriving)))
@@ -149,7 +151,9 @@ func BenchmarkCreateAllocated(b *testing.B) {
 	}
 	slices.Sort(waits)
 	b.ReportMetric(float64(waits[len(waits)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(waits[len(waits)*99/100].Microseconds())/1000, "p99-ms")
+	if beyond := len(waits) / 100; beyond >= 10 {
+		b.ReportMetric(float64(waits[len(waits)-1-beyond].Microseconds())/1000, "p99-ms")
+	}
 }
 
 // BenchmarkTick measures a tick, of which there are ten per second, with a sample of each of 250
@@ -198,6 +202,6 @@ func BenchmarkBatchTick(b *testing.B) {
 		b.Fatalf("%d online containers", online)
 	}
 	for b.Loop() {
-		e.control.Tick(control.Tick{Colocation: e.usage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
+		e.control.Tick(groups.Tick{Colocation: e.usage.Measure(e.Now().Sub(e.began), &e.status.Batch)})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/claims"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
@@ -36,7 +37,7 @@ func newClaims(e *engine) *claims.Driver {
 		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return e.devices(roots) },
 		Give:    e.claim, TakeBack: e.unclaim, Kept: e.claimed, Unserved: e.unserved, Forfeit: e.forfeit,
 		Tell: func(pod *corev1.Pod, text string) {
-			e.reports.warn(control.Notice{Pod: pod, Reason: control.GivenBack, Message: text})
+			e.reports.warn(control.Notice{Pod: pod, Reason: groups.GivenBack, Message: text})
 		},
 		Now: e.Now, Period: e.Period, RetryAfter: e.RetryAfter, Log: e.Log, Dedup: e.reports.dedup})
 }
@@ -49,7 +50,7 @@ func (e *engine) devices(roots func() map[topology.NUMAID][]string) (devices []d
 	var machine *topology.Machine
 	e.with(func(c *control.Control) {
 		devices, err = c.Devices(cmp.Or(e.Devices, dra.ByNUMA))
-		machine = c.Machine()
+		machine = e.status.Machine
 	})
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +79,7 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 		}
 		if err = e.control.Claim(e.Now(), pod, request); err == nil {
 			e.decide(nodeplan.Ref{Pod: ledger.PodID(pod)})
-			given, err = e.control.Allocations()[pod], e.unsaved
+			given, err = e.status.Allocations[pod], e.unsaved
 		}
 	})
 	return given, err
@@ -86,7 +87,7 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 
 func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (dra.Request, error) {
 	e.updatePods()
-	pods, machine := e.pods.list(), e.control.Machine()
+	pods, machine := e.pods.list(), e.status.Machine
 	at := slices.IndexFunc(pods, func(p *corev1.Pod) bool { return p.UID == uid })
 	if at < 0 || machine == nil {
 		return dra.Request{}, fmt.Errorf("%w: the agent does not know the pod or the machine", control.ErrNotYet)
@@ -101,7 +102,7 @@ func (e *engine) unclaim(uids []types.UID) (err error) {
 		for e.saving { // so that this is saved before the answer
 			e.saved.Wait()
 		}
-		e.control.Unclaim(uids...)
+		e.control.Step(control.Event{Unclaim: uids})
 		e.decide()
 		err = e.unsaved
 	})

@@ -24,7 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
-	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/test/must"
@@ -263,7 +263,7 @@ func TestClaimGivenBack(t *testing.T) {
 			}
 			return err
 		})
-		for _, reason := range []string{control.GivenBack, control.NotGiven} {
+		for _, reason := range []string{groups.GivenBack, groups.NotGiven} {
 			w.eventually(func() error { return w.told("web", reason, "set its resources.requests.cpu to 2") })
 		}
 	}

@@ -63,7 +63,7 @@ func podsOf(ctx context.Context, o Options) ([]*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the pods of node %s: %w", o.NodeName, err)
 	}
-	var pods []*corev1.Pod
+	pods := []*corev1.Pod{}
 	for i := range list.Items {
 		pods = append(pods, &list.Items[i])
 	}
@@ -81,48 +81,43 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 		return result, err
 	}
 	defer k.groups.Close()
-	c := control.New(o.Config)
-	machine, _, err := k.machine()
-	if err != nil {
-		return result, err
-	}
-	c.SetMachine(machine)
+	o.Restore = true
+	e := newEngine(o, k)
 	kubelet, err := o.Kubelet(ctx)
-	if err != nil {
-		last := savedKubelet(o.RunDir)
-		if last == nil {
-			return result, err
-		}
-		kubelet = *last
+	if last := savedKubelet(o.RunDir); err != nil && last != nil {
+		kubelet, err = *last, nil
 	}
-	c.SetKubelet(kubelet)
-	c.SetReserved(0) // nothing is allocated
-	pods, err := podsOf(ctx, o)
-	if err != nil {
+	pods, errPods := podsOf(ctx, o)
+	if err := errors.Join(err, errPods); err != nil {
 		return result, err
 	}
-	c.SetPods(pods)
+	e.setKubelet(kubelet)
+	e.pods.list = func() []*corev1.Pod { return pods }
+	e.step(control.Event{Reserved: new(ledger.MilliCPU), Pods: pods}) // nothing is allocated
 	var errStatic error
-	if c.NeedsStaticPods() && o.StaticPods != nil {
+	if e.control.Pods.NeedsStaticPods() && o.StaticPods != nil {
 		var static map[ledger.PodID]types.NamespacedName
-		if static, errStatic = o.StaticPods(ctx); errStatic == nil {
-			c.SetStaticPods(static)
+		static, errStatic = o.StaticPods(ctx)
+		e.step(control.Event{StaticPods: static})
+	}
+	r := newRounds(e)
+	e.with(func(*control.Control) {
+		if err = r.readMachine(); err == nil {
+			_, err = r.observe()
 		}
-	}
-	if err := k.findNaming(kubelet.CgroupRoot); err != nil {
-		return result, err
-	}
-	v, partial, err := view(k.groups, k.naming, c.KnownIDs(), true)
+		if err == nil {
+			result = e.decide()
+		}
+	})
 	if err != nil {
 		return result, err
 	}
-	c.Observe(v)
-	result = c.Restore().Execute(k)
 	var paths []string
-	for _, p := range v.Pods {
+	made, err := k.naming.Pods(k.groups)
+	for _, p := range made {
 		paths = append(paths, p.Path)
 	}
-	err = errors.Join(partial, result.Err(), k.units.flush(ctx, flushLimit))
+	err = errors.Join(err, r.partial, result.Err(), k.units.flush(ctx, flushLimit))
 	if err == nil {
 		err = errors.Join(saveForce(o.RunDir, force{ever: true}), remove(allocationsFile(o.RunDir)))
 	}

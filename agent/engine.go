@@ -2,6 +2,7 @@ package agent
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,8 +34,9 @@ type engine struct {
 
 	mu      sync.Mutex // protects the state machine, the following fields, and writes of settings
 	control *control.Control
-	status  control.Status // after the last decision
-	unsaved error          // why what is allocated could not be saved, or nil
+	status  control.Status   // after the last decision
+	kubelet *control.Kubelet // nil until it is known
+	unsaved error            // why what is allocated could not be saved, or nil
 	saving  bool
 	saved   *sync.Cond // of mu: what is allocated was saved, or could not be
 	pods    podSource
@@ -106,6 +108,9 @@ func (e *engine) with(f func(*control.Control)) {
 	f(e.control)
 }
 
+// step passes an event to the state machine.
+func (e *engine) step(event control.Event) { e.with(func(c *control.Control) { c.Step(event) }) }
+
 // update calls f under the lock, and makes a round that is reading cgroups meanwhile start again.
 func (e *engine) update(f func()) {
 	e.with(func(*control.Control) {
@@ -115,66 +120,77 @@ func (e *engine) update(f func()) {
 }
 
 // decide does what is to be done next, until settings are written, and passes what follows to those
-// that do the rest. mu must be locked, and is unlocked while the disk is written. If it is asked about a
-// container, the status has its settings.
-func (e *engine) decide(asked ...nodeplan.Ref) {
+// that do the rest. mu must be locked, and is unlocked while it waits for the disk or for systemd. If it
+// is asked about a container, the status has its settings.
+func (e *engine) decide(asked ...nodeplan.Ref) (result control.Result) {
 	e.updatePods()
-	for {
+	defer e.kernel.units.pause()()
+	for decided := false; !decided; {
 		ready := e.control.Ready(e.Now(), asked...)
-		for _, group := range ready.Read {
-			if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil { // else it has ended, or the next round reports the error
-				e.control.SetGroupUsage(group, stat.Usage)
-			}
+		if call := e.kernel.units.unanswered(ready.Changes); call != nil {
+			e.mu.Unlock()
+			call.wait()
+			e.mu.Lock()
+			continue // much may have changed
 		}
+		result, decided = control.Result{Usage: e.usedBy(ready.Read)}, ready.Writes != nil
 		switch {
-		case ready.Save != nil:
-			e.saveAllocations(ready.Save)
+		case decided:
+			result = e.enforce(*ready.Writes)
 		case ready.Wait:
 			e.saved.Wait()
-		case ready.Writes != nil:
-			e.enforce(*ready.Writes)
-			return
+		case ready.Save != nil:
+			result.Saved = e.save(ready.Save)
 		}
+		e.status = e.control.Advance(ready, result)
 	}
-}
-
-// enforce carries out a decision. mu must be locked.
-func (e *engine) enforce(decision control.Decision) {
-	e.changes++
-	if e.reports.hold(decision.Hold); decision.Hold != "" {
-		e.status = e.control.Advance(control.Result{})
-		e.reports.condition(e.status.Report.Condition)
-		return
-	}
-	e.setInForce(decision.InForce)
-	done := e.kernel.units.decided(decision.Raised)
-	result := decision.Execute(e.kernel)
-	done()
-	e.reports.logChanges(decision, result)
-	e.status = e.control.Advance(result)
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {
 		e.delays.set(e.status.Containers)
 	}
 	e.reports.publish(e.status.Report)
+	return result
 }
 
-// saveAllocations saves what is allocated to pods, and has it published. It unlocks mu meanwhile: a
-// container that needs nothing of it is created without waiting for the disk.
-func (e *engine) saveAllocations(all api.Allocations) {
+// usedBy returns the CPU time that groups have used. Those that have ended are missing; of others the next
+// round reports the error.
+func (e *engine) usedBy(groups []string) map[string]time.Duration {
+	all := map[string]time.Duration{}
+	for _, group := range groups {
+		if stat, err := cgroupstat.Read(e.kernel.groups, group); err == nil {
+			all[group] = stat.Usage
+		}
+	}
+	return all
+}
+
+// enforce carries out a decision. mu must be locked.
+func (e *engine) enforce(decision control.Decision) control.Result {
+	e.changes++
+	e.reports.hold(decision.Hold)
+	e.setInForce(decision.InForce)
+	e.kernel.units.raises(decision.Raised)
+	result := decision.Execute(e.kernel)
+	e.reports.logChanges(decision, result)
+	return result
+}
+
+// save saves what is allocated to pods, and has it published. It unlocks mu meanwhile: a container that
+// needs nothing of it is created without waiting for the disk.
+func (e *engine) save(all api.Allocations) error {
 	e.saving = true
 	e.mu.Unlock()
 	err := saveAllocations(e.RunDir, all)
 	e.mu.Lock()
 	e.saving, e.unsaved = false, err
 	e.reports.dedup.WarnOrClear("given", "pods get no CPUs of their own", err)
-	e.control.Saved(err)
 	e.saved.Broadcast()
 	if err == nil {
 		e.reports.refresh()
 		e.claims.Changed()
 		e.requestRound() // other pods may wait for what was decided
 	}
+	return err
 }
 
 // setInForce saves whether settings of this agent are in force, for the next agent. They are as
@@ -191,10 +207,12 @@ func (e *engine) setInForce(now bool) {
 	}
 }
 
-// recoverForce takes over what earlier agents have set.
-func (e *engine) recoverForce() error {
-	if e.force, _ = savedForce(e.RunDir); e.force.now {
-		e.control.SetInForce()
+// recover takes over what earlier agents have allocated and set.
+func (e *engine) recover() error {
+	allocations, unreadable := savedAllocations(&e.Options)
+	e.force, _ = savedForce(e.RunDir)
+	e.step(control.Event{Allocations: allocations, Unreadable: unreadable, InForce: e.force.now})
+	if e.force.now {
 		return nil
 	}
 	return saveForce(e.RunDir, e.force)
@@ -203,9 +221,9 @@ func (e *engine) recoverForce() error {
 // updatePods passes the pods to the state machine. mu must be locked.
 func (e *engine) updatePods() {
 	if pods := e.pods.list(); pods != nil {
-		e.control.SetPods(pods)
+		e.control.Step(control.Event{Pods: pods})
 		before := e.pods.asked
-		if e.pods.asked = e.control.NeedsStaticPods(); e.pods.asked && !before {
+		if e.pods.asked = e.control.Pods.NeedsStaticPods(); e.pods.asked && !before {
 			e.reports.refresh()
 		}
 	}
@@ -223,7 +241,7 @@ func (e *engine) addGroup(cgroupsPath string) bool {
 	if err != nil {
 		return false // the next round reads it or reports the error
 	}
-	e.control.AddGroup(group, where, settings)
+	e.control.Step(control.Event{Group: &control.Group{Path: group, Where: where, Settings: settings}})
 	return true
 }
 
@@ -246,9 +264,9 @@ func (e *engine) batchNode() batch.Node {
 // setKubelet sets the kubelet's configuration, and reports whether it has changed.
 func (e *engine) setKubelet(k control.Kubelet) (changed bool) {
 	e.with(func(c *control.Control) {
-		before := c.Kubelet()
-		if changed = before == nil || *before != k; changed {
-			c.SetKubelet(k)
+		if changed = e.kubelet == nil || *e.kubelet != k; changed {
+			e.kubelet = &k
+			c.Step(control.Event{Kubelet: &k})
 			e.claims.Changed()
 			e.requestRound()
 		}

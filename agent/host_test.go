@@ -14,7 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -247,7 +247,7 @@ func TestSandboxOnThisMachine(t *testing.T) {
 		return err
 	}
 	w.eventually(func() error {
-		return errors.Join(w.told("bound", control.NotEnforced, "nothing runs in a control group"), quota(100*time.Millisecond))
+		return errors.Join(w.told("bound", groups.NotEnforced, "nothing runs in a control group"), quota(100*time.Millisecond))
 	})
 	tree.move(process, group, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
 	w.eventually(func() error { return quota(bandwidth.Unlimited) })

@@ -45,7 +45,7 @@ func TestWeightOnThisMachine(t *testing.T) {
 	}
 	// When nothing is set any more, only the agent's own weight is the kubelet's again.
 	c := control.New(control.Config{})
-	c.SetPods([]*corev1.Pod{newPod("agent"), newPod("neighbour")})
+	c.Step(control.Event{Pods: []*corev1.Pod{newPod("agent"), newPod("neighbour")}})
 	for _, own := range []string{agent, neighbour} {
 		if err := k.setWeight(own, false, c); err != nil {
 			t.Errorf("%s: %v", own, err)

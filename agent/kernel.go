@@ -11,7 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -95,8 +98,8 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 // the partition. Partitions are read if partitions is set or the group of all pods has exclusive
 // CPUs, without which there can be none in it. Cgroups that disappear meanwhile or cannot be read
 // are left out. partial is the error of the latter.
-func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v control.View, partial, err error) {
-	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}, Inner: map[string]string{}}
+func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v groups.View, partial, err error) {
+	v.Layout, v.Settings, v.Inner = groups.Layout(), map[string]cgroup.Settings{}, map[string]string{}
 	if v.Pods, err = naming.Pods(groups); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}
@@ -210,16 +213,20 @@ func keepWeight(ctx context.Context, e *engine) {
 	}
 	var raised bool
 	var next time.Time
-	every(ctx, tickEvery, func() {
+	wait.NonSlidingUntilWithContext(ctx, func(context.Context) {
 		e.with(func(c *control.Control) {
 			if e.kernel.naming.Driver == 0 || !e.force.now && !raised || e.force.now && raised && e.Now().Before(next) {
+				return
+			}
+			defer e.kernel.units.pause()()
+			if e.kernel.units.unanswered(func(group string) bool { return strings.HasPrefix(own, group) }) != nil {
 				return
 			}
 			err := e.kernel.setWeight(own, e.force.now, c)
 			raised, next = e.force.now, e.Now().Add(e.Period)
 			e.reports.dedup.WarnOrClear("weight", "the agent may answer the container runtime too late on a busy machine", err)
 		})
-	})
+	}, tickEvery)
 }
 
 // setWeight raises the weight of the pod that a cgroup is part of to that of the agent, or gives it
@@ -236,7 +243,7 @@ func (k *kernel) setWeight(own string, raise bool, c *control.Control) error {
 	if raise {
 		return k.raiseWeight(pod, k.naming.Tier(where.Tier))
 	}
-	known, version := c.Get(ledger.PodID(where.PodUID)), k.groups.Layout().CPU
+	known, version := c.Pods.Get(ledger.PodID(where.PodUID)), k.groups.Layout().CPU
 	s, err := k.groups.ReadParts(pod, cgroup.Parts{Weight: true})
 	if err != nil || known == nil || s.Weight != kubepods.PodWeight(version, ownShares) {
 		return err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -27,7 +29,7 @@ type coreSetLoad struct {
 
 // run passes the load of the CPUs to the state machine, until the context ends.
 func (l *coreSetLoad) run(ctx context.Context) {
-	every(ctx, l.engine.SampleEvery, l.sample)
+	wait.NonSlidingUntilWithContext(ctx, func(context.Context) { l.sample() }, l.engine.SampleEvery)
 }
 
 // sample reads the load, without the engine's lock.
@@ -47,7 +49,7 @@ func (l *coreSetLoad) sample() {
 	before := l.load
 	l.load = load
 	if used := l.usedSince(groups); before != nil {
-		e.with(func(c *control.Control) { c.SetUsage(busyBetween(before, load), used) })
+		e.step(control.Event{Busy: busyBetween(before, load), Used: used})
 		e.requestRound()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/logdedup"
@@ -159,7 +160,7 @@ func (m *meters) drain() (samples map[string]trace.Sample, changed []string) {
 }
 
 // count counts a change of a container's quota.
-func (m *meters) count(c control.QuotaChange) {
+func (m *meters) count(c groups.QuotaChange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one := m.byGroup[c.Path]; one != nil {

@@ -45,7 +45,7 @@ func TestMeters(t *testing.T) {
 	if d := cmp.Diff([]string{"/web"}, changed); d != "" { // its limits were not known before
 		t.Error(d)
 	}
-	m.count(control.QuotaChange{Planned: &groups.Planned{Path: "/web"}, Raised: true, Reason: burst.Throttled})
+	m.count(groups.QuotaChange{Planned: &groups.Planned{Path: "/web"}, Raised: true, Reason: burst.Throttled})
 	one := m.byGroup["/web"]
 	got := []any{one.samples, one.utilization, one.periods, one.throttled, one.bursts, one.throttledTime, one.burstTime, one.changes[change{true, "throttled"}]}
 	expect := []any{uint64(3), [...]uint64{1, 1, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3}, uint64(3), uint64(1), uint64(1), 7 * ms, 10 * ms, uint64(1)}

@@ -18,8 +18,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -45,7 +47,7 @@ func TestMetrics(t *testing.T) {
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
-	n.reports.stats.summary.Problems = []control.Notice{{Reason: control.CannotWrite}}
+	n.reports.stats.summary.Problems = []control.Notice{{Reason: groups.CannotWrite}}
 	registry, duration := newRegistry(n.agent)
 	duration.Observe(0.003)
 	page := httptest.NewRecorder()
@@ -58,7 +60,7 @@ func TestMetrics(t *testing.T) {
 func TestUnseenMetrics(t *testing.T) {
 	n := newQuietNode(t, colocation.Config{})
 	registry, _ := newRegistry(n.agent)
-	for want, report := range map[string]control.Report{"pinfold_cpus": n.status.Report, "": n.control.Failed(errors.New("no")), "none": {}} {
+	for want, report := range map[string]control.Report{"pinfold_cpus": n.status.Report, "": n.control.Failed(errors.New("no")).Report, "none": {}} {
 		n.reports.publish(report)
 		var names []string
 		for _, family := range must.Get(registry.Gather())(t) {
@@ -108,7 +110,7 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	n.agent = newAgent(o, k)
 	n.pods.list = func() []*corev1.Pod { return pods }
 	n.setKubelet(control.Kubelet{CPUManagerPolicy: "none"})
-	n.control.SetReserved(0)
+	n.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	if n.meters.sampler, err = sampler.New(k.groups, sampler.Options{Shortest: 10 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/kubelet"
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
@@ -104,14 +103,14 @@ func (p *publisher) readNode(ctx context.Context) error {
 	}
 	p.node = node
 	p.uid.Store(&node.UID)
-	p.engine.with(func(c *control.Control) { c.SetReserved(api.Reserved(node)) })
+	p.engine.step(control.Event{Reserved: new(api.Reserved(node))})
 	p.engine.claims.Changed()
 	return nil
 }
 
 func (p *publisher) readKubelet(ctx context.Context) error {
 	k, err := p.Kubelet(ctx)
-	p.engine.with(func(c *control.Control) { c.SetKubeletTrust(!errors.Is(err, kubelet.ErrUntrusted)) })
+	p.engine.step(control.Event{StrangeKubelet: new(errors.Is(err, kubelet.ErrUntrusted))})
 	if err != nil {
 		if last := savedKubelet(p.RunDir); last != nil {
 			p.engine.setKubelet(*last)
@@ -132,7 +131,7 @@ func (p *publisher) readKubelet(ctx context.Context) error {
 // readStaticPods asks for the static pods if a pod claims to be the copy of an unknown one.
 func (p *publisher) readStaticPods(ctx context.Context) error {
 	var needed bool
-	p.engine.with(func(c *control.Control) { needed = c.NeedsStaticPods() })
+	p.engine.with(func(c *control.Control) { needed = c.Pods.NeedsStaticPods() })
 	if p.StaticPods == nil || !needed {
 		return nil
 	}
@@ -140,7 +139,7 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.engine.with(func(c *control.Control) { c.SetStaticPods(pods) })
+	p.engine.step(control.Event{StaticPods: pods})
 	p.engine.requestRound()
 	return nil
 }
@@ -173,24 +172,22 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 // topology returns the node's object, or nil while too little is known.
 func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	state := nodetopology.State{Writer: "pinfold-agent " + p.Version, AgentHealth: *p.engine.node.health.Load()}
-	var machine *topology.Machine
-	settled := false
-	p.engine.with(func(c *control.Control) {
-		machine, settled = c.Machine(), c.Settled() || len(c.Allocations()) == 0
-		if !p.Observe {
-			state.Allocations = c.Allocations()
-		}
-		if k := c.Kubelet(); k != nil {
-			state.KubeletPolicy, state.ReservedCPUs = k.CPUManagerPolicy, k.ReservedCPUs
+	var status control.Status
+	p.engine.with(func(*control.Control) {
+		if status = p.engine.status; p.engine.kubelet != nil {
+			state.KubeletPolicy, state.ReservedCPUs = p.engine.kubelet.CPUManagerPolicy, p.engine.kubelet.ReservedCPUs
 		}
 	})
-	if machine == nil || p.node == nil || !settled || !p.engine.node.looked.Load() {
+	if status.Machine == nil || p.node == nil || !status.Settled || !p.engine.node.looked.Load() {
 		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
+	}
+	if !p.Observe {
+		state.Allocations = status.Allocations
 	}
 	if p.LeaseNamespace != "" {
 		state.AgentLease = p.LeaseNamespace + "/" + p.NodeName
 	}
-	object, err := nodetopology.FromMachine(p.NodeName, machine, state)
+	object, err := nodetopology.FromMachine(p.NodeName, status.Machine, state)
 	if err != nil {
 		return nil, err
 	}

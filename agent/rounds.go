@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/topology"
@@ -20,7 +21,8 @@ type rounds struct {
 	// loop and the last round that was not postponed ended. A round that failed, or that waits for
 	// the kubelet or the API server, counts. lastRound is 0 before the first.
 	lastLoop, lastRound atomic.Int64
-	postponed           int // rounds in a row
+	postponed           int   // rounds in a row
+	partial             error // why some cgroups could not be read
 }
 
 // nodeState is what rounds know of the node besides its cgroups.
@@ -101,7 +103,8 @@ func (r *rounds) round() {
 	if err != nil {
 		r.unhealthy("groups", err)
 		e.node.looked.Store(true)
-		e.reports.fail(e.control.Failed(err))
+		e.status = e.control.Failed(err)
+		e.reports.fail(e.status.Report)
 		r.lastRound.Store(e.Now().UnixNano())
 		return
 	}
@@ -134,8 +137,7 @@ func (r *rounds) readMachine() error {
 	e.reports.dedup.Clear("machine")
 	if m != nil {
 		e.Log.Info("read the machine", "onlineCPUs", m.Online().String(), "numaNodes", len(m.NUMANodes))
-		e.control.SetMachine(m)
-		e.control.SetMachineNotes(notes)
+		e.control.Step(control.Event{Machine: m, MachineNotes: notes})
 		e.node.machine.Store(m)
 	}
 	return nil
@@ -153,16 +155,16 @@ func (r *rounds) unhealthy(about string, err error) {
 func (r *rounds) observe() (observed bool, err error) {
 	e := r.engine
 	e.updatePods()
-	if e.control.Kubelet() == nil {
+	if e.kubelet == nil {
 		return true, nil // the location of its cgroups is not known either
 	}
-	if err := e.kernel.findNaming(e.control.Kubelet().CgroupRoot); err != nil {
-		if e.control.Kubelet().NoPodGroups {
+	if err := e.kernel.findNaming(e.kubelet.CgroupRoot); err != nil {
+		if e.kubelet.NoPodGroups {
 			err = fmt.Errorf("the kubelet's cgroupsPerQOS is false: set it to true: %w", err)
 		}
 		return false, err
 	}
-	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.KnownIDs(), e.changes
+	groups, naming, known, changes := e.kernel.groups, e.kernel.naming, e.control.Pods.KnownIDs(), e.changes
 	unlock := r.postponed < maxPostponed
 	if unlock {
 		e.mu.Unlock()
@@ -188,8 +190,8 @@ func (r *rounds) observe() (observed bool, err error) {
 	if e.changes != changes {
 		return false, nil
 	}
-	v.Partial = partial != nil
-	e.control.Observe(v)
+	r.partial, v.Partial = partial, partial != nil
+	e.control.Step(control.Event{Groups: &v})
 	return true, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/internal/logdedup"
 )
 
@@ -62,13 +63,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := a.recoverForce(); err != nil {
+	if err := a.recover(); err != nil {
 		return fmt.Errorf("save that no settings are in force: %w", err)
 	}
 	if last := savedKubelet(o.RunDir); last != nil {
 		a.setKubelet(*last)
 	}
-	a.control.SetAllocations(savedAllocations(&o))
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
 	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
@@ -121,14 +121,14 @@ func Run(ctx context.Context, o Options) error {
 //	publishing       to copy values, and to pass on what the API server and the kubelet say
 //	batch scheduler, metrics  to copy values
 //
-// Nobody holds it while allocations are saved: decide unlocks it. Who needs what is being saved waits for
-// engine.saved.
+// Nobody holds it while allocations are saved, or while a decision waits for a call of systemd about a
+// group to end: decide unlocks it. Who needs what is being saved waits for engine.saved.
 //
 // These values have locks of their own, which are taken after engine.mu if both are:
 //
 //	units      for what systemd must be told. The task systemd does not hold it during a call. Who
-//	           changes a group waits, with engine.mu, for the end of a call about it: until callLimit
-//	           after the call began. No other call begins during a decision
+//	           changes a group waits for the end of a call about it, until callLimit after the call
+//	           began. No other call begins during a decision
 //	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
 //	reports    for the sources of metrics
 //	publisher  for the condition that is to be published
@@ -166,7 +166,7 @@ func watchPods(ctx context.Context, e *engine) error {
 		UpdateFunc: func(before, after any) { // most updates change only conditions and times
 			a, ok := before.(*corev1.Pod)
 			b, also := after.(*corev1.Pod)
-			if !ok || !also || !e.control.Alike(a, b) {
+			if !ok || !also || !pods.Alike(a, b) {
 				e.requestRound()
 			}
 		},
@@ -197,13 +197,13 @@ func listPods(informer cache.SharedIndexInformer) []*corev1.Pod {
 	if !informer.HasSynced() {
 		return nil
 	}
-	pods := []*corev1.Pod{}
+	all := []*corev1.Pod{}
 	for _, object := range informer.GetStore().List() {
 		if pod, ok := object.(*corev1.Pod); ok {
-			pods = append(pods, pod)
+			all = append(all, pod)
 		}
 	}
-	return sortPods(pods)
+	return sortPods(all)
 }
 
 // sortPods sorts pods by UID, so that decisions do not depend on the order of a list.

@@ -27,15 +27,16 @@ const maxPodDelay = 500 * time.Millisecond
 func (h runtimeHandler) Synchronize(_ context.Context, pods []nri.Pod, containers []nri.Container) map[string]nri.Settings {
 	h.update(func() {
 		uids := map[string]ledger.PodID{}
+		event := control.Event{Sandboxes: map[ledger.PodID]types.NamespacedName{}, Created: map[nodeplan.Ref]string{}, At: h.Now()}
 		for _, p := range pods {
-			uids[p.ID] = p.UID
-			h.control.AddSandbox(p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+			uids[p.ID], event.Sandboxes[p.UID] = p.UID, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 		}
 		for _, c := range containers {
 			if c.Running {
-				h.control.Created(h.Now(), nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}, c.ID)
+				event.Created[nodeplan.Ref{Pod: uids[c.PodID], Container: c.Name}] = c.ID
 			}
 		}
+		h.control.Step(event)
 		h.Log.Info("the container runtime is connected", "containers", len(containers))
 		h.requestRound()
 	})
@@ -49,7 +50,7 @@ func (h runtimeHandler) Create(ctx context.Context, pod nri.Pod, c nri.Container
 	}
 	h.update(func() {
 		ref := nodeplan.Ref{Pod: pod.UID, Container: c.Name}
-		h.control.Created(h.Now(), ref, c.ID)
+		h.control.Step(control.Event{Created: map[nodeplan.Ref]string{ref: c.ID}, At: h.Now()})
 		h.addGroup(pod.CgroupParent)
 		h.decide(ref)
 		settings, err = h.status.Created, h.status.Refused
@@ -82,7 +83,7 @@ func (h runtimeHandler) Start(_ context.Context, pod nri.Pod, c nri.Container) e
 func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) (settings nri.Settings) {
 	h.update(func() {
 		if h.force.ever {
-			h.control.HoldCPUs()
+			h.control.Step(control.Event{RuntimeWrites: true})
 		}
 		h.decide(nodeplan.Ref{Pod: pod.UID, Container: c.Name})
 		h.requestRound()
@@ -97,16 +98,14 @@ func (h runtimeHandler) Update(_ context.Context, pod nri.Pod, c nri.Container) 
 // Stopped releases the container's CPUs.
 func (h runtimeHandler) Stopped(_ context.Context, pod nri.Pod, c nri.Container) {
 	h.update(func() {
-		h.control.Stopped(nodeplan.Ref{Pod: pod.UID, Container: c.Name}, c.ID)
+		h.control.Step(control.Event{Stopped: map[nodeplan.Ref]string{{Pod: pod.UID, Container: c.Name}: c.ID}})
 		h.requestRound()
 	})
 }
 
 // awaitPod waits for a short time until the pod is known.
 func (h runtimeHandler) awaitPod(ctx context.Context, pod nri.Pod) {
-	h.with(func(c *control.Control) {
-		c.AddSandbox(pod.UID, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
-	})
+	h.step(control.Event{Sandboxes: map[ledger.PodID]types.NamespacedName{pod.UID: {Namespace: pod.Namespace, Name: pod.Name}}})
 	// A pod that is still unknown then is treated as unknown.
 	_ = wait.PollUntilContextTimeout(ctx, 5*time.Millisecond, maxPodDelay, true, func(context.Context) (bool, error) {
 		return h.knows(pod.UID), nil
@@ -118,10 +117,8 @@ func (h runtimeHandler) knows(id ledger.PodID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pods := h.pods.list()
-	if pods != nil {
-		h.control.SetPods(pods)
-	}
-	return pods == nil || h.control.HasPod(id)
+	h.control.Step(control.Event{Pods: pods})
+	return pods == nil || h.control.Pods.Get(id) != nil
 }
 
 // withoutNRI is the warning while the container runtime is not connected.
@@ -152,7 +149,11 @@ func (h runtimeHandler) setState(state nri.State) {
 func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
 	h.reports.update(func(s *stats) { s.nriConflicts++ })
 	go h.with(func(c *control.Control) {
-		if n := c.NewNotice(conflict.Pod.UID, "NRIConflict", conflict.String()); h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
+		n := control.Notice{Reason: "NRIConflict", Message: conflict.String()}
+		if pod := c.Pods.Get(conflict.Pod.UID); pod != nil {
+			n.Pod = pod.Object
+		}
+		if h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			h.reports.warn(n)
 		}
 	})

@@ -33,16 +33,14 @@ const (
 // flushLimit is how long [Cleanup] waits for systemd.
 const flushLimit = 10 * time.Second
 
-// Apply implements [control.Kernel]: it writes settings, after which systemd is told of them. It
-// waits for systemd only if a call about one of the groups is unanswered. Callers hold the engine's
-// lock, or are alone ([Cleanup]).
+// Apply implements [control.Kernel]: it writes settings, after which systemd is told of them. Callers
+// hold the engine's lock, have paused the calls, and have waited for one about a group to write.
 func (k *kernel) Apply(wanted map[string]cgroup.Wanted) cgroup.Outcome {
-	if k.naming.Driver != kubepods.Systemd {
-		return k.groups.Apply(wanted)
+	outcome := k.groups.Apply(wanted)
+	if k.naming.Driver == kubepods.Systemd {
+		k.units.wrote(wanted)
 	}
-	k.units.hold(wanted)
-	defer k.units.release(wanted)
-	return k.groups.Apply(wanted)
+	return outcome
 }
 
 // Effective implements [control.Kernel].
@@ -76,7 +74,7 @@ func (k *kernel) ThreadCPUs(group string) (all cpuset.Set, err error) {
 //   - at most one call is unanswered at any time, and it is never abandoned while the connection
 //     lives: systemd would still carry it out, perhaps after a later call by another connection;
 //   - a decision waits for the call about a group before it changes this group, at most the
-//     limit, and no call about the group begins until its files are written;
+//     limit and without the engine's lock, and no call begins until its files are written;
 //   - if the call lasts longer, the next one has the same unit's new settings, and a round checks
 //     the files.
 //
@@ -96,13 +94,12 @@ type units struct {
 	connection *systemd.Units
 	connecting attempts
 
-	mu       sync.Mutex
-	untold   map[string]*untold       // by group
-	deciding bool                     // no call begins, so that a decision waits for one at most
-	writing  map[string]cgroup.Wanted // no call about these groups begins
-	raised   []string                 // nor about the bandwidth of these: systemd would lower the quota
-	call     *call                    // nil if none is unanswered
-	last     string                   // the group of the last call
+	mu     sync.Mutex
+	untold map[string]*untold // by group
+	paused int                // no call begins, so that a decision waits for one at most
+	raised []string           // nor about the bandwidth of these: systemd would lower the quota
+	call   *call              // nil if none is unanswered
+	last   string             // the group of the last call
 }
 
 // untold are the settings of a unit that systemd has not accepted yet.
@@ -135,45 +132,49 @@ func newUnits(root string, groups *cgroup.FS) *units {
 	return &units{root: root, groups: groups, wake: make(chan struct{}, 1), limit: callLimit, untold: map[string]*untold{}}
 }
 
-// hold waits for a call about one of the groups, whose files are about to be written, and lets none
-// begin until release.
-func (u *units) hold(wanted map[string]cgroup.Wanted) {
-	u.mu.Lock()
-	u.writing = wanted
-	c := u.call
-	u.mu.Unlock()
-	if c == nil {
-		return
-	}
-	if _, changes := wanted[c.group]; changes {
-		select {
-		case <-c.ended:
-		case <-time.After(time.Until(c.until)):
-		}
-	}
-}
-
-// decided says which groups have a raised quota from now on. Raises end with the agent, so systemd
-// is not told of them. No call begins until the returned function is called, when the decision has
-// been carried out.
-func (u *units) decided(raised []string) (done func()) {
+// pause lets no call begin until resume is called.
+func (u *units) pause() (resume func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.raised, u.deciding = raised, true
+	u.paused++
 	return func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		u.deciding = false
+		u.paused--
 		maps.DeleteFunc(u.untold, func(group string, _ *untold) bool { return !u.groups.Exists(group) })
 		signal(u.wake)
 	}
 }
 
-// release adds settings that were written to what systemd must be told.
-func (u *units) release(wanted map[string]cgroup.Wanted) {
+// unanswered returns the call for whose end a change of groups has to wait, or nil.
+func (u *units) unanswered(changes func(group string) bool) *call {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.writing = nil
+	if u.call != nil && changes(u.call.group) && time.Now().Before(u.call.until) {
+		return u.call
+	}
+	return nil
+}
+
+func (c *call) wait() {
+	select {
+	case <-c.ended:
+	case <-time.After(time.Until(c.until)):
+	}
+}
+
+// raises says which groups have a raised quota from now on. Raises end with the agent, so systemd is not
+// told of them.
+func (u *units) raises(groups []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.raised = groups
+}
+
+// wrote adds settings that were written to what systemd must be told.
+func (u *units) wrote(wanted map[string]cgroup.Wanted) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	for group, w := range wanted {
 		if slices.Contains(u.raised, group) {
 			w.Quota, w.Period = nil, nil
@@ -266,7 +267,7 @@ func (u *units) next() (group string, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	wait = maxPause
-	if u.deciding {
+	if u.paused > 0 {
 		return "", wait
 	}
 	for _, group := range append([]string{u.last}, slices.Sorted(maps.Keys(u.untold))...) {
@@ -286,16 +287,15 @@ func (u *units) next() (group string, wait time.Duration) {
 // isHeld reports whether no call about a unit may begin. CPUs are told in spite of a raise, which
 // ends by that: another pod may have them.
 func (u *units) isHeld(group string, unit *untold) bool {
-	_, written := u.writing[group]
-	return written || unit.CPUs == nil && slices.Contains(u.raised, group)
+	return unit.CPUs == nil && slices.Contains(u.raised, group)
 }
 
-// begin begins a call, unless the files of the group are being written.
+// begin begins a call, unless files are being written.
 func (u *units) begin(group string) (*call, cgroup.Wanted) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	unit := u.untold[group]
-	if unit == nil || u.deciding || u.isHeld(group, unit) {
+	if unit == nil || u.paused > 0 || u.isHeld(group, unit) {
 		return nil, cgroup.Wanted{}
 	}
 	u.dropOutdated(group, unit)

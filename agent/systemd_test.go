@@ -28,7 +28,7 @@ func TestUntold(t *testing.T) {
 	k.naming = kubepods.Naming{Driver: kubepods.Systemd}
 	apply := func(w cgroup.Wanted, raised ...string) cgroup.Wanted {
 		t.Helper()
-		k.units.decided(raised)()
+		k.units.raises(raised)
 		if err := k.Apply(map[string]cgroup.Wanted{group: w}).Err(); err != nil {
 			t.Error(err)
 		}
@@ -56,12 +56,12 @@ func TestUntold(t *testing.T) {
 	if next, _ := k.units.next(); next != "" {
 		t.Errorf("systemd is told of %s, whose quota is raised", next)
 	}
-	k.units.decided(nil)()
+	k.units.raises(nil)
 	if err := k.units.flush(t.Context(), flushLimit); err == nil || !strings.Contains(err.Error(), "connect to systemd") {
 		t.Errorf("without a systemd: %v", err)
 	}
-	k.units.release(map[string]cgroup.Wanted{"/gone": {CPUs: &cpus}})
-	k.units.decided(nil)()
+	k.units.wrote(map[string]cgroup.Wanted{"/gone": {CPUs: &cpus}})
+	k.units.pause()()
 	if len(k.units.untold) != 1 {
 		t.Errorf("after a group that has ended: %v", k.units.untold)
 	}

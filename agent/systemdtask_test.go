@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"path"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -167,6 +169,33 @@ func TestLateCallUndoesNothing(t *testing.T) {
 	m.eventually(func() error { return m.settled("2-3,5-7") })
 }
 
+// TestNobodyWaitsWithTheLock holds a call about a group that a new container needs to be moved: while the
+// creation waits for the call, what others tell the agent does not wait.
+func TestNobodyWaitsWithTheLock(t *testing.T) {
+	m := newManaged(t, time.Hour)
+	release := m.hang()
+	defer release()
+	created := make(chan struct{})
+	go func() { m.create("1"); close(created) }()
+	m.eventually(func() error {
+		if text, err := os.ReadFile(allocationsFile(m.runDir)); err != nil || !strings.Contains(string(text), "uid-new1") {
+			return fmt.Errorf("the allocation is not saved: %s (%w)", text, err)
+		}
+		return nil
+	})
+	for range 100 {
+		m.handler.Stopped(t.Context(), nri.Pod{UID: "uid-none"}, nri.Container{Name: "app"}) // or it waits for an hour
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case <-created:
+		t.Error("the creation has not waited for the call")
+	default:
+	}
+	release()
+	<-created
+}
+
 // TestDecisionDoesNotWaitForLong holds a call for longer than the limit: the decision is written,
 // and what the call writes is replaced.
 func TestDecisionDoesNotWaitForLong(t *testing.T) {
@@ -226,9 +255,8 @@ func newToldUnit(t *testing.T) *toldUnit {
 // write writes settings of the group as kernel.Apply does.
 func (u *toldUnit) write(w cgroup.Wanted) {
 	wanted := map[string]cgroup.Wanted{u.group: w}
-	u.hold(wanted)
-	defer u.release(wanted)
 	u.groups.Apply(wanted)
+	u.wrote(wanted)
 }
 
 func (u *toldUnit) tellAll(t *testing.T) { u.tell(t.Context(), func() {}, func() {}) }
@@ -280,7 +308,7 @@ func TestNewSettingsDoNotWait(t *testing.T) {
 	}
 	u.write(wantCPUs(0, 1))
 	call, _ := u.begin(u.group)
-	u.write(wantCPUs(0)) // waits for callLimit
+	u.write(wantCPUs(0))
 	u.end(call, errors.New("the connection has ended"))
 	if next, _ := u.next(); next != u.group {
 		t.Error("settings that are newer than a call without an answer wait")
@@ -291,7 +319,7 @@ func TestNewSettingsDoNotWait(t *testing.T) {
 // loses meanwhile may belong to another pod, so systemd must know.
 func TestCPUsOfRaisedContainersAreTold(t *testing.T) {
 	u := newToldUnit(t)
-	u.decided([]string{u.group})()
+	u.raises([]string{u.group})
 	u.write(wantCPUs(1, 2, 3))
 	u.tellAll(t)
 	if _, known := u.systemd.told(u.group); known != "1-3" {
@@ -303,13 +331,13 @@ func TestCPUsOfRaisedContainersAreTold(t *testing.T) {
 // wait for a call about each.
 func TestNoCallBeginsDuringADecision(t *testing.T) {
 	u := newToldUnit(t)
-	done := u.decided(nil)
+	resume := u.pause()
 	u.write(wantCPUs(0))
 	u.tellAll(t)
 	if calls, _ := u.systemd.told(u.group); calls != 0 {
 		t.Errorf("%d calls during a decision", calls)
 	}
-	done()
+	resume()
 	u.tellAll(t)
 	if calls, known := u.systemd.told(u.group); calls != 1 || known != "0" {
 		t.Errorf("%d calls after the decision, and CPUs %q", calls, known)

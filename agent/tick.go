@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"pinfold.dev/pinfold/agent/batch"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -46,25 +48,11 @@ func newTicks(e *engine) *ticks {
 func (t *ticks) loop(ctx context.Context) {
 	e := t.engine
 	defer e.with(func(c *control.Control) {
-		if c.Tick(control.Tick{Last: true}).Write {
+		if last, _ := c.Tick(groups.Tick{Last: true}); last.Write {
 			e.decide()
 		}
 	})
-	every(ctx, tickEvery, t.tick)
-}
-
-// every calls a function periodically until the context ends.
-func every(ctx context.Context, period time.Duration, do func()) {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-		}
-	}
+	wait.NonSlidingUntilWithContext(ctx, func(context.Context) { t.tick() }, tickEvery)
 }
 
 // tick decides which quotas to raise or lower and what batch pods may use, and writes the quotas.
@@ -75,15 +63,17 @@ func (t *ticks) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	in := control.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}
+	in := groups.Tick{Now: now.Sub(t.began), Wall: now, Samples: samples}
 	in.Idle, in.Interval = t.idle()
 	if in.Interval > 0 {
 		in.Behind, _ = t.behind.Used(e.kernel.groups, e.status.Raises.Behind)
 	}
 	in.Colocation = t.usage.Measure(in.Now, &e.status.Batch)
 	in.Present = e.kernel.bandwidth(append(changed, e.status.Raises.Raised...))
-	done := e.control.Tick(in)
-	t.setBatch(done.Batch, in.Colocation)
+	before := e.status.Batch.Decision
+	done, status := e.control.Tick(in)
+	e.status = status
+	t.passBatch(before, in.Colocation)
 	for _, c := range done.Changes {
 		e.meters.count(c)
 		e.Log.Debug("quota", "pod", c.Pod.Name(), "container", c.Ref.Container,
@@ -95,9 +85,9 @@ func (t *ticks) tick() {
 	}
 }
 
-// setBatch passes on what was decided about batch pods after a tick, which is nil if they are not
+// passBatch passes on what was decided about batch pods after a tick, which is nil if they are not
 // bounded.
-func (t *ticks) setBatch(after colocation.Decision, tick *colocation.Tick) {
+func (t *ticks) passBatch(before colocation.Decision, tick *colocation.Tick) {
 	e := t.engine
 	if tick == nil {
 		return
@@ -105,8 +95,7 @@ func (t *ticks) setBatch(after colocation.Decision, tick *colocation.Tick) {
 	if !tick.WaitUnknown {
 		t.onlineWait.Observe(tick.Waited.Seconds())
 	}
-	before := e.status.Batch.Decision
-	e.status.Batch.Decision = after
+	after := e.status.Batch.Decision
 	e.scheduler.SetBudget(e.status.Batch.Budget())
 	if after.Budget != before.Budget {
 		e.Log.Debug("budget of batch pods", "before", before.Budget, "now", after.Budget, "others", tick.Others,

@@ -73,7 +73,7 @@ func makeWorld(pods ...*corev1.Pod) *world {
 		objects = append(objects, p)
 	}
 	w := &world{client: fake.NewClientset(objects...), topologies: nodetopologytest.NewFake(),
-		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, config: control.Config{NodeName: nodeName},
+		kubelet: control.Kubelet{CPUManagerPolicy: "none"}, static: map[ledger.PodID]types.NamespacedName{}, config: control.Config{NodeName: nodeName},
 		period: 50 * time.Millisecond, log: &logtext.Log{}}
 	gone := func(clienttesting.Action) (bool, runtime.Object, error) {
 		if !w.gone.Load() {

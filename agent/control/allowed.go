@@ -63,11 +63,9 @@ func (c *Control) allow() {
 	if g.Withheld = online.Difference(a.cpus); !g.Withheld.IsEmpty() {
 		m = m.Without(g.Withheld)
 	}
-	if c.node.index != nil && c.node.index.Machine().SameCPUs(m) {
-		return
+	if c.round.Index == nil || !c.round.Index.Machine().SameCPUs(m) {
+		c.round.Index, c.round.Online, c.prepared = placement.NewIndex(m), m.Online(), false
 	}
-	c.node.index, c.round.Online = placement.NewIndex(m), m.Online()
-	c.Pods.SetMachine(m)
 }
 
 // observe remembers which CPUs of tiers were taken away by the kernel, and not by an administrator.

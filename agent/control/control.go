@@ -1,9 +1,6 @@
 package control
 
 import (
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/allocate"
@@ -17,11 +14,8 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/kubepods"
 )
 
 // Config is the part of the agent's configuration that decisions depend on.
@@ -30,7 +24,6 @@ type Config struct {
 	// MinShared is the number of CPUs that always stay shared. It should equal the scheduler's
 	// minSharedCPUs.
 	MinShared int
-	Tuning    nodeplan.Tuning
 	// Priority is how batch pods are put behind all others.
 	Priority colocation.Priority
 	// Batch bounds the CPU time of all batch pods together. With a threshold of 0 there is no
@@ -53,6 +46,9 @@ type Config struct {
 	Refuses bool
 	// Observe makes the agent write nothing, and say what it would write.
 	Observe bool
+	// Restore makes it restore the settings of the kubelet with the CPU manager policy none: all CPUs for
+	// every cgroup, including those of unknown containers, and every limit as a quota.
+	Restore bool
 }
 
 // BoundsBatch reports whether the CPU time of batch pods is bounded.
@@ -81,12 +77,12 @@ type Kubelet struct {
 	NoPodGroups      bool // below a group of all pods (cgroupsPerQOS: false)
 }
 
-// View is the present settings of the pods' cgroups.
-type View = groups.View
-
 // controller decides about one concern of the cgroups of pods. A new one is a package beside the others
 // and a place in the list of New.
 type controller interface {
+	// Prepare decides what a plan depends on, and returns the paths of the cgroups whose usage is to be
+	// read first.
+	Prepare(r *groups.Round) (read []string)
 	// Input adds what it remembers, and has decided between rounds, to the input of a plan.
 	Input(r *groups.Round, s *nodeplan.State)
 	// Decide adds the writes that the plan requires. Restore adds those after which nothing of the
@@ -95,17 +91,19 @@ type controller interface {
 	Restore(r *groups.Round, w *groups.Writes)
 	// Applied records what carrying out all writes has shown.
 	Applied(r *groups.Round, o *groups.Outcome)
+	// Notices adds what users should know.
+	Notices(r *groups.Round, n *groups.Notices)
 	// Tick decides between rounds, and says if that requires writes.
 	Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked)
 }
 
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
-// Its methods must not be called concurrently, except [pods.Pods.Alike].
+// Its methods must not be called concurrently.
 type Control struct {
-	*pods.Pods
+	Pods   *pods.Pods // changed by Step alone
 	config Config
 	node   node
-	// controllers decide about cgroups. Those that the status or notices ask have names, too.
+	// controllers decide about cgroups. Those that the status asks have names, too.
 	controllers []controller
 	allocate    *allocate.Controller
 	cpus        *cpus.Controller
@@ -121,19 +119,19 @@ type Control struct {
 	// failures are those of the last round, by path. noticed are the notices of the last report.
 	failures map[string]error
 	noticed  noticed
+	last     Status
 }
 
 // node is the inputs that are about the node.
 type node struct {
 	allowed allowed
-	index   *placement.Index // of the CPUs that pods may use, nil until SetMachine
-	kubelet *Kubelet         // nil until SetKubelet
-	// strangeKubelet is set if another program may answer at the kubelet's port.
+	kubelet *Kubelet // nil until it is known
+	// These are the fields of Event; reserved is nil until it is known.
 	strangeKubelet bool
-	reserved       *ledger.MilliCPU // of the Node object, nil until SetReserved
+	reserved       *ledger.MilliCPU
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU
-	notes          []string // what is wrong with the files about the machine, and assumed instead
+	notes          []string
 }
 
 // New returns a state machine without any input.
@@ -147,11 +145,10 @@ func New(config Config) *Control {
 	if config.Observe {
 		repack = allocate.RepackNone
 	}
-	allocator := allocate.New(config.NodeName, repack)
 	c := &Control{
-		Pods:     pods.New(pods.Config{Allocations: allocator.Allocations(), Ceilings: ceilings, Burst: config.Burst}),
+		Pods:     pods.New(pods.Config{Ceilings: ceilings, Burst: config.Burst}),
 		config:   config,
-		allocate: allocator,
+		allocate: allocate.New(config.NodeName, repack, ceilings),
 		cpus:     cpus.New(partition),
 		quota:    quota.New(ceilings, config.QuotaOwner == OwnerOther),
 		batch:    batch.New(config.Priority, config.Batch),
@@ -161,59 +158,6 @@ func New(config Config) *Control {
 	}
 	c.controllers = []controller{c.allocate, c.cpus, c.quota, c.batch}
 	return c
-}
-
-// SetMachine sets the topology of the machine. CPUs may have gone online or offline since the last
-// call.
-func (c *Control) SetMachine(m *topology.Machine) {
-	c.node.allowed.machine = m
-	c.allow()
-}
-
-// Machine returns the machine without the CPUs that pods may not use, or nil.
-func (c *Control) Machine() *topology.Machine {
-	if c.node.index == nil {
-		return nil
-	}
-	return c.node.index.Machine()
-}
-
-// SetMachineNotes sets what is wrong with the topology of the machine, and assumed instead.
-func (c *Control) SetMachineNotes(notes []string) { c.node.notes = notes }
-
-// SetKubelet sets the kubelet's configuration.
-func (c *Control) SetKubelet(k Kubelet) { c.node.kubelet = &k }
-
-// SetKubeletTrust sets whether what answers at the kubelet's port is known to be the kubelet.
-func (c *Control) SetKubeletTrust(known bool) { c.node.strangeKubelet = !known }
-
-// Kubelet returns the configuration last set with SetKubelet, or nil.
-func (c *Control) Kubelet() *Kubelet { return c.node.kubelet }
-
-// SetReserved sets the difference of capacity and allocatable of the Node object.
-func (c *Control) SetReserved(reserved ledger.MilliCPU) { c.node.reserved = &reserved }
-
-// SetPods sets all pods that are bound to the node.
-func (c *Control) SetPods(objects []*corev1.Pod) {
-	c.prepared = false
-	c.Pods.SetPods(objects, c.round.Runs)
-}
-
-// SetUsage sets the load of the CPUs and the containers' share of it.
-func (c *Control) SetUsage(busy map[cpuset.CPU]ledger.MilliCPU, used map[nodeplan.Ref]ledger.MilliCPU) {
-	c.node.usage = nodeplan.Usage{Sequence: c.node.usage.Sequence + 1, Busy: busy}
-	c.node.used = used
-}
-
-// Observe sets the present settings of the cgroups.
-func (c *Control) Observe(v View) {
-	c.round.Observe(v)
-	c.Forget(c.round.Runs)
-	c.watch.changed = nil
-	for path, now := range v.Settings {
-		c.compare(path, now)
-	}
-	c.allow()
 }
 
 // compare records what other writers have changed in a cgroup, and reports whether there are any
@@ -228,42 +172,5 @@ func (c *Control) compare(path string, now cgroup.Settings) bool {
 	return len(changed) > 0
 }
 
-// AddGroup adds the cgroup of a pod or container that was created since the last observation.
-func (c *Control) AddGroup(path string, where kubepods.Place, settings cgroup.Settings) {
-	if c.round.Observed() {
-		c.round.Add(path, where, settings)
-	}
-}
-
-// HoldCPUs says that the runtime may write CPUs that an agent has once told it.
-func (c *Control) HoldCPUs() {
-	if s := &c.stakes.cpusets; !s.held {
-		*s = stake{held: true}
-	}
-}
-
-// SetAllocations sets what an earlier agent has allocated, as far as what it saved could be read.
-func (c *Control) SetAllocations(saved api.Allocations, unreadable error) {
-	c.allocate.Resume(saved, unreadable)
-}
-
 // Claimed returns the resource claims whose pods have CPUs for them, or have lost these.
 func (c *Control) Claimed() map[types.UID]bool { return c.allocate.Claimed() }
-
-// Settled reports whether what an earlier agent has allocated has been compared with the kernel, as far
-// as this agent will.
-func (c *Control) Settled() bool {
-	return c.allocate.Recovered() || c.hold() == "" && c.node.kubelet.bindingOff() != ""
-}
-
-// Allocations returns what the agent has allocated to pods and saved.
-func (c *Control) Allocations() api.Allocations { return c.allocate.InForce() }
-
-// SetInForce says that an earlier agent may have written settings that it has not given back.
-func (c *Control) SetInForce() { c.stakes.cpusets.held, c.stakes.limits.held = true, true }
-
-// SetGroupUsage sets the CPU time that a cgroup has used since it was created; see [Ready].
-func (c *Control) SetGroupUsage(path string, usage time.Duration) { c.quota.SetUsage(path, usage) }
-
-// Saved records that what is allocated is saved; see [Ready]. If err is not nil, the pods lose what is not.
-func (c *Control) Saved(err error) { c.allocate.Saved(c.Pods, err) }

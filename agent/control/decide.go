@@ -24,22 +24,21 @@ type Decision struct {
 	Foreign []Foreign
 	// Pending is what would be written, if the agent only observes.
 	Pending []Pending
-	// InForce is set if settings are written, or may have been that are not given back yet; see
-	// [Control.SetInForce].
+	// InForce is set if settings are written, or may have been that are not given back yet.
 	InForce bool
 }
 
 // hold returns the reason why nothing can be decided yet, or "".
 func (c *Control) hold() string {
 	switch {
-	case c.node.index == nil:
+	case c.round.Index == nil:
 		return "the machine's CPUs are not known"
 	case c.node.kubelet == nil && c.node.strangeKubelet:
 		return "the kubelet's configuration is not known: what answers at its port may be another program, and is not asked; " +
 			"the agent's log says why, and --kubelet-ca names the CA of its certificate"
 	case c.node.kubelet == nil:
 		return "the kubelet's configuration is not known"
-	case !c.Listed:
+	case !c.Pods.Listed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
 	case c.node.reserved == nil: // else what is to be recovered would be overwritten
 		return "the Node object has not been read since the agent started"
@@ -49,25 +48,15 @@ func (c *Control) hold() string {
 	return ""
 }
 
-// cannotAllocate begins a round, and returns why nothing can be allocated in it, or nil.
-func (c *Control) cannotAllocate(now time.Time) error {
+// Claim allocates to a pod the CPUs that its resource claims ask for. The next Ready has them saved.
+func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
 	if hold := c.hold(); hold != "" {
 		return fmt.Errorf("%w: %s", ErrNotYet, hold)
 	}
-	c.round.Now = now
-	c.begin()
-	if off := c.node.kubelet.bindingOff(); off != "" {
-		return errors.New(off)
+	if c.begin(now); !c.round.Binds {
+		return errors.New(c.round.BindingOff)
 	}
-	return nil
-}
-
-// Claim allocates to a pod the CPUs that its resource claims ask for. The next Ready has them saved.
-func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error {
-	if err := c.cannotAllocate(now); err != nil {
-		return err
-	}
-	return c.allocate.Claim(&c.round, c.Pods, c.node.index, c.books(), pod, request)
+	return c.allocate.Claim(&c.round, pod, request)
 }
 
 // Unserved returns the pods with resource claims that were given no CPUs for any.
@@ -75,7 +64,7 @@ func (c *Control) Unserved() []*corev1.Pod {
 	if c.config.Observe || c.hold() != "" || !c.allocate.Recovered() || c.node.kubelet.bindingOff() != "" {
 		return nil
 	}
-	return c.allocate.Unserved(&c.round, c.Pods)
+	return c.allocate.Unserved(&c.round)
 }
 
 // Forfeit decides that one of Unserved never gets CPUs for its claims, and returns why, or nil if it
@@ -84,7 +73,7 @@ func (c *Control) Forfeit(pod types.UID, request dra.Request, unreadable error) 
 	if !slices.ContainsFunc(c.Unserved(), func(p *corev1.Pod) bool { return p.UID == pod }) {
 		return nil
 	}
-	return c.allocate.Forfeit(c.Pods, pod, request, unreadable)
+	return c.allocate.Forfeit(&c.round, pod, request, unreadable)
 }
 
 // ErrNotYet is wrapped by errors of Claim and Devices that end when the agent knows more.
@@ -92,27 +81,25 @@ var ErrNotYet = errors.New("CPUs cannot be given yet")
 
 // Devices returns the parts of the machine that resource claims get CPUs of.
 func (c *Control) Devices(by dra.Grouping) ([]dra.Device, error) {
-	if c.node.index == nil || c.node.kubelet == nil || c.node.reserved == nil {
+	if c.last.Machine == nil || c.node.kubelet == nil || c.node.reserved == nil {
 		return nil, fmt.Errorf("%w: the machine, the kubelet's configuration or the Node object is not known", ErrNotYet)
 	}
-	if off := c.node.kubelet.bindingOff(); off != "" {
-		return nil, errors.New(off)
+	if c.begin(c.round.Now); !c.round.Binds {
+		return nil, errors.New(c.round.BindingOff)
 	}
-	return c.allocate.Devices(c.Pods, c.node.index.Machine(), c.books(), by), nil
+	return c.allocate.Devices(&c.round, by), nil
 }
-
-// Unclaim takes back what was allocated for claims.
-func (c *Control) Unclaim(claims ...types.UID) { c.allocate.Unclaim(c.Pods, claims...) }
 
 // decide returns the decision that follows from the inputs.
 func (c *Control) decide(now time.Time) Decision {
 	if hold := c.hold(); hold != "" {
-		return Decision{Hold: hold}
+		return Decision{Hold: hold, InForce: c.stakes.held()}
 	}
 	r := &c.round
-	r.Now = now
-	c.ForgetCreated(now, r.ContainerIDs())
-	c.begin()
+	c.Pods.ForgetCreated(now, r.ContainerIDs())
+	if c.begin(now); c.config.Restore {
+		return c.restore()
+	}
 	waiting := c.quota.Adopt(r)
 	r.SetPlan(c.state(), nodeplan.Plan)
 	needed := r.Limits() // by pods, not by what their groups happen to contain
@@ -134,14 +121,8 @@ func (c *Control) decide(now time.Time) Decision {
 	return d
 }
 
-// Restore returns the decision that restores the settings of the kubelet with the CPU manager
-// policy none: all CPUs for every cgroup, including those of unknown containers, and every limit as
-// a quota.
-func (c *Control) Restore() Decision {
-	if hold := c.hold(); hold != "" {
-		return Decision{Hold: hold}
-	}
-	c.begin()
+// restore returns the decision that restores the settings of the kubelet.
+func (c *Control) restore() Decision {
 	c.round.SetPlan(c.state(), nodeplan.Kubelet)
 	d := Decision{Writes: groups.NewWrites(), InForce: true}
 	for _, k := range c.controllers {

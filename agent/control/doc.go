@@ -1,19 +1,17 @@
-// Package control decides what the agent of a node does. It is a state machine without I/O: the
-// caller passes in what it observes (machine, kubelet configuration, pods, usage, runtime events,
-// cgroup settings), does what [Ready] says, and reports back.
+// Package control decides what the agent of a node does. It is a state machine without I/O, in the form
+// of raft's: the caller passes in what it learns, does what is [Ready], and reports back.
 //
-//	c.SetMachine(...), c.SetPods(...), c.Observe(view), ... // inputs, in any order, at any time
+//	c.Step(control.Event{Machine: m, Pods: pods, Groups: &view}) // in any order, at any time
 //	for {
 //		ready := c.Ready(now)
-//		for each of ready.Read: c.SetGroupUsage(path, usage)
-//		if ready.Save != nil: c.Saved(save(ready.Save))
-//		if ready.Writes != nil: status := c.Advance(ready.Writes.Execute(kernel)), and end
+//		// Read ready.Read, save ready.Save, or execute ready.Writes.
+//		status := c.Advance(ready, result) // the end, if these were writes
 //	}
 //
 // The [Status] says everything else that follows. Every tenth of a second the caller reports what it
 // observes about raised quotas and batch pods, as status.Raises and status.Batch name it:
 //
-//	done := c.Tick(tick)
+//	done, status := c.Tick(tick)
 //	if done.Write: the same as above
 //
 // # Controllers
@@ -23,9 +21,10 @@
 //	             |                     |                       |
 //	             +----------+----------+-----------------------+
 //	                        v
-//	 allocate/   the CPUs of pods that ask: once per pod, before plans -> Ready.Save
+//	 ready.go    Prepare: CPUs of pods that ask (allocate) -> Ready.Save; annotations that have
+//	             changed (quota) -> Ready.Read
 //	                        v
-//	 plan.go     the input of package nodeplan, with what controllers remember: annotations in
+//	 plan.go     Input of package nodeplan: what is saved of the former (allocate), annotations in
 //	             force and raised quotas (quota), core sets (cpus), mechanisms and budget (batch)
 //	                        v
 //	 groups/     groups.Round: pods, cgroups and the plan
@@ -43,10 +42,11 @@
 //	                        v
 //	 execute.go     Execute, then Advance: the controllers get the outcome
 //	                        v
-//	 status.go      Status, with the answer to the runtime (Ask) and the Report of notice.go
+//	 status.go      Status, with the answer to the runtime and the Report of notice.go
 //
-// The controllers have their own state, read the Round and do not import each other. What they want
-// of a cgroup meets in [groups.Writes] alone.
+// The controllers have their own state, read the Round, and neither import each other nor write what
+// another one remembers. What they want of a cgroup meets in [groups.Writes] alone, and what they have to
+// say in [groups.Notices].
 //
 // # What is enforced
 //

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"syscall"
+	"time"
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -18,8 +19,12 @@ import (
 // them.
 var ErrBlocked = errors.New("the CPUs are still held by another pod, which could not be moved")
 
-// Result is the outcome of a decision.
+// Result is what doing what was ready has shown.
 type Result struct {
+	// Usage is the CPU time that the cgroups of Ready.Read have used since they were created, by path.
+	Usage map[string]time.Duration
+	// Saved is why Ready.Save could not be saved, or nil. The pods lose what is not saved.
+	Saved error
 	groups.Outcome
 	// effective are the CPUs on which containers run after the writes, of those that did not run on
 	// all of theirs before, by path.
@@ -55,8 +60,8 @@ type Kernel interface {
 func (a Decision) Execute(k Kernel) Result {
 	apply := k.Apply
 	a.Held = maps.Clone(a.Held)
-	r := Result{groups.Outcome{Failed: map[string]error{}, Unpartitioned: map[string]error{}, Threads: map[string]cpuset.Set{}},
-		map[string]cpuset.Set{}, map[string][]cgroup.Wanted{}}
+	r := Result{Outcome: groups.Outcome{Failed: map[string]error{}, Unpartitioned: map[string]error{}, Threads: map[string]cpuset.Set{}},
+		effective: map[string]cpuset.Set{}, applied: map[string][]cgroup.Wanted{}}
 	r.apply(a.Release, apply)
 	r.apply(a.Widen, apply)
 	var stuck []groups.Holding
@@ -208,15 +213,22 @@ func (r *Result) apply(wanted map[string]cgroup.Wanted, apply func(map[string]cg
 
 func (r *Result) fail(path string, err error) { r.Failed[path] = errors.Join(r.Failed[path], err) }
 
-// Advance records the outcome of the last decision, and returns what follows from it.
-func (c *Control) Advance(r Result) Status {
-	if c.hold() == "" {
-		c.record(r)
+// Advance records that what was ready is done, and returns the status after the last decision.
+func (c *Control) Advance(done Ready, r Result) Status {
+	for path, usage := range r.Usage {
+		c.quota.SetUsage(path, usage)
 	}
-	s := c.status()
-	c.asked = nil
-	c.allocate.ForgetMove()
-	return s
+	if done.Save != nil {
+		c.allocate.Saved(&c.round, r.Saved)
+	}
+	if done.Writes != nil {
+		if c.hold() == "" {
+			c.record(r)
+		}
+		c.last = c.status()
+		c.asked = nil
+	}
+	return c.last
 }
 
 func (c *Control) record(r Result) {
@@ -262,7 +274,7 @@ func (c *Control) record(r Result) {
 }
 
 // onlyEffective returns which CPUs a cgroup has and runs on if the error says only that these
-// differ, which [CPUsUnavailable] reports, also in later rounds. Otherwise it returns nil.
+// differ, which [groups.CPUsUnavailable] reports, also in later rounds. Otherwise it returns nil.
 func onlyEffective(err error) (differs *cgroup.EffectiveError) {
 	for alone := err; ; {
 		joined, ok := alone.(interface{ Unwrap() []error })

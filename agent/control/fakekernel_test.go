@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
@@ -196,14 +197,6 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	k.groups[path], k.names[path] = s, of
 }
 
-// makeGroup makes a pod's cgroup, which the agent notices at once.
-func (n *fakeNode) makeGroup(pod string) string {
-	n.observe()
-	n.kernel.makePod(pod)
-	n.addGroup(pod)
-	return n.execute(n.control.decide(n.now))
-}
-
 // other makes a cgroup in a pod whose name is not a container's, and containers of the pod that run
 // in it.
 func (k *fakeKernel) other(of string, containers []string) {
@@ -229,8 +222,8 @@ func (k *fakeKernel) below(path string) []string {
 
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
-func (k *fakeKernel) view() View {
-	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}, Inner: map[string]string{}}
+func (k *fakeKernel) view() groups.View {
+	v := groups.View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}, Inner: map[string]string{}}
 	if k.burstOff {
 		v.BurstOff = "CPU Burst is switched off"
 	}

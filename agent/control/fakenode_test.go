@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -63,13 +65,15 @@ func newFakeNode() *fakeNode {
 // restart starts an agent, which finds what the last one has left.
 func (n *fakeNode) restart() {
 	n.control = New(n.config)
-	n.control.SetAllocations(n.given, n.damaged)
+	n.control.Step(Event{Allocations: n.given, Unreadable: n.damaged, InForce: n.inForce})
 	n.damaged = nil
+	n.readNode()
+}
+
+// readNode reads the Node object, if it can be read.
+func (n *fakeNode) readNode() {
 	if !n.unread {
-		n.control.SetReserved(0)
-	}
-	if n.inForce {
-		n.control.SetInForce()
+		n.control.Step(Event{Reserved: new(ledger.MilliCPU)})
 	}
 }
 
@@ -101,7 +105,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "pod":
 		p, allocations, err := controltest.Pod(args, n.now)
 		n.pods[args[0]] = p
-		n.control.SetAllocations(allocations, nil)
+		n.control.Step(Event{Allocations: allocations})
 		return "", err
 	case "resize", "request", "edit", "deferred", "infeasible", "resized":
 		return "", n.resize(command, args)
@@ -119,12 +123,11 @@ func (n *fakeNode) run(line []string) (string, error) {
 		return n.claim(command, args), nil
 	case "unclaim":
 		n.observe()
-		n.control.Unclaim(types.UID("claim-" + args[0]))
+		n.control.Step(Event{Unclaim: []types.UID{types.UID("claim-" + args[0])}})
 		return n.decide(), nil
 	case "node":
-		if n.unread = args[0] == "unread"; !n.unread {
-			n.control.SetReserved(0)
-		}
+		n.unread = args[0] == "unread"
+		n.readNode()
 	case "api":
 		n.apiGone = args[0] == "gone"
 	case "status":
@@ -142,7 +145,11 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "agent":
 		return "", n.setAgent(options)
 	case "updated":
-		n.control.HoldCPUs()
+		n.control.Step(Event{RuntimeWrites: true})
+		if len(args) > 0 {
+			text := n.decide(refOf(args[0]))
+			return text + fmt.Sprintf("%s gets quota %v\n", args[0], n.last.Created.Quota), nil
+		}
 	case "end":
 		n.end(args[0])
 	case "write":
@@ -171,8 +178,9 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.given = maps.Clone(n.old)
 	case "given":
 		text := ""
-		for _, uid := range slices.Sorted(maps.Keys(n.control.Allocations())) {
-			for _, c := range n.control.Allocations()[uid].Containers {
+		all := n.control.allocate.InForce()
+		for _, uid := range slices.Sorted(maps.Keys(all)) {
+			for _, c := range all[uid].Containers {
 				text += fmt.Sprintf("%s/%s has CPUs %q in NUMA nodes %v\n", strings.TrimPrefix(string(uid), "uid-"), c.Name, c.CPUs, c.NUMANodes)
 			}
 		}
@@ -191,7 +199,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "tick":
 		return n.tick(args)
 	case "stop":
-		if n.control.Tick(Tick{Last: true}).Write {
+		if last, _ := n.control.Tick(groups.Tick{Last: true}); last.Write {
 			return n.decide(), nil
 		}
 		return "nothing to do\n", nil
@@ -213,8 +221,13 @@ func (n *fakeNode) run(line []string) (string, error) {
 		}
 		return text, nil
 	case "cleanup":
+		n.config.Restore = true
+		n.restart()
+		n.config.Restore = false
 		n.observe()
-		return n.execute(n.control.Restore()), nil
+		text := n.decide()
+		n.events = nil // it tells nobody
+		return text, nil
 	default:
 		return "", fmt.Errorf("unknown command %q", command)
 	}
@@ -276,14 +289,17 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 	return err
 }
 
+func refOf(of string) nodeplan.Ref {
+	return nodeplan.Ref{Pod: ledger.PodID("uid-" + path.Dir(of)), Container: path.Base(of)}
+}
+
 // create asks the agent about a new container and creates it, as the runtime does.
 func (n *fakeNode) create(of string) string {
-	pod, container, _ := strings.Cut(of, "/")
-	ref := nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}
+	ref, pod := refOf(of), path.Dir(of)
 	n.observe()
 	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)
-	n.control.Created(n.now, ref, id)
+	n.control.Step(Event{Created: map[nodeplan.Ref]string{ref: id}, At: n.now})
 	n.addGroup(pod)
 	text := n.decide(ref)
 	given := n.last.Created
@@ -310,40 +326,36 @@ func (n *fakeNode) start(of string) string {
 func (n *fakeNode) addGroup(of string) {
 	path := n.kernel.pathOf(of)
 	place, _ := n.kernel.naming.Parse(path)
-	n.control.AddGroup(path, place, n.kernel.groups[path])
+	n.control.Step(Event{Group: &Group{path, place, n.kernel.groups[path]}})
 }
 
 // observe passes the state of the node to the state machine.
 func (n *fakeNode) observe() {
-	n.control.SetMachine(n.machine())
-	if n.kubelet != nil {
-		n.control.SetKubelet(*n.kubelet)
-	}
-	n.list()
-	n.control.Observe(n.kernel.view())
+	view := n.kernel.view()
+	n.control.Step(Event{Machine: n.machine(), Kubelet: n.kubelet, Pods: n.list(), Groups: &view})
 }
 
-// list passes the pods to the state machine, if the API server can be reached.
-func (n *fakeNode) list() {
+// list returns the pods, or nil if the API server cannot be reached.
+func (n *fakeNode) list() []*corev1.Pod {
 	if n.apiGone {
-		return
+		return nil
 	}
-	var pods []*corev1.Pod
+	pods := []*corev1.Pod{}
 	for _, name := range slices.Sorted(maps.Keys(n.pods)) {
 		pods = append(pods, n.pods[name])
 	}
-	n.control.SetPods(pods)
+	return pods
 }
 
 // execute carries out a decision and prints it.
 func (n *fakeNode) execute(d Decision) string {
 	var b strings.Builder
-	n.inForce = d.InForce || d.Hold != "" && n.inForce
+	n.inForce = d.InForce
 	r := d.Execute(n.kernel)
 	if !n.inForce && len(r.Written) > 0 {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
-	n.last = n.control.Advance(r)
+	n.last = n.control.Advance(Ready{Writes: &d}, r)
 	n.events = append(n.events, n.last.Report.Events...)
 	if d.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)

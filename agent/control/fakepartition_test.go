@@ -129,11 +129,10 @@ func (k *fakeKernel) checkPartitions() {
 		}
 	}
 	roots, exclusive := map[string]bool{}, map[string]cpuset.Set{}
-	failed := c.cpus.Unpartitioned()
 	for _, p := range c.round.Plan.Pods {
 		for _, container := range p.Containers {
 			group := c.round.Container[nodeplan.Ref{Pod: p.ID, Container: container.Name}]
-			if _, failed := failed[group]; !c.config.Partitioned() || !container.Sole || failed || !c.round.Exists(group) {
+			if !c.config.Partitioned() || !container.Sole || c.cpus.Lacks(group) || !c.round.Exists(group) {
 				continue
 			}
 			roots[group] = true

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
@@ -148,7 +147,7 @@ func (n *fakeNode) status(of string) error {
 func (n *fakeNode) end(of string) {
 	pod, container, _ := strings.Cut(of, "/")
 	n.kernel.remove(n.kernel.pathOf(of))
-	n.control.Stopped(nodeplan.Ref{Pod: ledger.PodID("uid-" + pod), Container: container}, n.ids[of])
+	n.control.Step(Event{Stopped: map[nodeplan.Ref]string{refOf(of): n.ids[of]}})
 	delete(n.ids, of)
 	if n.pods[pod] == nil {
 		return
@@ -160,4 +159,12 @@ func (n *fakeNode) end(of string) {
 		}
 	}
 	n.pods[pod] = p
+}
+
+// makeGroup makes a pod's cgroup, which the agent notices at once.
+func (n *fakeNode) makeGroup(pod string) string {
+	n.observe()
+	n.kernel.makePod(pod)
+	n.addGroup(pod)
+	return n.decide()
 }

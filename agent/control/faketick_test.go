@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/agent/control/allocate"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -70,7 +70,7 @@ func (n *fakeNode) tick(args []string) (string, error) {
 	var b strings.Builder
 	for i := range count {
 		n.ticks += tickLength
-		t := Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}
+		t := groups.Tick{Now: n.ticks, Wall: n.now, Interval: tickLength, Idle: cpus, Behind: batch, Samples: samples}
 		if others != nil {
 			used, err := strconv.ParseFloat(*others, 64)
 			t.Colocation = &colocation.Tick{Now: n.ticks, Others: quantity.CPUs(used), Unsampled: err != nil}
@@ -86,15 +86,15 @@ func (n *fakeNode) tick(args []string) (string, error) {
 }
 
 // tickOnce runs one tick of the agent.
-func (n *fakeNode) tickOnce(t Tick) string {
+func (n *fakeNode) tickOnce(t groups.Tick) string {
 	t.Present = map[string]cgroup.Settings{}
 	for _, path := range n.last.Raises.Raised {
 		if s, ok := n.kernel.groups[path]; ok {
 			t.Present[path] = s
 		}
 	}
-	done := n.control.Tick(t)
-	n.last.Batch.Decision = done.Batch
+	done, status := n.control.Tick(t)
+	n.last = status
 	var b strings.Builder
 	for _, c := range done.Changes {
 		what := "lowered"
@@ -144,34 +144,28 @@ func (n *fakeNode) oneRound() string {
 
 // decide does what is to be done next, until the settings are written.
 func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
-	before := maps.Clone(n.control.Allocations())
+	before := n.control.allocate.InForce()
 	for {
 		ready := n.control.Ready(n.now, asked...)
-		for _, path := range ready.Read {
-			usage := time.Duration(0)
-			if n.kernel.usage != nil {
-				usage = n.kernel.usage(path)
-			}
-			n.control.SetGroupUsage(path, usage)
-		}
-		if ready.Save != nil {
-			n.save(ready.Save)
-			n.checkMove(before)
-		}
 		if ready.Writes != nil {
 			return n.execute(*ready.Writes)
 		}
+		r := Result{Usage: map[string]time.Duration{}}
+		for _, path := range ready.Read {
+			r.Usage[path] = 0
+			if n.kernel.usage != nil {
+				r.Usage[path] = n.kernel.usage(path)
+			}
+		}
+		if ready.Save != nil && n.diskFull {
+			r.Saved = errors.New("no space left on device")
+		} else if ready.Save != nil {
+			n.given = ready.Save
+		}
+		if n.control.Advance(ready, r); ready.Save != nil {
+			n.checkMove(before)
+		}
 	}
-}
-
-// save saves what the agent has given.
-func (n *fakeNode) save(all api.Allocations) {
-	if n.diskFull {
-		n.control.Saved(errors.New("no space left on device"))
-		return
-	}
-	n.given = all
-	n.control.Saved(nil)
 }
 
 // setClass changes the class of a pod, if there is such a pod.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/bandwidth/bandwidthtest"
 	"pinfold.dev/pinfold/core/burst"
@@ -77,7 +78,7 @@ func (h *hostile) run(line string) {
 // round runs one round of the agent.
 func (h *hostile) round() {
 	h.history = append(h.history, fmt.Sprintf("%v: round", h.now))
-	h.reported = strings.Contains(h.node.oneRound(), Postponed) || h.reported
+	h.reported = strings.Contains(h.node.oneRound(), groups.Postponed) || h.reported
 }
 
 func (h *hostile) group() string { return h.node.kernel.pathOf("web/app") }

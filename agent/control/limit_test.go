@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
@@ -135,7 +136,7 @@ func TestCeilingsOfPods(t *testing.T) {
 		if got.Burst != want.burst || got.Period != 50*ms || got.Quota != 5*ms {
 			t.Errorf("%s: %+v", namespace, got)
 		}
-		if len(events) != want.events || events[len(events)-1].Reason != AboveCeiling || events[0].Pod.Name != "web" ||
+		if len(events) != want.events || events[len(events)-1].Reason != groups.AboveCeiling || events[0].Pod.Name != "web" ||
 			!strings.Contains(events[len(events)-1].Message, "cpu-period asks for 1s, and the administrator allows 5ms to 50ms") {
 			t.Errorf("%s: %+v", namespace, events)
 		}
@@ -173,8 +174,8 @@ func TestLargeAllocation(t *testing.T) {
 		}
 		pod := fmt.Sprint("p", count)
 		n.play(t, line+" policy=static-burst", "group "+pod, "round")
-		_, given := n.control.Allocations()[types.UID("uid-"+pod)]
-		problem := n.control.Get(ledger.PodID("uid-" + pod)).Problem
+		_, given := n.last.Allocations[types.UID("uid-"+pod)]
+		problem := n.control.allocate.Problem(types.UID("uid-" + pod))
 		if large := count > 10; given == large || large && !strings.Contains(fmt.Sprint(problem), "its allocation has") {
 			t.Errorf("%d containers: given %v, problem %v", count, given, problem)
 		}
@@ -186,10 +187,7 @@ func TestLargeAllocation(t *testing.T) {
 func TestManyLongAllocations(t *testing.T) {
 	c := New(Config{NodeName: "n1"})
 	machine := topology.Intel104().MustBuild()
-	c.SetMachine(machine)
-	c.SetKubelet(Kubelet{CPUManagerPolicy: "none"})
-	c.SetReserved(0)
-	v := View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
+	v := groups.View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
 		Settings: map[string]cgroup.Settings{}}
 	for _, tier := range v.Tiers {
 		v.Settings[tier] = cgroup.Settings{CPUs: machine.Online()}
@@ -206,8 +204,7 @@ func TestManyLongAllocations(t *testing.T) {
 		all, v.Pods = append(all, pod), append(v.Pods, kubepods.Pod{Path: "/kubepods/burstable/" + pod.Name, UID: string(pod.UID), Tier: "Burstable"})
 		v.Settings["/kubepods/burstable/"+pod.Name] = cgroup.Settings{CPUs: machine.Online()}
 	}
-	c.SetPods(all)
-	c.Observe(v)
+	c.Step(Event{Machine: machine, Kubelet: &Kubelet{CPUManagerPolicy: "none"}, Reserved: new(ledger.MilliCPU), Pods: all, Groups: &v})
 	given := c.Ready(time.Unix(pods, 0)).Save
 	object := must.Get(nodetopology.FromMachine("n1", machine, nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Allocations: given}))(t)
 	if _, _, err := nodetopology.ToMachine(object); err != nil {

@@ -6,82 +6,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// Reasons of notices. Others are in package nodeplan.
-const (
-	// AboveCeiling: a pod asks for more than the administrator allows.
-	AboveCeiling = "AboveCeiling"
-	// UnknownKey: an annotation or label has no effect and may be misspelled.
-	UnknownKey = "UnknownAnnotation"
-	// Ignored: an annotation or label cannot be read, so none of the pod's has an effect, or it has none
-	// together with the others.
-	Ignored = "CPUAnnotationIgnored"
-	// Postponed: changed annotations have no effect yet.
-	Postponed = "ChangePostponed"
-	// NotAStaticPod: a pod claims to be the copy of a static pod that the kubelet does not run.
-	NotAStaticPod = "NotAStaticPod"
-	// CPUsUnavailable: a container does not run on all CPUs that its cgroup has. Version 2 accepts any
-	// CPUs, and uses those that are online, in the groups above, and in no partition of another group.
-	CPUsUnavailable = "CPUsUnavailable"
-	// NotEnforced: a container with CPUs of its own does not run in its cgroup.
-	NotEnforced = "CPUsNotEnforced"
-	// Pinned: the threads of a container run on a part of its CPUs only.
-	Pinned = "ThreadsPinned"
-	// NotPartitioned: a container could not become a partition.
-	NotPartitioned = "NotPartitioned"
-	// NotGiven: the agent could not allocate the CPUs that a pod asks for.
-	NotGiven = "CPUsNotGiven"
-	// GivenBack: a pod can never start, so a resource claim of it serves others.
-	GivenBack = "ClaimGivenBack"
-	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
-	Lost = "CPUsLost"
-	// Withheld: pods may not use all CPUs of the machine.
-	Withheld = "CPUsWithheld"
-	// Throttled: a group above pods has a quota below the CPUs that these may use.
-	Throttled = "PodsThrottled"
-	// DamagedState: what an agent has saved is lost, old, or of another node.
-	DamagedState = "DamagedState"
-	// Moved: a running pod was moved to better CPUs. This is not a problem.
-	Moved = "CPUsMoved"
-	// UnknownGroup: a cgroup in a pod's cgroup has a name that is not a container's.
-	UnknownGroup = "UnknownGroup"
-	// IdleTier: another program has given idle priority to the tier of batch pods.
-	IdleTier = "IdleTier"
-	// LackingMechanism: the machine lacks a mechanism that is to put batch pods behind all others.
-	LackingMechanism = "LackingMechanism"
-	// DamagedTopology: files of the kernel about the machine are missing, damaged or contradictory.
-	DamagedTopology = "DamagedTopology"
-	// CannotWrite: the settings of a cgroup could not be written.
-	CannotWrite = "CannotWrite"
-	// CannotEnforce: no settings can be enforced on the node.
-	CannotEnforce = "CannotEnforce"
-)
-
 // Notice is a message for users.
-type Notice struct {
-	// Pod is nil if the notice is about the node.
-	Pod             *corev1.Pod
-	Reason, Message string
-}
-
-// IsNews reports whether nothing is wrong.
-func (n Notice) IsNews() bool { return n.Reason == Moved || n.Reason == Pinned }
-
-// NewNotice returns a notice about a pod, or about the node if the pod is unknown.
-func (c *Control) NewNotice(id ledger.PodID, reason, message string) Notice {
-	n := Notice{Reason: reason, Message: message}
-	if s := c.Get(id); s != nil {
-		n.Pod = s.Object
-	}
-	return n
-}
+type Notice = groups.Notice
 
 // Summary is the state of the node, for its condition and for metrics.
 type Summary struct {
@@ -98,8 +32,8 @@ type Summary struct {
 	Problems, Warnings, Notes, PodNotes []Notice
 }
 
-func (c *Control) summary() Summary {
-	s := Summary{Exclusive: c.round.Plan.Exclusive, Shared: c.round.Plan.Shared, Containers: map[nodeplan.Home]int{}}
+func (c *Control) summary() (s Summary, news []Notice) {
+	s = Summary{Exclusive: c.round.Plan.Exclusive, Shared: c.round.Plan.Shared, Containers: map[nodeplan.Home]int{}}
 	for _, p := range c.round.Plan.Pods {
 		for _, container := range p.Containers {
 			if !container.Running {
@@ -107,32 +41,32 @@ func (c *Control) summary() Summary {
 			}
 			s.Containers[container.Home]++
 			if container.Home == nodeplan.HomeExclusive {
-				q := c.node.index.Quality(container.CPUs)
+				q := c.round.Index.Quality(container.CPUs)
 				s.Quality.NUMANodes += q.NUMANodes
 				s.Quality.SplitCores += q.SplitCores
 				s.Quality.LLCs += q.LLCs
 			}
 		}
 	}
-	for i := range c.All {
-		if c.allocate.Loss(&c.All[i]) != "" {
+	n := c.notices()
+	s.Problems, s.Warnings = c.split(n.Problems)
+	s.Notes, s.PodNotes = c.split(n.Notes)
+	for i := range n.News {
+		if n.News[i].Reason == groups.Lost {
 			s.Lost++
 		}
 	}
-	problems, notes := c.problems()
-	s.Problems, s.Warnings = c.split(problems)
-	s.Notes, s.PodNotes = c.split(notes)
-	return s
+	return s, n.News
 }
 
 // split separates notices about the node from those that everybody who may write pods can cause.
 func (c *Control) split(notices []Notice) (ofNode, ofPods []Notice) {
 	for _, n := range notices {
-		tenants := n.Pod != nil && c.CanBeForged(n.Pod)
+		tenants := n.Pod != nil && c.Pods.CanBeForged(n.Pod)
 		switch n.Reason {
 		case string(nodeplan.Overflow): // too many requests of all pods together
 			tenants = true
-		case CPUsUnavailable, NotPartitioned: // caused by the kernel
+		case groups.CPUsUnavailable, groups.NotPartitioned: // caused by the kernel
 			tenants = false
 		}
 		if tenants {
@@ -159,8 +93,8 @@ func (c *Control) report() Report {
 		return Report{Condition: corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionUnknown, Reason: "Waiting",
 			Message: "nothing is changed, and what was set before stays in force: " + hold}}
 	}
-	s := c.summary()
-	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, c.podNotices())
+	s, news := c.summary()
+	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, news)
 	problems := s.Problems
 	if c.config.Observe { // not a problem, but nothing is enforced
 		problems = append([]Notice{{Reason: nodetopology.Observing, Message: "nothing is enforced on this node: " + observing}}, problems...)
@@ -168,10 +102,12 @@ func (c *Control) report() Report {
 	return Report{s, c.noticed.update(notices), condition(problems, s.Notes)}
 }
 
-// Failed returns the report of a round that could not start because of err.
-func (c *Control) Failed(err error) Report {
-	problems := []Notice{{Reason: CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	return Report{Summary{Problems: problems}, c.noticed.update(problems), condition(problems, nil)}
+// Failed returns the status after a round that could not start because of err.
+func (c *Control) Failed(err error) Status {
+	problems := []Notice{{Reason: groups.CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
+	c.last.Report = Report{Summary{Problems: problems}, c.noticed.update(problems), condition(problems, nil)}
+	c.addNode(&c.last)
+	return c.last
 }
 
 // noticed are the notices of the last report.

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -31,7 +31,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		pod    func(*corev1.Pod)
 	}
 	attacks := map[string]attack{
-		"asks for CPUs and has no limit": {NotGiven, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
+		"asks for CPUs and has no limit": {groups.NotGiven, func(p *corev1.Pod) { p.Annotations[api.CPUSetSchedulerAnnotation] = "true" }},
 		"requests more than is shared": {string(nodeplan.Overflow), func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("40")}
 		}},
@@ -40,13 +40,13 @@ func TestConditionIgnoresTenants(t *testing.T) {
 		}},
 		"is a batch pod with a limit":     {string(nodeplan.NotBestEffort), func(p *corev1.Pod) { p.Labels = map[string]string{api.QoSLabel: "BE"}; limit(p, "1") }},
 		"is BestEffort beside batch pods": {string(nodeplan.BatchUnbounded), func(p *corev1.Pod) { p.Status.QOSClass = corev1.PodQOSBestEffort }},
-		"claims to be a mirror pod": {NotAStaticPod, func(p *corev1.Pod) {
+		"claims to be a mirror pod": {groups.NotAStaticPod, func(p *corev1.Pod) {
 			p.Annotations[mirror], p.Annotations[hash], p.Annotations[api.CPUSetSchedulerAnnotation] = "0a5f", "0a5f", "true"
 		}},
-		"has the name of a static pod": {NotGiven, func(p *corev1.Pod) {
+		"has the name of a static pod": {groups.NotGiven, func(p *corev1.Pod) {
 			p.Name, p.Namespace, p.Annotations[api.CPUSetSchedulerAnnotation] = "etcd", "kube-system", "true"
 		}},
-		"misspells an annotation": {UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
+		"misspells an annotation": {groups.UnknownKey, func(p *corev1.Pod) { p.Annotations["pinfold.dev/cpu-brust"] = "x" }},
 	}
 	for _, key := range []string{api.CPUSetSchedulerAnnotation, "cpuset-scheduler", api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.CPUBurstAnnotation,
 		api.CPUPeriodAnnotation, "koordinator.sh/cpuBurst", mirror, hash} {
@@ -73,7 +73,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			n.kernel.other("evil/unknown", nil)
 			for range 3 {
 				n.observe()
-				n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+				n.control.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}}})
 				n.decide()
 			}
 			report := n.last.Report
@@ -89,7 +89,7 @@ func TestConditionIgnoresTenants(t *testing.T) {
 			if want := attacks[name].reason; want != "" && !reasons[want] {
 				t.Errorf("events %v, want one of reason %s", reasons, want)
 			}
-			if !reasons[UnknownGroup] {
+			if !reasons[groups.UnknownGroup] {
 				t.Errorf("events %v, want one about the unknown cgroup", reasons)
 			}
 		})
@@ -121,43 +121,9 @@ func TestConditionOfStaticPods(t *testing.T) {
 	static.Annotations = map[string]string{mirror: "0a5f", hash: "0a5f", api.CPUSetSchedulerAnnotation: "yes"}
 	n.pods["etcd"] = static
 	n.observe()
-	n.control.SetStaticPods(map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}})
+	n.control.Step(Event{StaticPods: map[ledger.PodID]types.NamespacedName{"0a5f": {Namespace: "kube-system", Name: "etcd"}}})
 	n.decide()
-	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != NotGiven {
+	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != groups.NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
-	}
-}
-
-// TestForgedMirrorPodIsReported checks that a pod is reported after the kubelet has denied it, and
-// that the kubelet is not asked again.
-func TestForgedMirrorPodIsReported(t *testing.T) {
-	forged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Annotations: map[string]string{
-		hash: "0a5f", mirror: "0a5f"}}}
-	c := New(Config{})
-	c.SetPods([]*corev1.Pod{forged})
-	if _, notes := c.problems(); len(notes) > 0 {
-		t.Errorf("before the kubelet has answered: %v", notes)
-	}
-	c.SetStaticPods(nil)
-	c.SetPods([]*corev1.Pod{forged.DeepCopy()})
-	_, notes := c.problems()
-	if len(notes) != 1 || notes[0].Reason != NotAStaticPod || notes[0].Pod.UID != "u" || c.NeedsStaticPods() {
-		t.Errorf("%v, asked again: %v", notes, c.NeedsStaticPods())
-	}
-}
-
-// TestRuntimeGetsNoRaisedQuota checks that the runtime is not told a raised quota when the kubelet
-// updates a container: it would report it, and the kubelet would take it for the limit.
-func TestRuntimeGetsNoRaisedQuota(t *testing.T) {
-	n := newFakeNode()
-	n.play(t, "machine cores=4", "agent burst=quota", "restart", "pod web main=500m", "runtime web/main", "status web/main", "round",
-		"tick 600 web/main=5ms", "tick 1 web/main=50ms!")
-	ref := nodeplan.Ref{Pod: "uid-web", Container: "main"}
-	if raised := n.kernel.groups[n.kernel.pathOf("web/main")].Quota; raised <= 50*ms {
-		t.Fatalf("the quota %v is not raised", raised)
-	}
-	n.decide(ref)
-	if got := n.last.Created; got.Quota != 0 {
-		t.Errorf("the runtime gets the quota %v", got.Quota)
 	}
 }

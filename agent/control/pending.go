@@ -33,12 +33,12 @@ func (c *Control) observe(wanted Decision, limits bool) Decision {
 	r := &c.round
 	pending := c.pending(new(stakes).keep(wanted, r, limits))
 	findings := r.Plan.Findings
-	for i := range c.All {
-		if r.Binds && len(c.All[i].Plan.Claim.Containers) > 0 {
-			findings = append(findings, nodeplan.Finding{Kind: nodeplan.NotBound, Pod: c.All[i].Plan.ID, Reason: observing})
+	for i := range c.Pods.All {
+		if _, has := r.Claims[c.Pods.All[i].Object.UID]; has && r.Binds {
+			findings = append(findings, nodeplan.Finding{Kind: nodeplan.NotBound, Pod: c.Pods.All[i].Plan.ID, Reason: observing})
 		}
 	}
-	d := c.Restore()
+	d := c.restore()
 	r.Plan.Findings = findings
 	d = c.stakes.keep(d, r, false)
 	d.Pending = pending

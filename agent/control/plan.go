@@ -2,16 +2,20 @@ package control
 
 import (
 	"slices"
+	"time"
 
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 )
 
 // begin passes the inputs to the next round.
-func (c *Control) begin() {
+func (c *Control) begin(now time.Time) {
 	r := &c.round
-	r.Locate(c.Containers())
-	r.Changed, r.Binds, r.Period, r.Pods = c.watch.limits(), c.node.kubelet.bindingOff() == "", c.node.kubelet.Quota.PeriodOrDefault(), c.All
+	r.Locate(c.Pods.Containers())
+	r.Now, r.Changed, r.Period, r.Pods = now, c.watch.limits(), c.node.kubelet.Quota.PeriodOrDefault(), c.Pods.All
+	r.BindingOff, r.Books = c.node.kubelet.bindingOff(), c.books()
+	r.Binds = r.BindingOff == ""
+	r.Claims = c.allocate.Claims(r)
 }
 
 // books returns the configuration of the node's books. What runs on CPUs that pods may not use needs no
@@ -31,25 +35,23 @@ func (c *Control) books() ledger.Config {
 
 // state returns the input of a plan.
 func (c *Control) state() nodeplan.State {
-	kubelet := c.node.kubelet
 	s := nodeplan.State{
-		Index:         c.node.index,
-		Config:        c.books(),
+		Index:         c.round.Index,
+		Config:        c.round.Books,
 		Allowed:       c.round.Allowed,
-		BindingOff:    kubelet.bindingOff(),
-		Kubelet:       kubelet.Quota,
+		BindingOff:    c.round.BindingOff,
+		Kubelet:       c.node.kubelet.Quota,
 		Usage:         c.node.usage,
-		Tuning:        c.config.Tuning,
 		NoKernelBurst: c.round.NoBurst,
 	}
-	for i := range c.All {
-		pod := c.All[i].Plan
+	for i := range c.Pods.All {
+		pod := c.Pods.All[i].Plan
 		pod.Containers = slices.Clone(pod.Containers)
 		for j := range pod.Containers {
 			container := &pod.Containers[j]
 			ref := nodeplan.Ref{Pod: pod.ID, Container: container.Name}
 			container.Used = c.node.used[ref]
-			if c.IsCreated(ref) {
+			if c.Pods.IsCreated(ref) {
 				container.Phase = nodeplan.Running
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -141,10 +140,10 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
 			}
-			if state := n.control.Get(ledger.PodID(p.UID)); p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
-				_, allocated := n.control.Allocations()[p.UID]
-				if keeps := strings.HasPrefix(fmt.Sprint(state.Problem), "it keeps"); allocated != (keeps || state.Problem == nil) {
-					t.Fatalf("pod %s was allocated CPUs: %v, its problem: %v, after\n%s", name, allocated, state.Problem, strings.Join(history, "\n"))
+			if problem := n.control.allocate.Problem(p.UID); p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
+				_, allocated := n.last.Allocations[p.UID]
+				if keeps := strings.HasPrefix(fmt.Sprint(problem), "it keeps"); allocated != (keeps || problem == nil) {
+					t.Fatalf("pod %s was allocated CPUs: %v, its problem: %v, after\n%s", name, allocated, problem, strings.Join(history, "\n"))
 				}
 			}
 			bvt := 0

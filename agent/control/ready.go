@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -9,32 +8,34 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
-// Ready is what is to be done next. Another one follows: after Read, Save and Wait when these are done,
-// and after Writes when something has changed.
+// Ready is what is to be done next. [Control.Advance] follows when it is done, and another Ready: at once
+// after Read, Save and Wait, and after Writes when something has changed.
 type Ready struct {
-	// Read are the paths of the cgroups on whose usage the decision depends; see [Control.SetGroupUsage].
+	// Read are the paths of the cgroups on whose usage the decision depends.
 	Read []string
-	// Save is all that is allocated, if it is to be saved; see [Control.Saved]. What is not saved is not
-	// enforced. Others may call Ready meanwhile, and decide without it.
+	// Save is all that is allocated, if it is to be saved. What is not saved is not enforced. Others may
+	// call Ready meanwhile, and decide without it.
 	Save api.Allocations
 	// Wait is set while what is allocated to one of the pods that were asked about is being saved.
 	Wait bool
-	// Writes is the decision, to be carried out by [Decision.Execute]; see [Control.Advance]. It is nil
-	// while one of the others is set.
+	// Writes is the decision, to be carried out by [Decision.Execute]. It is nil while one of the others
+	// is set.
 	Writes *Decision
 }
+
+// Changes reports whether settings of a cgroup may be written.
+func (r *Ready) Changes(group string) bool { return r.Writes != nil && r.Writes.Concerns(group) }
 
 // Ready returns what is to be done next. If it is asked about a container that is to be created, or
 // updated, that gets what is allocated to its pod, and its settings are a part of the next status.
 func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 	if !c.prepared {
 		c.prepared = true
-		r.Read = c.quota.Waiting(c.All)
-		c.allocateAll(now)
+		r.Read = c.prepare(now)
 	}
 	r.Save = c.allocate.Save()
 	r.Wait = r.Save == nil && slices.ContainsFunc(asked, func(ref nodeplan.Ref) bool {
-		s := c.Get(ref.Pod)
+		s := c.Pods.Get(ref.Pod)
 		return s != nil && c.allocate.IsUnsaved(s.Object.UID)
 	})
 	if len(r.Read) == 0 && r.Save == nil && !r.Wait {
@@ -43,16 +44,17 @@ func (c *Control) Ready(now time.Time, asked ...nodeplan.Ref) (r Ready) {
 	return r
 }
 
-// allocateAll allocates CPUs to the pods that ask.
-func (c *Control) allocateAll(now time.Time) {
-	if err := c.cannotAllocate(now); err != nil {
-		if !errors.Is(err, ErrNotYet) {
-			c.allocate.Refuse(c.Pods, err)
-		}
-		return
+// prepare lets the controllers prepare a decision, and returns the cgroups whose usage they need.
+func (c *Control) prepare(now time.Time) (read []string) {
+	if c.config.Restore || c.hold() != "" {
+		return nil
 	}
-	c.allocate.Allocate(&c.round, c.Pods, c.node.index, c.books())
+	c.begin(now)
+	for _, k := range c.controllers {
+		read = append(read, k.Prepare(&c.round)...)
+	}
 	if c.config.Observe && c.allocate.Save() != nil { // it is not enforced
-		c.allocate.Saved(c.Pods, nil)
+		c.allocate.Saved(&c.round, nil)
 	}
+	return read
 }

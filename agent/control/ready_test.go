@@ -18,8 +18,9 @@ func TestSaving(t *testing.T) {
 		n.kernel.makePod("web")
 		n.addGroup("web")
 		n.observe()
-		if r := n.control.Ready(n.now); len(r.Save) != 1 || r.Writes != nil {
-			t.Fatalf("%+v is ready, not one allocation to save", r)
+		saving := n.control.Ready(n.now)
+		if len(saving.Save) != 1 || saving.Writes != nil {
+			t.Fatalf("%+v is ready, not one allocation to save", saving)
 		}
 		if r := n.control.Ready(n.now, web); !r.Wait || r.Save != nil || r.Writes != nil {
 			t.Errorf("%+v is ready for the pod whose allocation is being saved", r)
@@ -27,12 +28,12 @@ func TestSaving(t *testing.T) {
 		n.kernel.makePod("next")
 		n.addGroup("next")
 		n.observe()
-		if text := n.decide(old); text != "nothing to do\n" || len(n.control.Allocations()) != 0 || n.last.Created.CPUs.Len() != 0 {
+		if text := n.decide(old); text != "nothing to do\n" || len(n.last.Allocations) != 0 || n.last.Created.CPUs.Len() != 0 {
 			t.Errorf("before it is saved: %s%+v", text, n.last.Created)
 		}
-		n.control.Saved(failure)
-		if n.decide(web); n.last.Created.CPUs.Len() != 2 || len(n.control.Allocations()) != 2 || len(n.given) != 2 {
-			t.Errorf("after the save (%v): %+v, %v in force, %v saved", failure, n.last.Created, n.control.Allocations(), n.given)
+		n.control.Advance(saving, Result{Saved: failure})
+		if n.decide(web); n.last.Created.CPUs.Len() != 2 || len(n.last.Allocations) != 2 || len(n.given) != 2 {
+			t.Errorf("after the save (%v): %+v, %v in force, %v saved", failure, n.last.Created, n.last.Allocations, n.given)
 		}
 	}
 }

@@ -37,8 +37,8 @@ func (n *fakeNode) checkMove(before map[types.UID]api.Allocation) {
 	if m.Pod.Annotations[api.MoveAnnotation] == "false" {
 		broken("it opted out")
 	}
-	machine := n.control.node.index.Machine()
-	for uid, now := range n.control.allocate.Allocations() {
+	machine := n.control.round.Index.Machine()
+	for uid, now := range n.control.allocate.InForce() {
 		was, had := before[uid]
 		var old, next cpuset.Set
 		for i, c := range now.Containers {
@@ -63,7 +63,7 @@ func (n *fakeNode) checkMove(before map[types.UID]api.Allocation) {
 
 // criteria are the qualities that make a move worth it. The fewer the better.
 func (n *fakeNode) criteria(cpus cpuset.Set) []int {
-	q := n.control.node.index.Quality(cpus)
+	q := n.control.round.Index.Quality(cpus)
 	all := []int{q.Kinds, q.NUMANodes, q.Distance, q.SplitCores, q.LLCs}
 	if n.config.Repack == allocate.RepackCores {
 		return all[:4]

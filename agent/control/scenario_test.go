@@ -43,6 +43,9 @@ import (
 //	    while the API server is gone, the agent does not see the changes above
 //	node unread, node read
 //	    agents that start have not read the Node object; they have
+//	updated POD/CONTAINER
+//	    the kubelet updates the container: the agent tells the runtime no raised quota, which the kubelet
+//	    would take for the limit
 //	runtime POD/CONTAINER
 //	    the runtime makes a cgroup without NRI: with all CPUs, and the limit as quota. If the pod has
 //	    no such container, the cgroup is unknown

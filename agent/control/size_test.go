@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -39,18 +41,16 @@ func largePod(name string, n int) (*corev1.Pod, kubepods.Pod) {
 }
 
 // node returns a state machine that has observed pods of n containers each.
-func largeNode(pods, n int) *Control {
+func largeNode(count, n int) *Control {
 	c := New(Config{NodeName: "n"})
-	c.SetMachine(topology.Intel104().MustBuild())
-	c.SetKubelet(Kubelet{CPUManagerPolicy: "none"})
-	v := View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
+	v := groups.View{Layout: cgroup.Layout{CPU: cgroup.V1, CPUSet: cgroup.V1}, Tiers: []string{"/kubepods", "/kubepods/burstable", "/kubepods/besteffort"},
 		Settings: map[string]cgroup.Settings{}}
 	settings := cgroup.Settings{CPUs: cpuset.Of(0, 1), Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond}}
 	for _, tier := range v.Tiers {
 		v.Settings[tier] = settings
 	}
 	var objects []*corev1.Pod
-	for i := range pods {
+	for i := range count {
 		pod, groups := largePod(fmt.Sprint("pod", i), n)
 		objects, v.Pods = append(objects, pod), append(v.Pods, groups)
 		v.Settings[groups.Path] = settings
@@ -58,8 +58,7 @@ func largeNode(pods, n int) *Control {
 			v.Settings[groups.Containers[j].Path], v.Settings[groups.Others[j]] = settings, settings
 		}
 	}
-	c.SetPods(objects)
-	c.Observe(v)
+	c.Step(Event{Machine: topology.Intel104().MustBuild(), Kubelet: &Kubelet{CPUManagerPolicy: "none"}, Pods: objects, Groups: &v})
 	return c
 }
 
@@ -69,14 +68,12 @@ func TestLargePods(t *testing.T) {
 	t.Run("alike", func(t *testing.T) {
 		busy.Linear(t, 250, func(n int) func() {
 			pod, _ := largePod("p", n)
-			c := New(Config{})
-			return func() { c.Alike(pod, pod.DeepCopy()) }
+			return func() { pods.Alike(pod, pod.DeepCopy()) }
 		})
 	})
 	round := func(c *Control) func() {
 		return func() {
-			c.Ready(time.Unix(1e9, 0))
-			c.Advance(Result{})
+			c.Advance(c.Ready(time.Unix(1e9, 0)), Result{})
 		}
 	}
 	t.Run("containers", func(t *testing.T) {

@@ -31,9 +31,18 @@ func (s *stakes) keep(d Decision, r *groups.Round, limits bool) Decision {
 	if !s.limits.keep(limits, len(d.Bandwidth) == 0 && !r.Limits() && !r.Partial, r.Now) {
 		d.Bandwidth = nil
 	}
-	d.InForce = s.cpusets.held || s.limits.held
+	d.InForce = s.held()
 	return d
 }
+
+// hold says that settings may be in force.
+func (s *stake) hold() {
+	if !s.held {
+		*s = stake{held: true}
+	}
+}
+
+func (s *stakes) held() bool { return s.cpusets.held || s.limits.held }
 
 // keep brings the stake up to date, and reports whether settings are to be written. done is whether
 // all groups have theirs.

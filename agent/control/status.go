@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"pinfold.dev/pinfold/agent/control/allocate"
 	"pinfold.dev/pinfold/agent/control/batch"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/quota"
@@ -13,16 +12,23 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
 )
 
 // Status is what follows from a decision that was carried out: what to read until the next one, and
 // what to tell others. It contains everything that the agent does besides writing settings, and
-// stays valid until the next decision.
+// stays valid until the next decision. A tick replaces the decision about batch pods.
 type Status struct {
 	// Hold is the reason why nothing is changed, or "".
 	Hold string
+	// Machine has no CPUs that pods may not use. It is nil while it is not known.
+	Machine *topology.Machine
+	// Allocations are what the agent has allocated to pods and saved. Settled is set once what an earlier
+	// agent has allocated has been compared with the kernel, as far as this agent will.
+	Allocations api.Allocations
+	Settled     bool
 	// Containers are the running containers. They are sampled, traced and shown in metrics.
 	Containers []Limited
 	// CoreSets are the paths of the containers that have core sets, whose usage these follow.
@@ -44,8 +50,7 @@ type Limited struct {
 	Namespace, Name string // of the pod
 	Path            string
 	nodeplan.Raising
-	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not
-	// raised. Both are set in a [Status] only.
+	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not raised.
 	Present bandwidth.Limits
 	Raise   quota.Raise
 }
@@ -122,12 +127,12 @@ func (s *Status) Limited() (limited []Limited) {
 
 // status returns the status after the last decision.
 func (c *Control) status() Status {
+	r := &c.round
 	s := Status{Hold: c.hold(), Report: c.report()}
-	if s.Hold != "" {
+	if c.addNode(&s); s.Hold != "" {
 		return s
 	}
-	r := &c.round
-	s.Waiting = len(c.quota.Waiting(c.All)) > 0
+	s.Waiting = len(c.quota.Prepare(r)) > 0
 	s.CoreSets, s.Batch = map[nodeplan.Ref]string{}, c.batchStatus()
 	for ref := range r.Plan.CoreSets.Sets {
 		if path, ok := r.Container[ref]; ok {
@@ -136,10 +141,8 @@ func (c *Control) status() Status {
 	}
 	for _, ref := range c.asked {
 		s.Created = c.createSettings(ref)
-		if pod := c.Get(ref.Pod); pod != nil && !c.config.Observe {
-			if _, refused := allocate.NotGiven(pod.Problem, c.config.Refuses); refused {
-				s.Refused = pod.Problem
-			}
+		if pod := c.Pods.Get(ref.Pod); pod != nil && !c.config.Observe {
+			s.Refused = c.allocate.Refused(pod.Object.UID, c.config.Refuses)
 		}
 	}
 	for i := range r.Planned {
@@ -147,11 +150,10 @@ func (c *Control) status() Status {
 		if l.IsPod() || !r.Exists(l.Path) {
 			continue
 		}
-		container := limited(l)
-		container.Present, container.Raise = r.Settings[l.Path].Limits, c.quota.Raise(l.Path)
-		s.Containers = append(s.Containers, container)
+		raise := c.quota.Raise(l.Path)
+		s.Containers = append(s.Containers, Limited{l.Ref, l.Pod.Object.Namespace, l.Pod.Object.Name, l.Path, *l.Raising, r.Settings[l.Path].Limits, raise})
 		s.Raises.Possible = s.Raises.Possible || c.quota.MayRaise(r.Groups, l)
-		if container.Raise.Quota > 0 {
+		if raise.Quota > 0 {
 			s.Raises.Raised = append(s.Raises.Raised, l.Path)
 		}
 	}
@@ -163,9 +165,13 @@ func (c *Control) status() Status {
 	return s
 }
 
-// limited returns a cgroup as the status has it, without its present bandwidth.
-func limited(l *groups.Planned) Limited {
-	return Limited{Ref: l.Ref, Namespace: l.Pod.Object.Namespace, Name: l.Pod.Object.Name, Path: l.Path, Raising: *l.Raising}
+// addNode adds the machine and what is allocated.
+func (c *Control) addNode(s *Status) {
+	s.Allocations = c.allocate.InForce()
+	s.Settled = c.allocate.Recovered() || len(s.Allocations) == 0 || c.hold() == "" && !c.round.Binds
+	if c.round.Index != nil {
+		s.Machine = c.round.Index.Machine()
+	}
 }
 
 // batchStatus returns what is known about batch pods after a decision.
@@ -178,8 +184,8 @@ func (c *Control) batchStatus() Batch {
 			b.Excluded = append(b.Excluded, path)
 		}
 	}
-	for i := range c.All {
-		if pod := c.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.All[i].Departed {
+	for i := range c.Pods.All {
+		if pod := c.Pods.All[i].Object; pod.Status.Phase == corev1.PodRunning && !c.Pods.All[i].Departed {
 			b.Requested += api.BatchRequest(pod)
 		}
 	}

@@ -5,19 +5,10 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// Tick is one observation of containers and CPUs over a short interval.
-type Tick = groups.Tick
-
-// Ticked is what follows from a tick.
-type Ticked = groups.Ticked
-
-// QuotaChange is the decision to raise a container's quota, or to lower a raised one.
-type QuotaChange = groups.QuotaChange
-
-// Tick decides about raised quotas and about batch pods.
-func (c *Control) Tick(t Tick) (done Ticked) {
+// Tick decides about raised quotas and about batch pods. The status has the decision about the latter.
+func (c *Control) Tick(t groups.Tick) (done groups.Ticked, s Status) {
 	if c.hold() != "" || c.config.Observe {
-		return done
+		return done, c.last
 	}
 	for path, present := range t.Present {
 		done.Write = c.observeBandwidth(path, present) || done.Write
@@ -25,7 +16,8 @@ func (c *Control) Tick(t Tick) (done Ticked) {
 	for _, k := range c.controllers {
 		k.Tick(&c.round, &t, &done)
 	}
-	return done
+	c.last.Batch.Decision = c.batch.Decision
+	return done, c.last
 }
 
 // observeBandwidth records the present bandwidth settings of one cgroup, and reports whether

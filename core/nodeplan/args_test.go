@@ -88,17 +88,13 @@ func (s *scenario) setConfig(words []string) error {
 	})
 }
 
-func (s *scenario) setFigures(words []string) error {
+func (s *scenario) setKubelet(words []string) error {
 	return eachArg(words, func(key, value string) (err error) {
 		switch key {
 		case "no-quota":
 			s.state.Kubelet.NoQuota = true
 		case "period":
 			s.state.Kubelet.Period, err = time.ParseDuration(value)
-		case "step":
-			s.state.Tuning.Step, err = strconv.Atoi(value)
-		case "spread":
-			s.state.Tuning.MaxSpread, err = strconv.Atoi(value)
 		default:
 			err = fmt.Errorf("unknown argument")
 		}

@@ -45,7 +45,7 @@ func (plan *cpuPlan) planCoreSets() CoreSets {
 	d.assignNeeds()
 	d.assignInits()
 	if plan.Usage.Sequence != plan.Previous.Sequence {
-		d.improve(plan.Tuning)
+		d.improve()
 	}
 	for i, b := range d.longRunning {
 		for _, other := range d.longRunning[:i] {

@@ -72,9 +72,9 @@
 // container shares the CPUs that the fewest others have. If the previous sets are equally good,
 // nothing moves. This stage reacts to every input at once, and load alone never triggers it.
 //
-// The second stage improves the sets, once per usage sample (Usage.Sequence) and by at most
-// Tuning.Step cores per container. It gives back a busy core beyond need, exchanges a core for one
-// in no set that is idler by Tuning.Margin, or extends the set by an idle core in no set. A core
+// The second stage improves the sets, once per usage sample (Usage.Sequence) and by at most one core
+// per container (improve.go). It gives back a busy core beyond need, exchanges a core for one in no
+// set that is idler by a margin, or extends the set by an idle core in no set. A core
 // whose load is between the thresholds for idle and busy is neither added nor given back. The usage
 // of the static-burst containers themselves is subtracted from a CPU's load. So sets do not
 // oscillate, they move at a bounded rate, and planning again from the result with the same sample

@@ -29,7 +29,6 @@ func drawState(t *rapid.T) State {
 	s.Batch.Use = rapid.SampledFrom([][]colocation.Mechanism{nil, {colocation.Idle}, {colocation.BVT},
 		{colocation.CoreScheduling}, {colocation.Idle, colocation.CoreScheduling}}).Draw(t, "batch")
 	s.NoKernelBurst = rapid.SampledFrom([]string{"", "", "", "the kernel has none"}).Draw(t, "noKernelBurst")
-	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")
 	allBurst := rapid.Bool().Draw(t, "allBurst") // only then do they often fit exactly
 	for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
 		s.Pods = append(s.Pods, drawPod(t, m, ledger.PodID(fmt.Sprintf("pod%d", i)), allBurst))

@@ -7,13 +7,15 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// improve moves core sets towards idle CPUs, at most tuning.Step cores of each.
-func (d *coreSetPlan) improve(tuning Tuning) {
-	moved := make([]int, len(d.longRunning))
+// A set spreads to cores with a load of at most idleBelow, and gives back unneeded cores with a load of at
+// least busyAbove. A core that replaces another one is idler by at least margin.
+const idleBelow, busyAbove, margin ledger.MilliCPU = 100, 300, 250
+
+// improve moves core sets towards idle CPUs, at most one core of each.
+func (d *coreSetPlan) improve() {
+	moved := make([]bool, len(d.longRunning))
 	for i, b := range d.longRunning {
-		for moved[i] < tuning.Step && (d.giveBack(b, tuning) || d.exchange(b, tuning)) {
-			moved[i]++
-		}
+		moved[i] = d.giveBack(b) || d.exchange(b)
 	}
 	// Idle CPUs are given in turns, first to the container with the fewest CPUs beyond its need.
 	order := make([]int, len(d.longRunning))
@@ -23,20 +25,18 @@ func (d *coreSetPlan) improve(tuning Tuning) {
 	slices.SortStableFunc(order, func(i, j int) int {
 		return (d.longRunning[i].set.Len() - d.longRunning[i].need) - (d.longRunning[j].set.Len() - d.longRunning[j].need)
 	})
-	for range tuning.Step {
-		for _, i := range order {
-			if moved[i] < tuning.Step && d.spread(d.longRunning[i], tuning) {
-				moved[i]++
-			}
+	for _, i := range order {
+		if !moved[i] {
+			d.spread(d.longRunning[i])
 		}
 	}
 }
 
 // giveBack removes the busiest core from a set if it is busy and not needed.
-func (d *coreSetPlan) giveBack(b *burster, tuning Tuning) bool {
+func (d *coreSetPlan) giveBack(b *burster) bool {
 	extra := b.set.Len() - b.need
 	core, ok := d.busiest(b.set)
-	if extra <= 0 || !ok || d.background(core) < tuning.BusyAbove {
+	if extra <= 0 || !ok || d.background(core) < busyAbove {
 		return false
 	}
 	for c := range d.cores[core].Intersection(b.set).All() {
@@ -50,7 +50,7 @@ func (d *coreSetPlan) giveBack(b *burster, tuning Tuning) bool {
 
 // exchange replaces the CPUs of the busiest core of a set by CPUs in no set of the idlest core, if
 // that is worth it.
-func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
+func (d *coreSetPlan) exchange(b *burster) bool {
 	from, ok := d.busiest(b.set)
 	if !ok {
 		return false
@@ -58,7 +58,7 @@ func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 	given := d.cores[from].Intersection(b.set)
 	free := b.region.Difference(d.held())
 	to, ok := d.idlest(free, given.Len())
-	if !ok || d.background(from)-d.background(to) < tuning.Margin {
+	if !ok || d.background(from)-d.background(to) < margin {
 		return false
 	}
 	b.set = b.set.Difference(given)
@@ -72,18 +72,11 @@ func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 }
 
 // spread extends a set by one more idle core that is in no set.
-func (d *coreSetPlan) spread(b *burster, tuning Tuning) bool {
+func (d *coreSetPlan) spread(b *burster) {
 	free := b.region.Difference(d.held())
-	core, ok := d.idlest(free, 1)
-	if !ok || d.background(core) > tuning.IdleBelow {
-		return false
+	if core, ok := d.idlest(free, 1); ok && d.background(core) <= idleBelow {
+		b.set = b.set.Union(d.cores[core].Intersection(free))
 	}
-	added := d.cores[core].Intersection(free)
-	if tuning.MaxSpread > 0 && b.set.Len()+added.Len() > tuning.MaxSpread*b.limit {
-		return false
-	}
-	b.set = b.set.Union(added)
-	return true
 }
 
 // background returns the mean load of all threads of a core: a thread is slower if its sibling is

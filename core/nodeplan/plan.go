@@ -97,7 +97,6 @@ func (d *Desired) Binds() bool {
 // what the other containers' limits leave of the pod's: each gets its request, and an even part of
 // the rest. If that is too little, they run on the pod's exclusive CPUs.
 func Plan(s State) Desired {
-	s.Tuning = s.Tuning.withDefaults()
 	plan := planCPUs
 	if s.BindingOff != "" {
 		plan = planUnbound

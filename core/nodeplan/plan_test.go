@@ -177,7 +177,7 @@ func longRunningOf(t *rapid.T, s State, d Desired) (longRunning []burster) {
 }
 
 // TestSetsMoveAtABoundedRate: with a new sample, and nothing else changed, a set gains and loses at
-// most Tuning.Step cores.
+// most one core.
 func TestSetsMoveAtABoundedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
@@ -195,7 +195,7 @@ func TestSetsMoveAtABoundedRate(t *testing.T) {
 		}
 		for ref, set := range Plan(s).CoreSets.Sets {
 			before := s.Previous.Sets[ref]
-			if cores(set.Difference(before)) > s.Tuning.Step || cores(before.Difference(set)) > s.Tuning.Step {
+			if cores(set.Difference(before)) > 1 || cores(before.Difference(set)) > 1 {
 				t.Fatalf("%v moved from %s to %s", ref, before, set)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 )
 
@@ -45,7 +44,7 @@ func TestRaise(t *testing.T) {
 func mayRaise(p *Pod, c *ContainerSettings) bool {
 	policy := p.Burst
 	limits, declared := p.containerLimits()
-	return (policy.Mode == burst.Quota || policy.Mode == burst.Auto) && policy.QuotaPercent > 100 && p.Class != BE &&
+	return policy.Mode.Uses().Quota && policy.QuotaPercent > 100 && p.Class != BE &&
 		p.container(c.Name).Limit > 0 && c.Base.Quota > 0 && (p.Limit == 0 || declared && p.Limit >= limits)
 }
 

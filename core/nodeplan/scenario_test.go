@@ -38,7 +38,6 @@ import (
 //	    the part of it that a container uses
 //	raised POD/CONTAINER=150ms
 //	    the raised quota that was decided for a container
-//	tuning step=2 spread=3
 //	plan, sets, sole, steps, kubelet-settings
 //	    print the plan, only its core sets, the containers that can be partitions, the writes
 //	    that lead to the plan from the last one printed, and the result of Kubelet; all but the
@@ -68,8 +67,8 @@ func (s *scenario) run(words []string) (string, error) {
 		return "", s.setMachine(args)
 	case "config":
 		return "", s.setConfig(args)
-	case "kubelet", "tuning":
-		return "", s.setFigures(args)
+	case "kubelet":
+		return "", s.setKubelet(args)
 	case "batch-priority":
 		s.state.Batch = colocation.Choice{}
 		for _, arg := range args {

@@ -1,7 +1,6 @@
 package nodeplan
 
 import (
-	"cmp"
 	"time"
 
 	"pinfold.dev/pinfold/core/burst"
@@ -27,7 +26,6 @@ type State struct {
 	Usage   Usage
 	// Previous are the core sets at present.
 	Previous CoreSets
-	Tuning   Tuning
 	// Batch is what puts BE pods behind all others. With none of the mechanisms they run like others.
 	Batch colocation.Choice
 	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
@@ -134,24 +132,4 @@ type CoreSets struct {
 	// Sequence is the sample with which they were last improved.
 	Sequence uint64
 	Sets     map[Ref]cpuset.Set
-}
-
-// Tuning defines how fast core sets follow usage. Zero values stand for the defaults, given in
-// parentheses.
-type Tuning struct {
-	// Step is the largest number of cores of a set that may change per sample (1).
-	Step int
-	// A set spreads to cores with a load of at most IdleBelow (100) and gives back unneeded cores
-	// with a load of at least BusyAbove (300).
-	IdleBelow, BusyAbove ledger.MilliCPU
-	// Margin is how much idler a core must be to replace another one (250).
-	Margin ledger.MilliCPU
-	// MaxSpread limits a set to MaxSpread times the container's limit; 0 means no limit.
-	MaxSpread int
-}
-
-func (t Tuning) withDefaults() Tuning {
-	t.Step = cmp.Or(t.Step, 1)
-	t.IdleBelow, t.BusyAbove, t.Margin = cmp.Or(t.IdleBelow, 100), cmp.Or(t.BusyAbove, 300), cmp.Or(t.Margin, 250)
-	return t
 }

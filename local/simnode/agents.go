@@ -3,7 +3,6 @@ package simnode
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -18,14 +17,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"pinfold.dev/pinfold/agent/control/allocate"
-	"pinfold.dev/pinfold/agent/control/groups"
-	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/linux/cgroup"
-	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/local/localcluster"
 )
 
@@ -116,14 +111,13 @@ func (r *running) work(ctx context.Context) {
 		if ended {
 			return
 		}
-		switch err := r.node(ctx, name); {
-		case err == nil:
-			r.queue.Forget(name)
-		default:
+		if err := r.node(ctx, name); err != nil {
 			if !apierrors.IsConflict(err) {
 				klog.FromContext(ctx).Error(err, "Cannot publish what a simulated node has allocated", "node", name)
 			}
 			r.queue.AddRateLimited(name)
+		} else {
+			r.queue.Forget(name)
 		}
 		r.queue.Done(name)
 	}
@@ -178,12 +172,11 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 	}
 	machine, state, err := nodetopology.ToMachine(have)
 	if err != nil || nodetopology.NodeUID(have) != node.UID {
-		return nil, err //nolint:nilerr // what is about an earlier node is not an error
+		return nil, err // what is about an earlier node is not an error
 	}
-	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine), controller: allocate.New(node.Name, allocate.RepackNone)}
+	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine),
+		controller: allocate.New(node.Name, allocate.RepackNone, api.Ceilings{})}
 	a.controller.Resume(state.Allocations, nil)
-	a.pods = pods.New(pods.Config{Allocations: a.controller.Allocations()})
-	a.pods.SetMachine(machine)
 	r.agents[node.Name] = a
 	return a, nil
 }
@@ -195,32 +188,14 @@ type agent struct {
 	state      nodetopology.State
 	index      *placement.Index
 	controller *allocate.Controller
-	pods       *pods.Pods
 }
 
 // allocate allocates CPUs to the pods of the node, and returns what to publish.
 func (a *agent) allocate(objects []*corev1.Pod, node *corev1.Node) (*nodetopology.NodeTopology, error) {
-	machine := a.index.Machine()
-	round := groups.Round{Groups: &groups.Groups{Online: machine.Online()}, Now: time.Now(), Binds: true}
-	view := groups.View{Layout: cgroup.Layout{CPU: cgroup.V2, CPUSet: cgroup.V2}, Settings: map[string]cgroup.Settings{}}
-	for _, pod := range objects {
-		if !api.HasEnded(pod) {
-			path := "/" + string(pod.UID)
-			view.Settings[path] = cgroup.Settings{}
-			view.Pods = append(view.Pods, kubepods.Pod{Path: path, UID: string(pod.UID)})
-		}
-	}
-	round.Observe(view)
-	a.pods.SetPods(objects, func(ledger.PodID) bool { return false })
-	round.Locate(a.pods.Containers())
-	round.Pods = a.pods.All
-	config := ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
-	a.controller.Allocate(&round, a.pods, a.index, config)
-	a.controller.Save()
-	a.controller.Saved(a.pods, nil)
+	books := ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
 	state := a.state
-	state.Allocations = maps.Clone(a.controller.Allocations())
-	object, err := nodetopology.FromMachine(a.name, machine, state)
+	state.Allocations = a.controller.Simulate(time.Now(), objects, a.index, books)
+	object, err := nodetopology.FromMachine(a.name, a.index.Machine(), state)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,7 @@ import (
 
 	"pinfold.dev/pinfold/agent"
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/deploy/manifests"
 	"pinfold.dev/pinfold/kube/admission"
@@ -228,9 +229,9 @@ func (c *test) agentReports() {
 		if _, _, err := nodetopology.ToMachine(object); err != nil {
 			return err
 		}
-		return c.hasCondition(agentNode, corev1.ConditionFalse, control.CannotEnforce)
+		return c.hasCondition(agentNode, corev1.ConditionFalse, groups.CannotEnforce)
 	})
-	c.eventOf(metav1.NamespaceDefault, agentNode, control.CannotEnforce, "") // where events of nodes are
+	c.eventOf(metav1.NamespaceDefault, agentNode, groups.CannotEnforce, "") // where events of nodes are
 }
 
 // agentMayNot checks that the API server denies permissions.

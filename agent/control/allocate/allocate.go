@@ -2,13 +2,13 @@
 // only owner of that decision. It decides once for each pod, as Pinfold's scheduler predicts, and
 // remembers the decision until the pod has ended, does not ask any more or is resized.
 //
-//	c := allocate.New(node, allocate.RepackNone)
-//	c.Resume(saved)                          // of an earlier agent
-//	c.Allocate(round, pods, ...)             // before a plan is made
+//	c := allocate.New(node, allocate.RepackNone, ceilings)
+//	c.Resume(saved, nil)     // of an earlier agent
+//	c.Prepare(round)         // before a plan is made
 //	if all := c.Save(); all != nil {
-//		c.Saved(pods, save(all))
+//		c.Saved(round, save(all))
 //	}
-//	c.Input(round, &state)                   // of a plan: what pods have that is not saved
+//	round.Claims = c.Claims(round) // what pods have
 //
 // Pinfold's scheduler binds a pod where the CPUs are. Under every other scheduler, requests guarantee
 // them: no scheduler binds more requests to a node than it has. A pod that requests less than it asks
@@ -26,7 +26,6 @@ package allocate
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -47,7 +46,12 @@ type Controller struct {
 	groups.Idle
 	name      string // of the node
 	repack    Repack
+	ceilings  api.Ceilings
 	allocated api.Allocations
+	// claims are what the books count of pods, and problems why they do not have what they ask for, both
+	// of the pods of the last decision.
+	claims    map[types.UID]ledger.Claim
+	problems  map[types.UID]error
 	recovered bool // what was not saved
 	changed   bool // since the last call of Save
 	// unsaved is what pods have while what is allocated to them is not saved, and saving is what Save has
@@ -79,15 +83,13 @@ type refusals struct {
 }
 
 // New returns the controller of a node.
-func New(node string, repack Repack) *Controller {
-	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), lapsed: map[types.UID]lapse{}, losses: map[types.UID]string{},
-		allocated: api.Allocations{}, unsaved: api.Allocations{}}
+func New(node string, repack Repack, ceilings api.Ceilings) *Controller {
+	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), ceilings: ceilings, lapsed: map[types.UID]lapse{},
+		losses: map[types.UID]string{}, allocated: api.Allocations{}, unsaved: api.Allocations{}, claims: map[types.UID]ledger.Claim{},
+		problems: map[types.UID]error{}}
 }
 
-// Allocations returns what pods have. It changes with each decision.
-func (c *Controller) Allocations() api.Allocations { return c.allocated }
-
-// Moved returns what was moved and is saved, until ForgetMove, or nil.
+// Moved returns what was moved and is saved, until users are told, or nil.
 func (c *Controller) Moved() *Move {
 	if c.moved == nil || c.IsUnsaved(c.moved.Pod.UID) {
 		return nil
@@ -95,10 +97,23 @@ func (c *Controller) Moved() *Move {
 	return c.moved
 }
 
-// ForgetMove says that users were told of Moved.
-func (c *Controller) ForgetMove() {
-	if c.Moved() != nil {
-		c.moved = nil
+// Notices adds why pods do not have what they ask for, have lost CPUs, or were moved.
+func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
+	if c.damaged != "" {
+		n.Note(nil, groups.DamagedState, "%s", c.damaged)
+	}
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		if m := c.Moved(); m != nil && m.Pod.UID == s.Object.UID {
+			n.Tell(s, groups.Moved, "%s", m.Text)
+			c.moved = nil
+		}
+		if problem := c.problems[s.Object.UID]; problem != nil {
+			n.Problem(s, groups.NotGiven, "pod %s: %v", s.Name(), problem)
+		}
+		if loss := c.losses[s.Object.UID]; loss != "" {
+			n.Tell(s, groups.Lost, "%s", loss)
+		}
 	}
 }
 
@@ -116,90 +131,117 @@ func (e notGivenError) Error() string {
 	return "it gets no CPUs of its own: " + e.error.Error()
 }
 
-// NotGiven reports whether a pod's problem is that it was not allocated what it asks for, and whether its
-// containers must not run: those without CPUs where the agent refuses them, and those of claims.
-func NotGiven(problem error, refuses bool) (is, refused bool) {
+// Problem returns why a pod does not have what it asks for, or nil.
+func (c *Controller) Problem(pod types.UID) error { return c.problems[pod] }
+
+// Refused returns why the containers of a pod must not run: those without CPUs where the agent refuses
+// them, and those of claims. It returns nil if they may.
+func (c *Controller) Refused(pod types.UID, refuses bool) error {
 	var e notGivenError
-	is = errors.As(problem, &e)
-	return is, is && !e.keeps && (refuses || e.claim)
-}
-
-// Refuse tells the pods that ask and have none that this node allocates no CPUs.
-func (c *Controller) Refuse(p *pods.Pods, why error) {
-	for i := range p.All {
-		s := &p.All[i]
-		if asks, _ := api.Asks(s.Object); asks && !s.Departed && len(s.Plan.Claim.Containers) == 0 {
-			s.Problem = notGivenError{error: why}
-		}
+	if problem := c.problems[pod]; errors.As(problem, &e) && !e.keeps && (refuses || e.claim) {
+		return problem
 	}
+	return nil
 }
 
-// Allocate allocates CPUs to the pods that ask and have none, first to those that were bound first. If it
+// Prepare allocates CPUs to the pods that ask and have none, first to those that were bound first. If it
 // allocates none, it may move a running pod. It forgets pods that have ended, are gone, or do not ask
-// any more.
-func (c *Controller) Allocate(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) {
+// any more. On a node that binds no CPUs it tells the pods that ask.
+func (c *Controller) Prepare(r *groups.Round) (read []string) {
 	c.failed = false
-	n := node{r, c.name, p, index, config, nil}
+	if c.readAll(r); !r.Binds {
+		c.refuse(r)
+		return nil
+	}
+	n := node{r, c.name, nil}
 	if !c.recovered {
 		c.recover(n)
 		c.recovered, c.looked = true, r.Now
 	}
-	waiting := c.review(n)
-	for _, at := range waiting { // a resize takes some for each container
-		config.Decisions += 1 + 5*len(c.allocated[p.All[at].Object.UID].Containers)
-	}
-	n.books = c.books(r, p, index, config)
+	waiting := c.review(r)
+	n.books = c.books(r, c.decisions(r, waiting))
 	c.settle(n)
 	if len(waiting) == 0 || !c.giveAll(n, waiting) {
 		c.moveOne(n)
 	}
+	return nil
 }
 
-// books returns those of all pods, and of pods that run although they are not listed. A pod that the
+// readAll brings up to date what the books count of all pods, and forgets their problems.
+func (c *Controller) readAll(r *groups.Round) {
+	clear(c.claims)
+	clear(c.problems)
+	for i := range r.Pods {
+		c.read(r, &r.Pods[i])
+	}
+}
+
+// read does the same for one pod.
+func (c *Controller) read(r *groups.Round, s *pods.Pod) {
+	uid := s.Object.UID
+	c.claims[uid] = s.Plan.Claim
+	delete(c.problems, uid)
+	if _, has := c.allocated[uid]; !has || s.Departed {
+		return
+	}
+	var err error
+	if c.claims[uid], _, err = c.allocated.Claim(s.Object, r.Index.Machine()); err != nil {
+		c.problems[uid] = err
+	}
+}
+
+// refuse tells the pods that ask and have none that this node allocates no CPUs.
+func (c *Controller) refuse(r *groups.Round) {
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		if asks, _ := api.Asks(s.Object); asks && !s.Departed && len(c.claims[s.Object.UID].Containers) == 0 {
+			c.problems[s.Object.UID] = notGivenError{error: errors.New(r.BindingOff)}
+		}
+	}
+}
+
+// books returns those of all pods, and of pods that run unlisted, for some decisions. A pod that the
 // kubelet has not admitted does not count: it may name this node and request any number of CPUs.
-func (c *Controller) books(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config) *ledger.Books {
-	listed := map[types.UID]bool{}
-	claims := make([]ledger.Claim, 0, len(p.All))
-	for i := range p.All {
-		s := &p.All[i]
-		listed[s.Object.UID] = true
-		if len(s.Plan.Claim.Containers) > 0 || r.Exists(r.Pod[s.Plan.ID]) {
-			claims = append(claims, s.Plan.Claim)
+func (c *Controller) books(r *groups.Round, decisions int) *ledger.Books {
+	claims := make([]ledger.Claim, 0, len(r.Pods))
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		if claim := c.claims[s.Object.UID]; len(claim.Containers) > 0 || r.Exists(r.Pod[s.Plan.ID]) {
+			claims = append(claims, claim)
 		}
 	}
 	for uid, a := range c.allocated {
-		if !listed[uid] {
+		if _, listed := c.claims[uid]; !listed {
 			claims = append(claims, a.Claim(uid))
 		}
 	}
-	return ledger.New(index, config, claims...)
+	config := r.Books
+	config.Decisions = decisions
+	return ledger.New(r.Index, config, claims...)
 }
 
 // review forgets what pods give up, and returns the places of the pods that are to get CPUs. Those
 // that were resized have some, and keep them until they get what they ask for.
-func (c *Controller) review(n node) (waiting []int) {
-	r, p, index, config := n.Round, n.pods, n.index, n.config
+func (c *Controller) review(r *groups.Round) (waiting []int) {
 	lost := map[ledger.PodID]bool{}
 	if len(c.allocated) > 0 {
-		for _, conflict := range c.books(r, p, index, config).Conflicts() {
+		for _, conflict := range c.books(r, 0).Conflicts() {
 			lost[conflict.ID] = true
 		}
 	}
-	before, claimants := len(c.allocated), c.claimants(p)
+	before, claimants := len(c.allocated), c.claimants(r)
 	kept := make(map[types.UID]api.Allocation, before)
-	for _, i := range byRank(p) {
-		s := &p.All[i]
+	for _, i := range c.byRank(r) {
+		s := &r.Pods[i]
 		uid := s.Object.UID
 		a, has := c.allocated[uid]
-		if is, _ := NotGiven(s.Problem, false); is && has { // decided again
-			p.Reread(i)
-		}
 		delete(c.allocated, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && has && a.Concerns(s.Object) && c.lapsed[uid].why == nil
 		if holds {
-			invalid := c.invalid(n, s, a, lost[s.Plan.Claim.ID])
+			conflicts := lost[c.claims[uid].ID]
+			invalid := c.invalid(r, s, a, conflicts)
 			resized := errors.Is(invalid, errResized)
 			if resized {
 				waiting = append(waiting, i)
@@ -208,21 +250,21 @@ func (c *Controller) review(n node) (waiting []int) {
 				kept[uid] = a
 				continue
 			}
-			if s.Problem != nil || lost[s.Plan.Claim.ID] || len(a.Claims) > 0 {
+			if c.problems[uid] != nil || conflicts || len(a.Claims) > 0 {
 				c.lose(s, a, invalid)
 			}
 		}
 		if !lives {
 			continue
 		}
-		p.Reread(i)
+		c.read(r, s)
 		if other := belongsToOther(s.Object, claimants); other != nil && c.lapsed[uid].why == nil {
 			c.lapsed[uid] = lapse{why: other} // for good: the kubelet does not ask for it, not even later
 		}
 		if refused := c.lapsed[uid].why; refused != nil {
-			s.Problem = notGivenError{error: refused, claim: true}
+			c.problems[uid] = notGivenError{error: refused, claim: true}
 		} else if err != nil {
-			s.Problem = notGivenError{error: err}
+			c.problems[uid] = notGivenError{error: err}
 		} else if asks && r.Exists(r.Pod[s.Plan.ID]) {
 			waiting = append(waiting, i)
 		}
@@ -233,29 +275,28 @@ func (c *Controller) review(n node) (waiting []int) {
 		}
 	}
 	c.changed = c.changed || len(kept) < before
-	clear(c.allocated)
-	maps.Copy(c.allocated, kept)
+	c.allocated = kept
 	for _, all := range []api.Allocations{c.unsaved, c.saving} {
 		maps.DeleteFunc(all, func(uid types.UID, _ api.Allocation) bool { return len(kept[uid].Containers) == 0 })
 	}
-	c.forget(p)
+	c.forget(r)
 	return waiting
 }
 
 // forget forgets what pods that have ended have lost.
-func (c *Controller) forget(p *pods.Pods) {
+func (c *Controller) forget(r *groups.Round) {
 	ended := func(uid types.UID) bool {
-		return !slices.ContainsFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed && !api.HasEnded(s.Object) })
+		return !slices.ContainsFunc(r.Pods, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed && !api.HasEnded(s.Object) })
 	}
 	maps.DeleteFunc(c.lapsed, func(uid types.UID, _ lapse) bool { return ended(uid) })
 	maps.DeleteFunc(c.losses, func(uid types.UID, _ string) bool { return ended(uid) })
 }
 
 // invalid returns why a pod must not keep what it has, or nil.
-func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) error {
-	switch {
-	case s.Problem != nil:
-		return s.Problem
+func (c *Controller) invalid(r *groups.Round, s *pods.Pod, a api.Allocation, lost bool) error {
+	switch problem := c.problems[s.Object.UID]; {
+	case problem != nil:
+		return problem
 	case lost:
 		return errors.New("another pod has the CPUs")
 	}
@@ -265,7 +306,7 @@ func (c *Controller) invalid(n node, s *pods.Pod, a api.Allocation, lost bool) e
 		return invalidClaims(s, a, matches)
 	case s.MayResize():
 		return nil
-	case (matches != nil || !n.withheld(s, a.CPUs()).IsEmpty()) && c.isResized(s, a):
+	case (matches != nil || !withheld(r, s, a.CPUs()).IsEmpty()) && c.isResized(s, a):
 		return errResized
 	}
 	return matches
@@ -278,32 +319,29 @@ var errResized = errors.New("it was resized")
 // node is what decisions depend on.
 type node struct {
 	*groups.Round
-	name   string
-	pods   *pods.Pods
-	index  *placement.Index
-	config ledger.Config
-	books  *ledger.Books
+	name  string
+	books *ledger.Books
 }
 
 // allowed returns the CPUs of a set that a pod of this QoS class may use.
-func (n node) allowed(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
-	if of, narrow := n.Allowed[s.Plan.Tier]; narrow {
+func allowed(r *groups.Round, s *pods.Pod, cpus cpuset.Set) cpuset.Set {
+	if of, narrow := r.Allowed[s.Plan.Tier]; narrow {
 		return cpus.Intersection(of)
 	}
 	return cpus
 }
 
 // withheld returns the CPUs of a set that are online and that a pod of this QoS class may not use.
-func (n node) withheld(s *pods.Pod, cpus cpuset.Set) cpuset.Set {
-	online := cpus.Intersection(n.Online)
-	return online.Difference(n.allowed(s, online)).Union(cpus.Intersection(n.Withheld))
+func withheld(r *groups.Round, s *pods.Pod, cpus cpuset.Set) cpuset.Set {
+	online := cpus.Intersection(r.Online)
+	return online.Difference(allowed(r, s, online)).Union(cpus.Intersection(r.Withheld))
 }
 
 // giveAll allocates CPUs to pods, in this order, but last to those that borrow them. Who got nothing before
 // gets nothing from less. It reports whether a pod got some.
 func (c *Controller) giveAll(n node, waiting []int) (some bool) {
 	slices.SortStableFunc(waiting, func(x, y int) int {
-		return cmp.Or(n.borrower(x)-n.borrower(y), api.CompareBound(n.pods.All[x].Object, n.pods.All[y].Object))
+		return cmp.Or(n.borrower(x)-n.borrower(y), api.CompareBound(n.Pods[x].Object, n.Pods[y].Object))
 	})
 	last := c.refused
 	if last.books == nil || !n.books.DecidesAs(last.books) {
@@ -311,13 +349,13 @@ func (c *Controller) giveAll(n node, waiting []int) (some bool) {
 	}
 	c.refused = refusals{n.books, map[*corev1.Pod]error{}}
 	for _, at := range waiting {
-		s := &n.pods.All[at]
-		err, known := last.pods[s.Object]
+		pod := n.Pods[at].Object
+		err, known := last.pods[pod]
 		if !known {
 			err = c.give(n, at)
 		}
 		if err != nil {
-			s.Problem, c.refused.pods[s.Object] = err, err
+			c.problems[pod.UID], c.refused.pods[pod] = err, err
 		}
 		some = some || err == nil
 	}
@@ -326,7 +364,7 @@ func (c *Controller) giveAll(n node, waiting []int) (some bool) {
 
 // borrower returns 1 for a pod that requests less than it asks for, else 0.
 func (n node) borrower(at int) int {
-	if intent, err := api.Parse(n.pods.All[at].Object); err != nil || !api.Covers(&intent.Ask) {
+	if intent, err := api.Parse(n.Pods[at].Object); err != nil || !api.Covers(&intent.Ask) {
 		return 1
 	}
 	return 0
@@ -334,20 +372,21 @@ func (n node) borrower(at int) int {
 
 // give allocates CPUs to one pod.
 func (c *Controller) give(n node, at int) error {
-	s := &n.pods.All[at]
+	s := &n.Pods[at]
+	uid := s.Object.UID
 	intent, err := api.Parse(s.Object)
 	if err == nil && intent.Ask.Policy != placement.StaticBurst {
-		err = c.aboveCeiling(n.pods, s.Object, intent.Ask.CPUs())
+		err = c.aboveCeiling(n.Round, s.Object, intent.Ask.CPUs())
 	}
 	if err != nil {
 		return notGivenError{error: err}
 	}
-	defer func() { n.books.Add(s.Plan.Claim) }()
-	if _, has := c.allocated[s.Object.UID]; has {
+	defer func() { n.books.Add(c.claims[uid]) }()
+	if _, has := c.allocated[uid]; has {
 		return c.resize(n, at, intent.Ask)
 	}
-	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID}) // it counts as a request until it has its CPUs
-	intent.Ask.Within = n.allowed(s, n.Online)
+	n.books.Add(ledger.Claim{ID: ledger.PodID(uid)}) // it counts as a request until it has its CPUs
+	intent.Ask.Within = allowed(n.Round, s, n.Online)
 	decision, err := c.decide(n, intent.Ask, !api.Covers(&intent.Ask))
 	if err == nil {
 		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))
@@ -355,32 +394,5 @@ func (c *Controller) give(n node, at int) error {
 	if err != nil {
 		return notGivenError{error: err}
 	}
-	return nil
-}
-
-// laterText bounds an allocation that is made while many pods have one, in bytes: all of a node are
-// published in one object, of which others read 1 MiB. That is enough for 750 pods.
-const laterText, many = 512, 250
-
-// put sets the allocation of a pod.
-func (c *Controller) put(n node, at int, a api.Allocation) error {
-	s := &n.pods.All[at]
-	a.Time = n.Now.UTC()
-	most := api.MaxAllocation
-	if len(c.allocated) >= many {
-		most = laterText
-	}
-	if size := len(a.Encode()); size > most {
-		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
-	}
-	if err := a.Matches(s.Object); err != nil {
-		return err
-	}
-	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
-		c.unsaved[s.Object.UID] = c.allocated[s.Object.UID]
-	}
-	c.allocated[s.Object.UID] = a
-	n.pods.Reread(at)
-	c.changed = true
 	return nil
 }

@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/perf/benchmath"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
-	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
@@ -76,17 +77,17 @@ type history struct {
 // and once a minute.
 func (h history) play(margin Repack) map[string]float64 {
 	const step, warm, end = 15 * time.Second, 2 * time.Hour, 12 * time.Hour
-	c := New("n1", margin)
-	n := controltest.NewNode(h.shape.MustBuild(), pods.Config{Allocations: c.Allocations()})
-	rng, begun, names := rand.New(rand.NewPCG(20261126, h.seed)), n.Round.Now, 0
-	ends, sizes, used, most := map[string]time.Time{}, map[string]int{}, 0, n.Round.Online.Len()*h.most/100
-	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, n.Index)
+	c := New("n1", margin, api.Ceilings{})
+	index, now, objects := placement.NewIndex(h.shape.MustBuild()), time.Unix(1_800_000_000, 0), []*corev1.Pod(nil)
+	rng, names := rand.New(rand.NewPCG(20261126, h.seed)), 0
+	ends, sizes, used, most := map[string]time.Time{}, map[string]int{}, 0, index.Machine().Online().Len()*h.most/100
+	figures, rate := map[string]float64{"split": 0, "LLCs": 0, "NUMA": 0, "moves": 0}, newRating(h.b, index)
 	for passed := step; passed <= end; passed += step {
-		n.Round.Now = begun.Add(passed)
+		now = now.Add(step)
 		changed := passed%time.Minute == 0
 		for name, at := range ends {
-			if !n.Round.Now.Before(at) {
-				n.Remove(name)
+			if !now.Before(at) {
+				objects = slices.DeleteFunc(objects, func(p *corev1.Pod) bool { return p.Name == name })
 				used, changed = used-sizes[name], true
 				delete(ends, name)
 			}
@@ -99,20 +100,21 @@ func (h history) play(margin Repack) map[string]float64 {
 			}
 			names++
 			name := "p" + strconv.Itoa(names)
-			must.Do(h.b, n.Add(name, fmt.Sprintf("app=%d@?", size)))
-			ends[name], sizes[name], used, changed = n.Round.Now.Add(life), size, used+size, true
+			pod, _, err := controltest.Pod([]string{name, fmt.Sprintf("app=%d@?", size)}, now)
+			must.Do(h.b, err)
+			pod.Status.Phase = corev1.PodRunning
+			objects = append(objects, pod)
+			ends[name], sizes[name], used, changed = now.Add(life), size, used+size, true
 		}
 		if changed {
-			c.Allocate(&n.Round, n.Pods, n.Index, ledger.Config{MinShared: 1})
-			c.Save()
-			c.Saved(n.Pods, nil)
+			c.Simulate(now, objects, index, ledger.Config{MinShared: 1})
 		}
 		if passed <= warm {
 			continue
 		}
 		if changed && c.Moved() != nil {
 			figures["moves"] += float64(time.Hour) / float64(end-warm)
-			c.ForgetMove()
+			c.moved = nil // users were told
 		}
 		rate.add(figures, c.allocated, float64((end-warm)/step))
 	}

@@ -1,9 +1,7 @@
 package allocate
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,16 +23,12 @@ func borrows(pod *corev1.Pod, has api.Allocation) bool {
 
 // borrowers returns the places of the pods that borrow CPUs, the latest decision first.
 func (c *Controller) borrowers(n node) (places []int) {
-	for at := range n.pods.All {
-		s := &n.pods.All[at]
-		if a, has := c.allocated[s.Object.UID]; has && !s.Departed && len(s.Plan.Claim.Containers) > 0 && borrows(s.Object, a) {
+	for _, at := range c.byRank(n.Round) {
+		s := &n.Pods[at]
+		if a, has := c.allocated[s.Object.UID]; has && !s.Departed && len(c.claims[s.Object.UID].Containers) > 0 && borrows(s.Object, a) {
 			places = append(places, at)
 		}
 	}
-	slices.SortFunc(places, func(x, y int) int {
-		a, b := &n.pods.All[x].Plan.Claim, &n.pods.All[y].Plan.Claim
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
-	})
 	return places
 }
 
@@ -47,16 +41,16 @@ func (c *Controller) decide(n node, ask ledger.Ask, borrows bool) (ledger.Decisi
 	}
 	places := c.borrowers(n)
 	for _, at := range places {
-		n.books.Add(requested(n.pods.All[at].Object))
+		n.books.Add(n.Pods[at].Plan.Claim) // without CPUs
 	}
 	if _, all := n.books.Decide(ask); all != nil || len(places) == 0 {
 		for _, at := range places {
-			n.books.Add(n.pods.All[at].Plan.Claim)
+			n.books.Add(c.claims[n.Pods[at].Object.UID])
 		}
 		return d, err
 	}
 	for _, at := range places {
-		n.books.Add(n.pods.All[at].Plan.Claim)
+		n.books.Add(c.claims[n.Pods[at].Object.UID])
 	}
 	for _, at := range places {
 		c.giveBack(n, at)
@@ -79,17 +73,11 @@ func (c *Controller) settle(n node) {
 
 // giveBack takes its CPUs from a pod that borrows them.
 func (c *Controller) giveBack(n node, at int) {
-	s := &n.pods.All[at]
+	s := &n.Pods[at]
 	uid := s.Object.UID
 	c.lose(s, c.allocated[uid], errors.New("it requests fewer, and other pods request these: set its requests.cpu to its limits.cpu"))
 	c.takeBack(uid)
 	c.changed = true
-	n.pods.Reread(at)
-	n.books.Add(s.Plan.Claim)
-}
-
-// requested returns the claim of a pod without CPUs of its own.
-func requested(pod *corev1.Pod) ledger.Claim {
-	claim, _, _ := api.Allocations(nil).Claim(pod, nil)
-	return claim
+	c.read(n.Round, s)
+	n.books.Add(c.claims[uid])
 }

@@ -22,28 +22,28 @@ import (
 
 // Claim allocates to a pod the CPUs that its resource claims ask for. They stay its own until Unclaim. If
 // it has them already, nothing changes.
-func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index, config ledger.Config, pod types.UID, request dra.Request) error {
-	at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == pod })
-	if at < 0 || p.All[at].Departed || api.HasEnded(p.All[at].Object) {
+func (c *Controller) Claim(r *groups.Round, pod types.UID, request dra.Request) error {
+	at := slices.IndexFunc(r.Pods, func(s pods.Pod) bool { return s.Object.UID == pod })
+	if at < 0 || r.Pods[at].Departed || api.HasEnded(r.Pods[at].Object) {
 		return errors.New("the pod does not run on this node, as far as its agent knows yet")
 	}
-	s := &p.All[at]
+	s := &r.Pods[at]
 	given, has := c.allocated[pod]
 	if has && slices.Equal(given.Claims, request.Claims) {
 		return nil
 	}
-	switch why := c.refusal(p, s, &request); {
+	switch why := c.refusal(r, s, &request); {
 	case why != nil:
 		return why
 	case has:
 		return errors.New("the pod has CPUs for other claims")
 	}
 	_, all := request.CPUs()
-	if err := c.aboveCeiling(p, s.Object, all); err != nil {
+	if err := c.aboveCeiling(r, s.Object, all); err != nil {
 		return err
 	}
-	config.Decisions = len(request.Parts)
-	n := node{r, c.name, p, index, config, c.books(r, p, index, config)}
+	c.readAll(r)
+	n := node{r, c.name, c.books(r, len(request.Parts))}
 	allocation, err := n.place(s, request)
 	if err != nil {
 		return err
@@ -52,10 +52,10 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 }
 
 // refusal returns why a pod does not get what its claims ask for, whatever CPUs become free, or nil.
-func (c *Controller) refusal(p *pods.Pods, s *pods.Pod, request *dra.Request) error {
+func (c *Controller) refusal(r *groups.Round, s *pods.Pod, request *dra.Request) error {
 	asks, err := api.Asks(s.Object)
 	cpus, all := request.CPUs()
-	ceiling := p.Ceiling(s.Object.Namespace).ExclusiveCPUs
+	ceiling := c.ceilings.For(s.Object.Namespace).ExclusiveCPUs
 	switch {
 	case c.lapsed[s.Object.UID].why != nil:
 		return c.lapsed[s.Object.UID].why
@@ -64,14 +64,14 @@ func (c *Controller) refusal(p *pods.Pods, s *pods.Pod, request *dra.Request) er
 	case s.Annotations.Class == nodeplan.BE:
 		return fmt.Errorf("the pod is a batch pod (label %s), and these run in the shared CPUs: remove the label or the claims", api.QoSLabel)
 	}
-	return cmp.Or(belongsToOther(s.Object, c.claimants(p)), api.ClaimsRequested(s.Object, request.Claims, all, cpus), ceiling.CheckPod(all))
+	return cmp.Or(belongsToOther(s.Object, c.claimants(r)), api.ClaimsRequested(s.Object, request.Claims, all, cpus), ceiling.CheckPod(all))
 }
 
 // Forfeit decides that one of Unserved never gets CPUs for its claims, and returns why: because of
 // unreadable, or of what they ask for. It returns nil if it may.
-func (c *Controller) Forfeit(p *pods.Pods, pod types.UID, request dra.Request, unreadable error) error {
-	s := &p.All[slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == pod })]
-	if why := cmp.Or(unreadable, c.refusal(p, s, &request)); why != nil && c.lapsed[pod].why == nil {
+func (c *Controller) Forfeit(r *groups.Round, pod types.UID, request dra.Request, unreadable error) error {
+	s := &r.Pods[slices.IndexFunc(r.Pods, func(s pods.Pod) bool { return s.Object.UID == pod })]
+	if why := cmp.Or(unreadable, c.refusal(r, s, &request)); why != nil && c.lapsed[pod].why == nil {
 		c.lapsed[pod] = lapse{why: fmt.Errorf("the pod cannot start any more, delete it: %w", why)}
 	}
 	return c.lapsed[pod].why
@@ -80,9 +80,9 @@ func (c *Controller) Forfeit(p *pods.Pods, pod types.UID, request dra.Request, u
 // Unserved returns the pods with claims that were given no CPUs for any, and whose containers cannot
 // run on some: none was created, or the pod was refused CPUs. It does not rely on what is remembered
 // alone.
-func (c *Controller) Unserved(r *groups.Round, p *pods.Pods) (unserved []*corev1.Pod) {
-	for i := range p.All {
-		s := &p.All[i]
+func (c *Controller) Unserved(r *groups.Round) (unserved []*corev1.Pod) {
+	for i := range r.Pods {
+		s := &r.Pods[i]
 		lapsed, refused := c.lapsed[s.Object.UID]
 		served := len(c.allocated[s.Object.UID].Claims)+len(lapsed.claims) > 0
 		if !served && !s.Departed && !api.HasEnded(s.Object) && (refused || !mayRun(r, s)) && len(dra.ClaimNames(s.Object)) > 0 {
@@ -121,7 +121,7 @@ func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 		claim := allocation().ClaimOf(s.Object)
 		claim.SharedRequest = shared
 		n.books.Add(claim)
-		within := n.allowed(s, part.Within)
+		within := allowed(n.Round, s, part.Within)
 		if within.IsEmpty() {
 			return api.Allocation{}, fmt.Errorf("device %s: pods of its QoS class may use none of its CPUs", part.Result.Device)
 		}
@@ -136,15 +136,11 @@ func (n node) place(s *pods.Pod, request dra.Request) (api.Allocation, error) {
 }
 
 // Unclaim takes back what was allocated to pods for claims.
-func (c *Controller) Unclaim(p *pods.Pods, claims ...types.UID) {
+func (c *Controller) Unclaim(claims ...types.UID) {
 	for uid, a := range c.allocated {
-		if !slices.ContainsFunc(a.Claims, func(ref api.ClaimRef) bool { return slices.Contains(claims, ref.UID) }) {
-			continue
-		}
-		c.takeBack(uid)
-		c.changed = true
-		if at := slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed }); at >= 0 {
-			p.Reread(at)
+		if slices.ContainsFunc(a.Claims, func(ref api.ClaimRef) bool { return slices.Contains(claims, ref.UID) }) {
+			c.takeBack(uid)
+			c.changed = true
 		}
 	}
 }
@@ -167,10 +163,10 @@ func (c *Controller) Claimed() map[types.UID]bool {
 }
 
 // claimants returns the pods that have the CPUs of claims, by claim.
-func (c *Controller) claimants(p *pods.Pods) map[types.NamespacedName]types.UID {
+func (c *Controller) claimants(r *groups.Round) map[types.NamespacedName]types.UID {
 	pods := map[types.NamespacedName]types.UID{}
-	for i := range p.All {
-		pod := p.All[i].Object
+	for i := range r.Pods {
+		pod := r.Pods[i].Object
 		for _, claim := range c.allocated[pod.UID].Claims {
 			pods[types.NamespacedName{Namespace: pod.Namespace, Name: claim.Name}] = pod.UID
 		}
@@ -194,8 +190,9 @@ func belongsToOther(pod *corev1.Pod, claimants map[types.NamespacedName]types.UI
 // Devices returns the devices of a machine, with as many CPUs as all claims together can have of
 // each: those that are not reserved or isolated, and that pods that ask by annotation neither have
 // nor request of their NUMA nodes.
-func (c *Controller) Devices(p *pods.Pods, m *topology.Machine, config ledger.Config, by dra.Grouping) []dra.Device {
-	unusable := config.ReservedCPUs.Union(m.Online().Difference(m.Balanced()))
+func (c *Controller) Devices(r *groups.Round, by dra.Grouping) []dra.Device {
+	m := r.Index.Machine()
+	unusable := r.Books.ReservedCPUs.Union(m.Online().Difference(m.Balanced()))
 	taken := unusable
 	for _, a := range c.allocated {
 		for _, container := range a.Containers {
@@ -205,23 +202,23 @@ func (c *Controller) Devices(p *pods.Pods, m *topology.Machine, config ledger.Co
 		}
 	}
 	online := m.Balanced().Len()
-	room := min(online-config.MinShared, int((ledger.MilliCPU(online)*1000-config.Reserved)/1000)) - taken.Difference(unusable).Len() - confined(p, m, m.Online())
+	room := min(online-r.Books.MinShared, int((ledger.MilliCPU(online)*1000-r.Books.Reserved)/1000)) - taken.Difference(unusable).Len() - c.confined(r, m.Online())
 	devices := dra.Devices(m, by)
 	for i := range devices {
 		d := &devices[i]
-		d.Size = max(0, min(room, d.CPUs.Difference(taken).Len()-confined(p, m, d.CPUs)))
+		d.Size = max(0, min(room, d.CPUs.Difference(taken).Len()-c.confined(r, d.CPUs)))
 	}
 	return devices
 }
 
 // confined returns how many CPUs stay shared for containers that are confined to NUMA nodes within some
 // CPUs: as many as they request, and at least one of their nodes.
-func confined(p *pods.Pods, m *topology.Machine, within cpuset.Set) int {
+func (c *Controller) confined(r *groups.Round, within cpuset.Set) int {
 	var sum ledger.MilliCPU
 	least, alone := 0, map[topology.NUMAID]bool{}
-	for i := range p.All {
-		for _, container := range p.All[i].Plan.Claim.Containers {
-			if container.Policy == placement.StaticBurst && m.CPUsOfNUMA(container.NUMANodes...).IsSubsetOf(within) {
+	for i := range r.Pods {
+		for _, container := range c.allocated[r.Pods[i].Object.UID].ClaimOf(r.Pods[i].Object).Containers {
+			if container.Policy == placement.StaticBurst && r.Index.Machine().CPUsOfNUMA(container.NUMANodes...).IsSubsetOf(within) {
 				sum += container.Request
 				if least = 1; len(container.NUMANodes) == 1 {
 					alone[container.NUMANodes[0]] = true

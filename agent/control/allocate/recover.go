@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -33,9 +34,6 @@ func (c *Controller) Resume(saved map[types.UID]api.Allocation, unreadable error
 // Recovered reports whether what was saved has been compared with the kernel.
 func (c *Controller) Recovered() bool { return c.recovered }
 
-// Damage says what is wrong with what was saved, or "".
-func (c *Controller) Damage() string { return c.damaged }
-
 func (c *Controller) damage(format string, args ...any) {
 	if c.damaged == "" {
 		c.damaged = fmt.Sprintf("what an agent has saved of pods' CPUs is lost or old (%s): pods keep the CPUs that they run on, others get new ones",
@@ -47,11 +45,11 @@ func (c *Controller) damage(format string, args ...any) {
 // keep the CPUs on which they run, whatever was saved. Others keep what was saved for them, unless
 // one of those runs there.
 func (c *Controller) recover(n node) {
-	n.books = c.books(n.Round, n.pods, n.index, n.config)
+	n.books = c.books(n.Round, 0)
 	var shown cpuset.Set
 	var rest []int
-	for _, at := range byRank(n.pods) {
-		s := &n.pods.All[at]
+	for _, at := range c.byRank(n.Round) {
+		s := &n.Pods[at]
 		saved, had := c.allocated[s.Object.UID]
 		switch {
 		case had && n.shows(s, saved):
@@ -66,12 +64,12 @@ func (c *Controller) recover(n node) {
 		shown = shown.Union(c.allocated[s.Object.UID].CPUs())
 	}
 	for _, at := range rest {
-		s := &n.pods.All[at]
+		s := &n.Pods[at]
 		a := c.allocated[s.Object.UID]
 		if taken := a.CPUs().Intersection(shown); !taken.IsEmpty() {
 			c.lose(s, a, fmt.Errorf("other pods run on CPUs %s", taken))
 			delete(c.allocated, s.Object.UID)
-			n.pods.Reread(at)
+			c.read(n.Round, s)
 			c.damage("CPUs %s were saved for pod %s, and others run there", taken, s.Name())
 		}
 	}
@@ -85,9 +83,6 @@ func (c *Controller) lose(s *pods.Pod, a api.Allocation, why error) {
 		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s: %v", cpus, why)
 	}
 }
-
-// Loss says which CPUs a pod has lost, and why, or "".
-func (c *Controller) Loss(s *pods.Pod) string { return c.losses[s.Object.UID] }
 
 // shows reports whether all containers that have CPUs run on them, of those that run.
 func (n node) shows(s *pods.Pod, a api.Allocation) (shown bool) {
@@ -104,17 +99,17 @@ func (n node) shows(s *pods.Pod, a api.Allocation) (shown bool) {
 // adopt allocates to a pod that asks the CPUs that its containers run on, and reports whether it has
 // them. It does so even if more is bound to the node than fits: then pods that come later get none.
 func (c *Controller) adopt(n node, at int) bool {
-	s := &n.pods.All[at]
+	s := &n.Pods[at]
 	intent, err := api.Parse(s.Object)
 	if err != nil || !intent.Asks() || intent.Ask.Policy == placement.StaticBurst || s.Departed || api.HasEnded(s.Object) ||
-		belongsToOther(s.Object, c.claimants(n.pods)) != nil {
+		belongsToOther(s.Object, c.claimants(n.Round)) != nil {
 		return false
 	}
 	held, ok := n.held(s, &intent.Ask)
 	if !ok || c.put(n, at, n.allocation(s, func(container string) cpuset.Set { return held[container] })) != nil {
 		return false
 	}
-	n.books.Add(s.Plan.Claim)
+	n.books.Add(c.claims[s.Object.UID])
 	return true
 }
 
@@ -122,7 +117,7 @@ func (c *Controller) adopt(n node, at int) bool {
 // can have. It returns false unless one runs, each on as many as it asks for, and all are free and used
 // by no other container but those with all CPUs, which came while no agent ran.
 func (n node) held(s *pods.Pod, ask *ledger.Ask) (cpus map[string]cpuset.Set, ok bool) {
-	free := n.Online.Difference(n.config.ReservedCPUs)
+	free := n.Online.Difference(n.Books.ReservedCPUs)
 	for ref, path := range n.Container {
 		own := ref.Pod == s.Plan.ID && slices.ContainsFunc(ask.Containers, func(a ledger.ContainerAsk) bool { return a.Name == ref.Container })
 		if cpus := n.Held(path); !own && n.Exists(path) && cpus != n.Online {
@@ -162,17 +157,17 @@ func (n node) held(s *pods.Pod, ask *ledger.Ask) (cpus map[string]cpuset.Set, ok
 		cpus[c.Name], all = own, all.Union(own)
 	}
 	n.addInits(ask, nil, cpus)
-	return cpus, n.books.Shared().Difference(all).Len() >= n.config.MinShared
+	return cpus, n.books.Shared().Difference(all).Len() >= n.Books.MinShared
 }
 
 // byRank returns the places of the pods, those first that keep their CPUs.
-func byRank(p *pods.Pods) []int {
-	all := make([]int, len(p.All))
+func (c *Controller) byRank(r *groups.Round) []int {
+	all := make([]int, len(r.Pods))
 	for i := range all {
 		all[i] = i
 	}
 	slices.SortFunc(all, func(x, y int) int {
-		a, b := &p.All[x].Plan.Claim, &p.All[y].Plan.Claim
+		a, b := c.claims[r.Pods[x].Object.UID], c.claims[r.Pods[y].Object.UID]
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
 	})
 	return all

@@ -39,7 +39,7 @@ const moveEvery = time.Minute
 type Move struct {
 	Pod      *corev1.Pod
 	Text     string // what changes, and why
-	at       int    // in pods.Pods.All
+	at       int    // in Round.Pods
 	from, to api.Allocation
 	criteria []criterion
 }
@@ -67,13 +67,12 @@ func (c *Controller) moveOne(n node) {
 		return
 	}
 	c.looked = n.Now
-	n.config.Decisions = len(c.allocated)
-	n.books = c.books(n.Round, n.pods, n.index, n.config)
+	n.books = c.books(n.Round, len(c.allocated))
 	if n.Failed || len(n.books.Conflicts()) > 0 {
 		return
 	}
 	var best *Move
-	for at := range n.pods.All {
+	for at := range n.Pods {
 		if m := c.moveOf(n, at); m != nil && (best == nil || m.exceeds(best)) {
 			best = m
 		}
@@ -85,27 +84,28 @@ func (c *Controller) moveOne(n node) {
 
 // moveOf returns the move of a pod to the best CPUs, or nil if it must stay or that is not worth it.
 func (c *Controller) moveOf(n node, at int) *Move {
-	s := &n.pods.All[at]
-	from, given := c.allocated[s.Object.UID]
+	s := &n.Pods[at]
+	uid := s.Object.UID
+	from, given := c.allocated[uid]
 	before := from.CPUs()
 	settled := given && len(from.Claims) == 0 && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
-		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && s.Problem == nil && !s.MayResize()
+		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && c.problems[uid] == nil && !s.MayResize()
 	intent, err := api.Parse(s.Object)
 	if !settled || err != nil || !intent.MayMove {
 		return nil
 	}
-	machine := n.index.Machine()
-	if intent.Ask.Within = n.allowed(s, n.Online); c.repack != RepackNUMA {
+	machine := n.Index.Machine()
+	if intent.Ask.Within = allowed(n.Round, s, n.Online); c.repack != RepackNUMA {
 		intent.Ask.Within = intent.Ask.Within.Intersection(machine.CPUsOfNUMA(machine.NUMANodesOf(before)...))
 	}
-	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
+	n.books.Add(ledger.Claim{ID: ledger.PodID(uid)})
 	decision, err := n.books.Decide(intent.Ask)
-	n.books.Add(s.Plan.Claim)
+	n.books.Add(c.claims[uid])
 	if err != nil {
 		return nil
 	}
 	m := &Move{Pod: s.Object, at: at, from: from, to: api.NewAllocation(c.name, machine, decision),
-		criteria: compare(n.index.Quality(before), decision.Quality)}
+		criteria: compare(n.Index.Quality(before), decision.Quality)}
 	reason := m.reason(c.repack)
 	if reason == nil || c.repack != RepackNUMA && !m.keepsNodes(machine) {
 		return nil

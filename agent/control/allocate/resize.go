@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -20,16 +21,24 @@ func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 		a.Node == c.name && !s.MayResize()
 }
 
+// decisions returns how many decisions pods take that wait: a resize takes some for each container.
+func (c *Controller) decisions(r *groups.Round, waiting []int) (all int) {
+	for _, at := range waiting {
+		all += 1 + 5*len(c.allocated[r.Pods[at].Object.UID].Containers)
+	}
+	return all
+}
+
 // resize allocates to a pod that has CPUs the number that it asks for now, without those that it may not
 // use. A container that grows keeps what it has, and one that shrinks keeps a part. With an error the
 // pod keeps what it has.
 func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
-	s := &n.pods.All[at]
+	s := &n.Pods[at]
 	had := map[string]cpuset.Set{}
 	before := c.allocated[s.Object.UID]
-	withheld := n.withheld(s, before.CPUs())
+	gone := withheld(n.Round, s, before.CPUs())
 	for _, part := range before.Containers {
-		had[part.Name] = part.CPUs.Difference(withheld)
+		had[part.Name] = part.CPUs.Difference(gone)
 	}
 	cpus := n.shrink(s, &ask, had)
 	err := covers(&ask, had)
@@ -43,8 +52,8 @@ func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	if err != nil {
 		return notGivenError{error: err, keeps: true}
 	}
-	if !withheld.IsEmpty() {
-		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s, which its group may not use any more, and got others", withheld)
+	if !gone.IsEmpty() {
+		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s, which its group may not use any more, and got others", gone)
 	}
 	return nil
 }
@@ -63,7 +72,7 @@ func covers(ask *ledger.Ask, had map[string]cpuset.Set) error {
 // shrink returns the CPUs that containers keep, except init containers: the best of those that they
 // have, if they are to have fewer.
 func (n node) shrink(s *pods.Pod, ask *ledger.Ask, had map[string]cpuset.Set) map[string]cpuset.Set {
-	n.books.Add(ledger.Claim{ID: s.Plan.Claim.ID})
+	n.books.Add(ledger.Claim{ID: ledger.PodID(s.Object.UID)})
 	cpus := map[string]cpuset.Set{}
 	for _, c := range ask.Containers {
 		if c.Role == ledger.RoleInit {
@@ -90,10 +99,10 @@ func (n node) grow(s *pods.Pod, ask *ledger.Ask, cpus map[string]cpuset.Set) err
 		if c.Role == ledger.RoleInit {
 			continue
 		}
-		for _, within := range near(n.index.Machine(), cpus[c.Name]) {
+		for _, within := range near(n.Index.Machine(), cpus[c.Name]) {
 			lacks, last := c.CPUs-cpus[c.Name].Len(), within == n.Online
-			if within = n.allowed(s, within); !last {
-				lacks = min(lacks, n.books.Shared().Difference(n.config.ReservedCPUs).Intersection(within).Len())
+			if within = allowed(n.Round, s, within); !last {
+				lacks = min(lacks, n.books.Shared().Difference(n.Books.ReservedCPUs).Intersection(within).Len())
 			}
 			if lacks == 0 {
 				continue
@@ -110,7 +119,7 @@ func (n node) grow(s *pods.Pod, ask *ledger.Ask, cpus map[string]cpuset.Set) err
 		}
 		all = all.Union(cpus[c.Name])
 	}
-	if ask.FullCores == placement.FullCoresRequired && n.index.Quality(all).SplitCores > 0 {
+	if ask.FullCores == placement.FullCoresRequired && n.Index.Quality(all).SplitCores > 0 {
 		return errors.New("with those that it has, the CPUs would not be whole cores")
 	}
 	return nil

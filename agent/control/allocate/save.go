@@ -7,13 +7,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/groups"
-	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // What is allocated is in force, and published, when it is saved. The books count it at once, and what a
 // pod had before is its own until then.
+
+// laterText bounds an allocation that is made while many pods have one, in bytes: all of a node are
+// published in one object, of which others read 1 MiB. That is enough for 750 pods.
+const laterText, many = 512, 250
+
+// put sets the allocation of a pod.
+func (c *Controller) put(n node, at int, a api.Allocation) error {
+	s := &n.Pods[at]
+	a.Time = n.Now.UTC()
+	most := api.MaxAllocation
+	if len(c.allocated) >= many {
+		most = laterText
+	}
+	if size := len(a.Encode()); size > most {
+		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
+	}
+	if err := a.Matches(s.Object); err != nil {
+		return err
+	}
+	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
+		c.unsaved[s.Object.UID] = c.allocated[s.Object.UID]
+	}
+	c.allocated[s.Object.UID] = a
+	c.read(n.Round, s)
+	c.changed = true
+	return nil
+}
 
 // Save returns all that is allocated, if that has changed and nothing is being saved, or nil.
 func (c *Controller) Save() api.Allocations {
@@ -26,7 +53,7 @@ func (c *Controller) Save() api.Allocations {
 
 // Saved records that what Save has returned is saved. If err is not nil, it takes back all that is
 // not, because after a crash the next agent would allocate it to others.
-func (c *Controller) Saved(p *pods.Pods, err error) {
+func (c *Controller) Saved(r *groups.Round, err error) {
 	saved := c.saving
 	if c.saving = nil; err == nil {
 		for uid := range c.unsaved {
@@ -39,16 +66,16 @@ func (c *Controller) Saved(p *pods.Pods, err error) {
 		}
 		return
 	}
-	lost, kept := maps.Clone(c.allocated), c.InForce()
-	clear(c.allocated) // the pods have the same map
-	maps.Copy(c.allocated, kept)
-	for i := range p.All {
-		uid := p.All[i].Object.UID
+	lost := c.allocated
+	c.allocated = c.InForce()
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		uid := s.Object.UID
 		if !c.IsUnsaved(uid) {
 			continue
 		}
-		if p.Reread(i); c.moved == nil && len(lost[uid].Claims) == 0 { // about claims the kubelet is told
-			p.All[i].Problem = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err), keeps: len(kept[uid].Containers) > 0}
+		if c.read(r, s); c.moved == nil && len(lost[uid].Claims) == 0 { // about claims the kubelet is told
+			c.problems[uid] = notGivenError{error: fmt.Errorf("the agent cannot save what it gives: %w", err), keeps: len(c.allocated[uid].Containers) > 0}
 		}
 	}
 	clear(c.unsaved)
@@ -69,18 +96,27 @@ func (c *Controller) InForce() api.Allocations {
 	return all
 }
 
-// Input makes a plan with what is saved.
+// Claims returns what pods have of what is saved. Those without CPUs have no claim.
+func (c *Controller) Claims(r *groups.Round) map[types.UID]ledger.Claim {
+	claims := map[types.UID]ledger.Claim{}
+	for i := range r.Pods {
+		pod := r.Pods[i].Object
+		claim := c.claims[pod.UID]
+		if before, unsaved := c.unsaved[pod.UID]; unsaved && !r.Pods[i].Departed {
+			claim, _, _ = api.Allocations{pod.UID: before}.Claim(pod, r.Index.Machine())
+		}
+		if len(claim.Containers) > 0 {
+			claims[pod.UID] = claim
+		}
+	}
+	return claims
+}
+
+// Input adds what pods have.
 func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
 	for i := range s.Pods {
-		pod := r.Pods[i].Object
-		if before, unsaved := c.unsaved[pod.UID]; unsaved && !r.Pods[i].Departed {
-			had := api.Allocations{pod.UID: before}
-			if len(before.Containers) == 0 {
-				had = nil
-			}
-			id := s.Pods[i].Claim.ID
-			s.Pods[i].Claim, _, _ = had.Claim(pod, s.Index.Machine())
-			s.Pods[i].Claim.ID = id
+		if claim, has := r.Claims[r.Pods[i].Object.UID]; has {
+			s.Pods[i].Claim = claim
 		}
 	}
 }

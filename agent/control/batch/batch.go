@@ -6,8 +6,10 @@
 package batch
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,16 +81,16 @@ func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
 
 // Tick decides how much CPU time batch pods may use. It is to be written if the budget has changed.
 func (c *Controller) Tick(r *groups.Round, t *groups.Tick, done *groups.Ticked) {
-	if c.Bounded() && t.Colocation != nil {
-		before, used := c.Budget(), *t.Colocation
-		used.CPUs = r.SharedCPUs().Len()
-		used.NoBatch = !c.waits(r.Groups, used) || !slices.ContainsFunc(r.Planned, func(l groups.Planned) bool {
-			return l.IsBatch() && l.Pod.Object.Status.Phase == corev1.PodRunning
-		})
-		c.Decision = c.budget.Step(used)
-		done.Write = done.Write || c.Budget() != before
+	if !c.Bounded() || t.Colocation == nil {
+		return
 	}
-	done.Batch = c.Decision
+	before, used := c.Budget(), *t.Colocation
+	used.CPUs = r.SharedCPUs().Len()
+	used.NoBatch = !c.waits(r.Groups, used) || !slices.ContainsFunc(r.Planned, func(l groups.Planned) bool {
+		return l.IsBatch() && l.Pod.Object.Status.Phase == corev1.PodRunning
+	})
+	c.Decision = c.budget.Step(used)
+	done.Write = done.Write || c.Budget() != before
 }
 
 // waits reports whether batch pods would use more CPU time than the floor: they have not been
@@ -147,4 +149,29 @@ func order(r *groups.Round, l *groups.Planned) (w cgroup.Wanted) {
 		w.BVT = &bvt
 	}
 	return w
+}
+
+// Notices adds that the tier of batch pods has idle priority, which the agent does not set (the kernel
+// then rejects the weights that the kubelet writes to the tier), and which mechanisms the machine lacks.
+func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
+	if tier := r.BatchTier(); r.Settings[tier].Idle {
+		n.Note(nil, groups.IdleTier, "another program has set cpu.idle of %s, so all pods of QoS class "+
+			"BestEffort run behind all others, and the kubelet cannot write their weight; the agent leaves it", tier)
+	}
+	chosen := c.Mechanisms(r.Groups)
+	if len(chosen.Lacking) == 0 {
+		return
+	}
+	var why, used []string
+	for _, m := range chosen.Lacking {
+		why = append(why, fmt.Sprintf("%s (%s)", m, r.Lacking[m]))
+	}
+	for _, m := range chosen.Use {
+		used = append(used, string(m))
+	}
+	instead := "so batch pods run like others"
+	if len(used) > 0 {
+		instead = "the agent uses " + strings.Join(used, " and ")
+	}
+	n.Note(nil, groups.LackingMechanism, "to put batch pods behind others, the machine lacks %s; %s", strings.Join(why, ", "), instead)
 }

@@ -1,4 +1,4 @@
-// Package controltest has the pods of scenarios of package control, and a node for benchmarks.
+// Package controltest has the pods of scenarios of package control.
 package controltest
 
 import (

@@ -57,7 +57,7 @@ type Controller struct {
 	// they could not be moved.
 	before map[string]cpuset.Set
 	// unpartitioned are the planned partitions that do not exist yet, by the container's path.
-	unpartitioned map[string]Unpartitioned
+	unpartitioned map[string]unpartitioned
 	threads       map[string]seen // by the container's path
 	// missing are the containers that run without a cgroup, and since when.
 	missing map[nodeplan.Ref]time.Time
@@ -83,9 +83,9 @@ func (c *Controller) inForce(r *groups.Round) nodeplan.CoreSets {
 	}
 	sets := map[nodeplan.Ref]cpuset.Set{}
 	for i := range r.Pods {
-		plan := &r.Pods[i].Plan
-		for _, claim := range plan.Claim.Containers {
-			ref := nodeplan.Ref{Pod: plan.ID, Container: claim.Name}
+		pod := &r.Pods[i]
+		for _, claim := range r.Claims[pod.Object.UID].Containers {
+			ref := nodeplan.Ref{Pod: pod.Plan.ID, Container: claim.Name}
 			present, ok := r.Settings[r.Container[ref]]
 			if ok && claim.Policy == placement.StaticBurst && !present.CPUs.IsEmpty() && present.CPUs != r.Online {
 				sets[ref] = present.CPUs
@@ -109,7 +109,7 @@ func (c *Controller) Decide(r *groups.Round, w *groups.Writes) {
 	c.move(r, &a)
 	narrow(r, &a)
 	p.make(r, &a)
-	for _, l := range Unavailable(r) {
+	for _, l := range unavailable(r) {
 		a.Recheck = append(a.Recheck, l.Path)
 	}
 	for i := range r.Planned {
@@ -134,13 +134,6 @@ func (c *Controller) Applied(r *groups.Round, o *groups.Outcome) {
 		c.threads[path] = seen{cpus, r.Held(path)}
 	}
 	maps.DeleteFunc(c.threads, func(path string, _ seen) bool { return !r.Exists(path) })
-}
-
-// Pinned returns the CPUs that the threads of a container run on, and those that it had, if they run
-// on a part of them only.
-func (c *Controller) Pinned(path string) (cpus, of cpuset.Set, is bool) {
-	s, ok := c.threads[path]
-	return s.cpus, s.within, ok && !s.cpus.IsEmpty() && !s.within.IsSubsetOf(s.cpus)
 }
 
 // endedWithin is the time in which the status of a pod says that a container has ended.
@@ -305,8 +298,8 @@ func (c *Controller) free(r *groups.Round, pod ledger.PodID, cpus cpuset.Set, ex
 	return cpus
 }
 
-// Unavailable returns the containers that do not run on all of their CPUs.
-func Unavailable(r *groups.Round) (all []*groups.Planned) {
+// unavailable returns the containers that do not run on all of their CPUs.
+func unavailable(r *groups.Round) (all []*groups.Planned) {
 	for i := range r.Planned {
 		l := &r.Planned[i]
 		if s := r.Settings[l.Path]; r.Binds && !l.IsPod() && !s.CPUs.IsEmpty() && !s.Effective.IsEmpty() && s.Effective != s.CPUs {

@@ -19,21 +19,23 @@ const (
 	lastPause  = 10 * time.Minute
 )
 
-// Unpartitioned is a container that is not the partition that it is to be.
-type Unpartitioned struct {
-	Ref   nodeplan.Ref
-	CPUs  cpuset.Set
-	Err   error     // of the last attempt, nil before it
+// unpartitioned is a container that is not the partition that it is to be.
+type unpartitioned struct {
+	ref   nodeplan.Ref
+	cpus  cpuset.Set
+	err   error     // of the last attempt, nil before it
 	again time.Time // when to try again
 	pause time.Duration
 }
 
-// Unpartitioned returns the planned partitions that do not exist, by the container's path.
-func (c *Controller) Unpartitioned() map[string]Unpartitioned { return c.unpartitioned }
+// Lacks reports whether a container is not the partition that it is to be.
+func (c *Controller) Lacks(container string) bool {
+	return c.unpartitioned[container].ref.Container != ""
+}
 
-// Obstacle returns a group above the pods that is a partition itself, or "". The kernel then
+// obstacle returns a group above the pods that is a partition itself, or "". The kernel then
 // accepts no partition below, and what the groups above have is left alone.
-func Obstacle(g *groups.Groups) string {
+func obstacle(g *groups.Groups) string {
 	for _, group := range g.AbovePods() {
 		if g.Settings[group].Partition.Is() {
 			return group
@@ -54,9 +56,9 @@ type partitions struct {
 // planPartitions returns the partitions of a plan: every container with exclusive CPUs, if that is
 // configured.
 func (c *Controller) planPartitions(r *groups.Round) partitions {
-	p := partitions{kind: c.partition, roots: map[string]cpuset.Set{}, exclusive: map[string]cpuset.Set{}, obstacle: Obstacle(r.Groups)}
+	p := partitions{kind: c.partition, roots: map[string]cpuset.Set{}, exclusive: map[string]cpuset.Set{}, obstacle: obstacle(r.Groups)}
 	failed := c.unpartitioned
-	c.unpartitioned = map[string]Unpartitioned{}
+	c.unpartitioned = map[string]unpartitioned{}
 	if c.partition == "" || p.obstacle != "" {
 		return p
 	}
@@ -69,8 +71,8 @@ func (c *Controller) planPartitions(r *groups.Round) partitions {
 				continue
 			}
 			f, ok := failed[group]
-			if !ok || f.CPUs != container.CPUs {
-				f = Unpartitioned{Ref: ref, CPUs: container.CPUs}
+			if !ok || f.cpus != container.CPUs {
+				f = unpartitioned{ref: ref, cpus: container.CPUs}
 			}
 			c.unpartitioned[group] = f // until it is one
 			if !r.Now.Before(f.again) {
@@ -134,7 +136,7 @@ func (p *partitions) make(r *groups.Round, a *groups.Changes) {
 func (c *Controller) partitioned(now time.Time, failed map[string]error) {
 	for group, f := range c.unpartitioned {
 		if err := failed[group]; err != nil {
-			f.Err, f.pause = err, min(max(2*f.pause, firstPause), lastPause)
+			f.err, f.pause = err, min(max(2*f.pause, firstPause), lastPause)
 			f.again = now.Add(f.pause)
 			c.unpartitioned[group] = f
 		} else if !now.Before(f.again) {

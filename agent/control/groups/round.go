@@ -4,10 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -23,7 +27,13 @@ type Round struct {
 	Changed map[string]bool
 	Binds   bool          // the agent sets cpusets on this node
 	Period  time.Duration // of quotas that the kubelet sets
-	Pods    []pods.Pod
+	// BindingOff is why the agent sets no cpusets, in words for users, or "".
+	BindingOff string
+	Index      *placement.Index // the machine without the CPUs that pods may not use
+	Books      ledger.Config    // what the books of the node reserve
+	Pods       []pods.Pod
+	// Claims are the CPUs that pods have, of those that have some.
+	Claims map[types.UID]ledger.Claim
 	// Plan is the plan, and Kubelet is what the kubelet would set. Invariant: both have the same pods,
 	// in the order of Pods, and the same containers.
 	Plan, Kubelet *nodeplan.Desired

@@ -89,6 +89,16 @@ func (c *Changes) WritesCPUs(path string) bool {
 	return narrows || c.Widen[path].CPUs != nil || slices.ContainsFunc(c.Moves, func(m Move) bool { return m.Path == path })
 }
 
+// Concerns reports whether settings of a cgroup may be written.
+func (w *Writes) Concerns(path string) bool {
+	for _, all := range []map[string]cgroup.Wanted{w.Release, w.Widen, w.Partitions, w.Bandwidth} {
+		if _, is := all[path]; is {
+			return true
+		}
+	}
+	return w.WritesCPUs(path)
+}
+
 // Outcome is what carrying out the writes has shown.
 type Outcome struct {
 	Written []cgroup.Write
@@ -126,8 +136,6 @@ type Ticked struct {
 	Write bool
 	// Changes are the quotas that are raised or lowered.
 	Changes []QuotaChange
-	// Batch is the decision about batch pods, which takes the place of that in the status.
-	Batch colocation.Decision
 }
 
 // QuotaChange is the decision to raise a container's quota, or to lower a raised one.

@@ -20,8 +20,7 @@ import (
 // TestRestoredPodQuota compares the quota that a cleanup restores to pods' cgroups with the result
 // of the kubelet's own code, for random pods.
 func TestRestoredPodQuota(t *testing.T) {
-	m := topology.Shape{CoresPerLLC: 4}.MustBuild()
-	index := placement.NewIndex(m)
+	index := placement.NewIndex(topology.Shape{CoresPerLLC: 4}.MustBuild())
 	rapid.Check(t, func(t *rapid.T) {
 		pod := drawPod(t)
 		noQuota := rapid.Bool().Draw(t, "no quota")
@@ -31,7 +30,7 @@ func TestRestoredPodQuota(t *testing.T) {
 		if kubelets.CPUQuota != nil && *kubelets.CPUQuota > 0 {
 			want = time.Duration(*kubelets.CPUQuota) * time.Microsecond
 		}
-		state := newPod(pod, m, nil)
+		state := newPod(pod)
 		ours := nodeplan.Kubelet(nodeplan.State{Index: index, Pods: []nodeplan.Pod{state.Plan},
 			Kubelet: nodeplan.KubeletConfig{NoQuota: noQuota, Period: period}}).Pods[0]
 		if ours.Quota != want || ours.Quota > 0 && ours.Period != period {

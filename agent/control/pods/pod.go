@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -13,14 +12,14 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // Pod is a pod of the API server and what decisions need of it.
 type Pod struct {
 	Object *corev1.Pod
-	// Plan is the input of package nodeplan, without class, period and burst.
+	// Plan is the input of package nodeplan, without class, period, burst and what is allocated: its claim
+	// has no CPUs.
 	Plan        nodeplan.Pod
 	Annotations Annotations
 	// AboveCeiling describes the annotations that exceed the ceilings.
@@ -34,7 +33,6 @@ type Pod struct {
 	Resizing bool
 	// Departed is set when the API server has the pod no longer and its cgroup still exists.
 	Departed bool
-	Problem  error // with the allocation
 	// denied is set when the pod claims to be the mirror pod of a static pod and the kubelet has
 	// answered that it runs no such static pod.
 	denied bool
@@ -43,29 +41,27 @@ type Pod struct {
 
 // Annotations are the settings in a pod's annotations and labels, within the ceilings.
 type Annotations struct {
-	Class     nodeplan.Class
-	Period    time.Duration
-	Burst     burst.Policy
-	Allocated bool // the pod has an allocation, so its quota is lifted
+	Class  nodeplan.Class
+	Period time.Duration
+	Burst  burst.Policy
 }
 
-func newPod(object *corev1.Pod, m *topology.Machine, allocations api.Allocations) Pod {
-	claim, allocation, err := allocations.Claim(object, m)
-	intent, parseErr := api.Parse(object)
-	s := Pod{Object: object, Problem: err, IDs: map[string]string{}, Unknown: api.Unknown(object)}
+func newPod(object *corev1.Pod) Pod {
+	claim, _, _ := api.Allocations(nil).Claim(object, nil)
+	intent, err := api.Parse(object)
+	s := Pod{Object: object, IDs: map[string]string{}, Unknown: api.Unknown(object)}
 	s.Plan = nodeplan.Pod{
 		ID:       ledger.PodID(object.UID),
 		Tier:     api.TierOf(object),
 		Claim:    claim,
 		Overhead: milli(object.Spec.Overhead),
 	}
-	if s.Ignored = intent.Warnings; parseErr != nil {
-		s.Ignored = []string{parseErr.Error()}
+	if s.Ignored = intent.Warnings; err != nil {
+		s.Ignored = []string{err.Error()}
 	} else {
 		s.Annotations = Annotations{Class: intent.Class, Period: intent.Period, Burst: intent.Burst}
 		s.ask = intent.Ask
 	}
-	s.Annotations.Allocated = allocation != nil
 	if object.Spec.Resources != nil {
 		s.Plan.Limit = s.limit(object.Spec.Resources.Limits, object.Status.Resources)
 	}
@@ -99,18 +95,16 @@ func (s *Pod) limit(want corev1.ResourceList, actual *corev1.ResourceRequirement
 // own, and keeps its limits until the kubelet has ended its containers, which may take the whole
 // grace period after a forced deletion.
 func (s Pod) depart() Pod {
-	s.Departed, s.Problem, s.AboveCeiling, s.Unknown, s.Ignored = true, nil, nil, nil, nil
-	s.Plan.Claim, s.Annotations.Allocated = ledger.Claim{}, false
+	s.Departed, s.AboveCeiling, s.Unknown, s.Ignored = true, nil, nil, nil
+	s.Plan.Claim = ledger.Claim{}
 	return s
 }
 
-// Alike reports whether two versions of a pod are the same input for the state machine. It is safe
-// for concurrent use.
-func (p *Pods) Alike(a, b *corev1.Pod) bool {
-	x, y := newPod(a, nil, nil), newPod(b, nil, nil)
+// Alike reports whether two versions of a pod are the same input for the state machine.
+func Alike(a, b *corev1.Pod) bool {
+	x, y := newPod(a), newPod(b)
 	return a.UID == b.UID && api.BoundAt(a) == api.BoundAt(b) && mirrored(a) == mirrored(b) && api.HasEnded(a) == api.HasEnded(b) && x.Resizing == y.Resizing &&
-		fmt.Sprint(x.Problem) == fmt.Sprint(y.Problem) && slices.Equal(x.Unknown, y.Unknown) && slices.Equal(x.Ignored, y.Ignored) &&
-		maps.Equal(x.IDs, y.IDs) && x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)
+		slices.Equal(x.Unknown, y.Unknown) && slices.Equal(x.Ignored, y.Ignored) && maps.Equal(x.IDs, y.IDs) && x.Annotations == y.Annotations && reflect.DeepEqual(x.ask, y.ask) && reflect.DeepEqual(x.Plan, y.Plan)
 }
 
 // MayResize reports whether a resize of the pod waits, or may be under way.

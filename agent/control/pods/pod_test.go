@@ -58,7 +58,7 @@ func TestAlike(t *testing.T) {
 	} {
 		before, after := pod(), pod()
 		test.change(after)
-		if got := New(Config{}).Alike(before, after); got != test.alike {
+		if got := Alike(before, after); got != test.alike {
 			t.Errorf("%s: alike %v, want %v", name, got, test.alike)
 		}
 	}
@@ -142,17 +142,22 @@ func TestMirrorPods(t *testing.T) {
 }
 
 // TestSandboxProvesMirrorPod checks that the name of a sandbox, which comes from the kubelet,
-// proves a mirror pod.
+// proves a mirror pod, and that the kubelet is not asked again about a pod that it has denied.
 func TestSandboxProvesMirrorPod(t *testing.T) {
 	copied := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "etcd", UID: "u", Annotations: map[string]string{
 		"kubernetes.io/config.hash": "0a5f", "kubernetes.io/config.mirror": "0a5f"}}}
 	c := New(Config{})
 	c.SetPods([]*corev1.Pod{copied}, nil)
-	if !c.NeedsStaticPods() || c.HasPod("0a5f") {
-		t.Error("accepted without proof, or the kubelet is not asked")
+	if !c.NeedsStaticPods() || c.Get("0a5f") != nil || c.All[0].Forged() != "" {
+		t.Error("accepted or denied without proof, or the kubelet is not asked")
+	}
+	c.SetStaticPods(nil)
+	c.SetPods([]*corev1.Pod{copied.DeepCopy()}, nil)
+	if c.NeedsStaticPods() || c.All[0].Forged() != "0a5f" {
+		t.Error("not denied, or the kubelet is asked again")
 	}
 	c.AddSandbox("0a5f", types.NamespacedName{Namespace: "kube-system", Name: "etcd"})
-	if c.NeedsStaticPods() || !c.HasPod("0a5f") {
+	if c.NeedsStaticPods() || c.Get("0a5f") == nil || c.All[0].Forged() != "" {
 		t.Error("not accepted, or the kubelet is asked again")
 	}
 }
@@ -160,7 +165,7 @@ func TestSandboxProvesMirrorPod(t *testing.T) {
 func TestContainersOfEndedPod(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
-	if got := newPod(pod, nil, nil).Plan.Containers[0].Phase; got != nodeplan.Ended {
+	if got := newPod(pod).Plan.Containers[0].Phase; got != nodeplan.Ended {
 		t.Errorf("phase %d", got)
 	}
 }
@@ -208,7 +213,7 @@ func TestLimitInForce(t *testing.T) {
 				pod.Spec.Containers[0].Resources = *amount("3")
 				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", Resources: test.actual}}
 			}
-			s := newPod(pod, nil, nil)
+			s := newPod(pod)
 			if got := s.Plan.Limit + s.Plan.Containers[0].Limit; got != test.limit || s.Resizing != test.resizing {
 				t.Errorf("%s, level %s: limit %v, resizing %v", test.what, level, got, s.Resizing)
 			}

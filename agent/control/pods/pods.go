@@ -20,15 +20,13 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
 
 // Config is the administrator's choice.
 type Config struct {
-	Allocations api.Allocations // what this agent has allocated
-	Ceilings    api.Ceilings    // limit what pods can get by their annotations
-	Burst       burst.Policy    // of pods without one
+	Ceilings api.Ceilings // limit what pods can get by their annotations
+	Burst    burst.Policy // of pods without one
 }
 
 // forgetAfter is the time after which a container that the runtime announced, but that has neither
@@ -41,14 +39,12 @@ type created struct {
 	at time.Time
 }
 
-// Pods are the pods of a node. The methods must not be called concurrently, except [Pods.Alike].
+// Pods are the pods of a node. The methods must not be called concurrently.
 type Pods struct {
 	All []Pod
 	// Listed is set once the API server has been reached.
-	Listed  bool
-	config  Config
-	machine *topology.Machine    // nil until SetMachine
-	at      map[ledger.PodID]int // where pods were found last
+	Listed bool
+	config Config
 	// static are the names of the static pods that the kubelet is known to run, by the kubelet's
 	// ids.
 	static map[ledger.PodID]types.NamespacedName
@@ -58,36 +54,14 @@ type Pods struct {
 
 // New returns a node without pods.
 func New(c Config) *Pods {
-	return &Pods{config: c, at: map[ledger.PodID]int{}, static: map[ledger.PodID]types.NamespacedName{}, runtime: map[nodeplan.Ref]created{}}
+	return &Pods{config: c, static: map[ledger.PodID]types.NamespacedName{}, runtime: map[nodeplan.Ref]created{}}
 }
-
-// SetMachine sets the machine, which allocations are checked against.
-func (p *Pods) SetMachine(m *topology.Machine) {
-	p.machine = m
-	for i := range p.All {
-		departed := p.All[i].Departed
-		if p.Reread(i); departed {
-			p.All[i] = p.All[i].depart()
-		}
-	}
-}
-
-// Reread brings a pod up to date after a change of the machine or of its allocation.
-func (p *Pods) Reread(at int) {
-	s := &p.All[at]
-	id, denied := s.Plan.ID, s.denied
-	*s = p.read(s.Object)
-	s.Plan.ID, s.denied = id, denied
-}
-
-// Ceiling returns what the pods of a namespace may get.
-func (p *Pods) Ceiling(namespace string) api.Ceiling { return p.config.Ceilings.For(namespace) }
 
 // read returns a pod with its annotations limited to the ceilings. Its policy is completed by the
 // agent's.
 func (p *Pods) read(object *corev1.Pod) Pod {
-	s := newPod(object, p.machine, p.config.Allocations)
-	ceiling := p.Ceiling(object.Namespace)
+	s := newPod(object)
+	ceiling := p.config.Ceilings.For(object.Namespace)
 	requested := s.Annotations
 	_, burstExceeds := ceiling.CapBurst(requested.Burst) // without the agent's policy
 	s.Annotations.Burst, _ = ceiling.CapBurst(requested.Burst.Or(p.config.Burst))
@@ -106,7 +80,6 @@ func (p *Pods) SetPods(objects []*corev1.Pod, runs func(ledger.PodID) bool) {
 	}
 	last := p.All
 	p.All, p.Listed = nil, true
-	clear(p.at)
 	for _, object := range objects {
 		s, ok := before[object.UID]
 		if !ok || s.Departed || s.Object != object {
@@ -115,7 +88,6 @@ func (p *Pods) SetPods(objects []*corev1.Pod, runs func(ledger.PodID) bool) {
 			s.denied = denied
 		}
 		s.Plan.ID = p.groupID(object)
-		p.at[s.Plan.ID] = len(p.All)
 		p.All = append(p.All, s)
 		delete(before, object.UID)
 	}
@@ -134,27 +106,22 @@ func (p *Pods) Forget(runs func(ledger.PodID) bool) {
 	}
 }
 
-// HasPod reports whether the pod with this id, as the kubelet uses it, is known.
-func (p *Pods) HasPod(id ledger.PodID) bool { return p.Get(id) != nil }
-
 // Get returns the pod with this id, as the kubelet uses it, or nil.
-func (p *Pods) Get(id ledger.PodID) *Pod {
-	if at, ok := p.at[id]; ok && at < len(p.All) && p.All[at].Plan.ID == id {
-		return &p.All[at]
-	}
-	delete(p.at, id)
-	for i := range p.All {
-		if p.All[i].Plan.ID == id {
-			p.at[id] = i
-			return &p.All[i]
+func (p *Pods) Get(id ledger.PodID) *Pod { return Find(p.All, id) }
+
+// Find returns the pod with this id, as the kubelet uses it, or nil.
+func Find(all []Pod, id ledger.PodID) *Pod {
+	for i := range all {
+		if all[i].Plan.ID == id {
+			return &all[i]
 		}
 	}
 	return nil
 }
 
 // NameOf returns NAMESPACE/NAME, or the id of an unknown pod.
-func (p *Pods) NameOf(id ledger.PodID) string {
-	if s := p.Get(id); s != nil {
+func NameOf(all []Pod, id ledger.PodID) string {
+	if s := Find(all, id); s != nil {
 		return s.Name()
 	}
 	return string(id)

@@ -13,10 +13,21 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
-// adopted are the annotations that the plan follows for a pod. Changes are adopted when the write
-// budgets of the pod's cgroups can pay for the writes.
-type adopted struct {
+// wishes are what a pod asks for, and whether it has CPUs of its own, for which its quota is lifted.
+type wishes struct {
 	pods.Annotations
+	allocated bool
+}
+
+func wishesOf(r *groups.Round, s *pods.Pod) wishes {
+	_, has := r.Claims[s.Object.UID]
+	return wishes{s.Annotations, has}
+}
+
+// adopted are the wishes that the plan follows for a pod. Changes are adopted when the write budgets of
+// the pod's cgroups can pay for the writes.
+type adopted struct {
+	wishes
 	// limits are the limits of the pod and its containers at that time. They change at a resize.
 	limits []ledger.MilliCPU
 	// early is set if the pod is older than this agent. Its budgets start without credit.
@@ -35,11 +46,11 @@ type budget struct {
 // tellAfter is the time after which users are told that changed annotations are waiting.
 const tellAfter = 10 * time.Second
 
-// Waiting returns the paths of the cgroups of pods with changed bandwidth annotations that are not
-// yet adopted. Pass their usage to SetUsage before the next decision.
-func (c *Controller) Waiting(all []pods.Pod) (paths []string) {
-	for i := range all {
-		if a := c.adopted[all[i].Plan.ID]; a != nil && a.Annotations != all[i].Annotations {
+// Prepare returns the paths of the cgroups of pods with changed bandwidth annotations that are not yet
+// adopted. Pass their usage to SetUsage before the next decision.
+func (c *Controller) Prepare(r *groups.Round) (paths []string) {
+	for i := range r.Pods {
+		if a := c.adopted[r.Pods[i].Plan.ID]; a != nil && a.wishes != wishesOf(r, &r.Pods[i]) {
 			for _, b := range a.budgets {
 				paths = append(paths, b.path)
 			}
@@ -51,18 +62,23 @@ func (c *Controller) Waiting(all []pods.Pod) (paths []string) {
 // SetUsage sets the CPU time that a cgroup has used since it was created.
 func (c *Controller) SetUsage(path string, usage time.Duration) { c.usage[path] = usage }
 
-// adoptedBy returns the annotations of a pod that the plan follows.
-func (c *Controller) adoptedBy(s *pods.Pod) pods.Annotations {
-	if a := c.adopted[s.Plan.ID]; a != nil {
-		return a.Annotations
+// followed returns the wishes of a pod that the plan follows.
+func (c *Controller) followed(r *groups.Round, s *pods.Pod) wishes {
+	if a := c.adopted[s.Plan.ID]; a != nil && !c.pricing {
+		return a.wishes
 	}
-	return s.Annotations
+	return wishesOf(r, s)
 }
 
-// Postponed reports whether changed annotations of a pod have had no effect for a while.
-func (c *Controller) Postponed(s *pods.Pod, now time.Time) bool {
-	a := c.adopted[s.Plan.ID]
-	return a != nil && !s.Resizing && !a.waitingSince.IsZero() && now.Sub(a.waitingSince) >= tellAfter
+// Notices tells the authors of pods whose changed annotations have had no effect for a while.
+func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
+	for i := range r.Pods {
+		s := &r.Pods[i]
+		if a := c.adopted[s.Plan.ID]; a != nil && !s.Resizing && !a.waitingSince.IsZero() && r.Now.Sub(a.waitingSince) >= tellAfter {
+			n.Tell(s, groups.Postponed, "its CPU annotations take effect when its containers have used less than their limits for a moment, "+
+				"because the change itself gives them CPU time")
+		}
+	}
 }
 
 // Adopt brings the write budgets up to date, and reports whether changed annotations wait. The next plan
@@ -74,14 +90,14 @@ func (c *Controller) Adopt(r *groups.Round) (waiting bool) {
 	all := make(map[ledger.PodID]*adopted, len(r.Pods))
 	for i := range r.Pods {
 		s := &r.Pods[i]
-		a := c.adoptedFor(r, s)
+		a, now := c.adoptedFor(r, s), wishesOf(r, s)
 		all[s.Plan.ID] = a
-		if a.Allocated && !s.Annotations.Allocated { // CPUs that a pod gives up are free at once
-			a.Allocated = false
+		if a.allocated && !now.allocated { // CPUs that a pod gives up are free at once
+			a.allocated = false
 			a.startPeriod(r)
 		}
 		c.updatePodBudgets(r, a, s)
-		waiting = waiting || a.Annotations != s.Annotations
+		waiting = waiting || a.wishes != now
 	}
 	c.adopted = all
 	clear(c.usage)
@@ -97,16 +113,16 @@ func (c *Controller) AdoptPaid(r *groups.Round) {
 	c.pricing = false
 	for i := range r.Pods {
 		s := &r.Pods[i]
-		a := c.adopted[s.Plan.ID]
+		a, now := c.adopted[s.Plan.ID], wishesOf(r, s)
 		made := r.Exists(r.Pod[s.Plan.ID])
 		if !unpaid[s.Plan.ID] {
-			a.Annotations = s.Annotations
+			a.wishes = now
 			if !made { // no cgroup has paid
 				a.startPeriod(r)
 			}
 		}
 		switch {
-		case a.Annotations == s.Annotations || !made:
+		case a.wishes == now || !made:
 			a.waitingSince = time.Time{}
 		case a.waitingSince.IsZero():
 			a.waitingSince = r.Now
@@ -127,9 +143,9 @@ func (a *adopted) startPeriod(r *groups.Round) {
 // but not with a long period. A pod that is older than the agent, and one whose limits have
 // changed, starts with the settings that its cgroups hold.
 func (c *Controller) adoptedFor(r *groups.Round, s *pods.Pod) *adopted {
-	a, limits := c.adopted[s.Plan.ID], s.Limits()
+	a, now, limits := c.adopted[s.Plan.ID], wishesOf(r, s), s.Limits()
 	if a == nil {
-		a = &adopted{Annotations: s.Annotations, limits: limits, early: r.First, budgets: map[string]*budget{}}
+		a = &adopted{wishes: now, limits: limits, early: r.First, budgets: map[string]*budget{}}
 		a.startPeriod(r)
 		if a.early {
 			a.Annotations = c.annotationsInForce(r, s)
@@ -139,10 +155,10 @@ func (c *Controller) adoptedFor(r *groups.Round, s *pods.Pod) *adopted {
 		return r.Exists(r.Container[nodeplan.Ref{Pod: s.Plan.ID, Container: k.Name}])
 	})
 	if !a.ran { // its groups have used nothing, so there is nothing to pay for
-		a.Allocated = s.Annotations.Allocated
+		a.allocated = now.allocated
 	}
 	if !s.Resizing && !slices.Equal(limits, a.limits) {
-		a.Annotations, a.limits = c.annotationsInForce(r, s), limits
+		a.Annotations, a.allocated, a.limits = c.annotationsInForce(r, s), now.allocated, limits
 	}
 	return a
 }

@@ -2,6 +2,7 @@
 // changed annotations the plan follows, which quotas are raised, and which are left to other
 // programs.
 //
+//	c.Prepare(round)       // says of which cgroups the usage is to be read
 //	if c.Adopt(round) {    // changed annotations wait
 //		c.AdoptPaid(round) // of a plan with these
 //	}
@@ -116,7 +117,7 @@ func plannedGroups(r *groups.Round) []group {
 			end++
 		}
 		of := all[first:end]
-		if pod.Resizing && len(pod.Plan.Claim.Containers) == 0 && !r.First && !slices.ContainsFunc(of, func(l group) bool { return isLifted(r, l) }) {
+		if pod.Resizing && len(r.Claims[pod.Object.UID].Containers) == 0 && !r.First && !slices.ContainsFunc(of, func(l group) bool { return isLifted(r, l) }) {
 			for i := range of {
 				of[i].resizing = true
 			}
@@ -135,13 +136,10 @@ func isLifted(r *groups.Round, l group) bool {
 func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
 	for i := range s.Pods {
 		pod, of := &s.Pods[i], &r.Pods[i]
-		a := of.Annotations
-		if !c.pricing {
-			a = c.adoptedBy(of)
-		}
+		a := c.followed(r, of)
 		pod.Class, pod.Period, pod.Burst = a.Class, a.Period, a.Burst
-		if !a.Allocated && of.Annotations.Allocated {
-			pod.Claim.Containers, pod.Claim.SharedRequest = nil, api.EffectiveRequest(of.Object)
+		if !a.allocated {
+			pod.Claim = of.Plan.Claim
 		}
 		for j := range pod.Containers {
 			path := r.Container[nodeplan.Ref{Pod: pod.ID, Container: pod.Containers[j].Name}]
