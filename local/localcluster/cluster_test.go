@@ -54,13 +54,7 @@ func TestKilledSupervisor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "hang")
-			supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir)
-			supervisor.Stderr = os.Stderr
-			must.Do(t, supervisor.Start())
-			wait.Until(t, "the kubeconfig is written", func() error {
-				_, err := os.Stat(layout{dir}.path(kubeconfigName))
-				return err
-			}, wait.CPUTime(supervisor.Process.Pid))
+			supervisor := supervise(t, dir)
 			must.Do(t, supervisor.Process.Kill())
 			_ = supervisor.Wait() // killed
 			must.Do(t, cleanUp(dir))
@@ -69,6 +63,33 @@ func TestKilledSupervisor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// supervise starts a supervisor, and waits until it starts components.
+func supervise(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir)
+	supervisor.Stderr = os.Stderr
+	must.Do(t, supervisor.Start())
+	wait.Until(t, "the kubeconfig is written", func() error {
+		_, err := os.Stat(layout{dir}.path(kubeconfigName))
+		return err
+	}, wait.CPUTime(supervisor.Process.Pid))
+	return supervisor
+}
+
+// TestShutdown checks that the process of a supervisor has ended after Shutdown.
+func TestShutdown(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hang")
+	supervisor := supervise(t, dir)
+	must.Do(t, Shutdown(t.Context(), dir))
+	if stat := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", supervisor.Process.Pid)))(t); !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("the supervisor has not ended: %s", stat)
+	}
+	if err := supervisor.Wait(); err == nil || err.Error() != "signal: terminated" {
+		t.Errorf("the supervisor ended with %v", err)
+	}
+	must.Do(t, second(Remove(dir, quiet())))
 }
 
 func TestFailedStartSaysWhy(t *testing.T) {

@@ -110,13 +110,13 @@ func Shutdown(ctx context.Context, dir string) error {
 	}
 	return sleep.Until(ctx, 20*time.Millisecond, func() (string, error) {
 		ended := 0
-		err := process.WithHandle(func(handle uintptr) { // it becomes readable at the end (pidfd_open(2))
+		poll := func(handle uintptr) { // it becomes readable at the end (pidfd_open(2))
 			ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0)
-		})
-		if ended > 0 || err != nil { // no handle: it ended before
-			return "", nil
 		}
-		return fmt.Sprintf("process %d does not end", pid), nil
+		if err := process.WithHandle(poll); err == nil && ended == 0 {
+			return fmt.Sprintf("process %d does not end", pid), nil
+		}
+		return "", nil // without a handle, it ended before
 	})
 }
 

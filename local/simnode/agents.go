@@ -116,13 +116,13 @@ func (r *running) work(ctx context.Context) {
 		if ended {
 			return
 		}
-		switch err := r.node(ctx, name); {
-		case err == nil:
+		err := r.node(ctx, name)
+		if err != nil && !apierrors.IsConflict(err) {
+			klog.FromContext(ctx).Error(err, "Cannot publish what a simulated node has allocated", "node", name)
+		}
+		if err == nil {
 			r.queue.Forget(name)
-		default:
-			if !apierrors.IsConflict(err) {
-				klog.FromContext(ctx).Error(err, "Cannot publish what a simulated node has allocated", "node", name)
-			}
+		} else {
 			r.queue.AddRateLimited(name)
 		}
 		r.queue.Done(name)
@@ -178,7 +178,7 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 	}
 	machine, state, err := nodetopology.ToMachine(have)
 	if err != nil || nodetopology.NodeUID(have) != node.UID {
-		return nil, err //nolint:nilerr // what is about an earlier node is not an error
+		return nil, err // none if the object is about an earlier node
 	}
 	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine), controller: allocate.New(node.Name, allocate.RepackNone)}
 	a.controller.Resume(state.Allocations, nil)
