@@ -31,7 +31,6 @@ import (
 // upOptions are the flags of up.
 type upOptions struct {
 	dir             string
-	kubeconfig      string
 	schedulerConfig string
 	stock           bool // without Pinfold
 	keepData        bool
@@ -55,7 +54,7 @@ func newUp() *cobra.Command {
 		Long: `Start a cluster, print how to use it, and run it until ctrl-C or "pinfold-local
 down". With --detach it continues in the background.`,
 		Example: `  pinfold-local up --nodes intel-104 --nodes amd-256=2
-  pinfold-local up --detach --data-dir /tmp/other --kubeconfig kubeconfig
+  pinfold-local up --detach --data-dir /tmp/other
   pinfold-local up --node`,
 		Args: frame.NoArguments,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -87,7 +86,6 @@ down". With --detach it continues in the background.`,
 	addDirFlag(command, &options.dir)
 	addNodeFlags(command, &options)
 	flags := command.Flags()
-	flags.StringVar(&options.kubeconfig, "kubeconfig", "", "also write the kubeconfig to this `FILE`")
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
 		"KubeSchedulerConfiguration `FILE` without clientConnection.kubeconfig, instead of Pinfold's default")
 	flags.BoolVar(&options.stock, "stock", false,
@@ -173,13 +171,12 @@ func (o upOptions) clusterConfig(stderr io.Writer, nodes []simnode.Node) (localc
 		return localcluster.Config{}, fmt.Errorf("find the components: %w", err)
 	}
 	config := localcluster.Config{
-		Executable:       executable,
-		Dir:              o.dir,
-		ExportKubeconfig: o.kubeconfig,
-		KeepData:         o.keepData,
-		Kubernetes:       o.kubernetes,
-		FeatureGates:     o.featureGates,
-		Stock:            o.stock,
+		Executable:   executable,
+		Dir:          o.dir,
+		KeepData:     o.keepData,
+		Kubernetes:   o.kubernetes,
+		FeatureGates: o.featureGates,
+		Stock:        o.stock,
 		Populate: func(ctx context.Context, admin *rest.Config) error {
 			return populate(ctx, admin, nodes)
 		},

@@ -4,11 +4,12 @@
 //		return context.Cause(ctx)
 //	}
 //
-// An [Alarm] waits precisely until a time.
+// [Until] asks again and again until nothing is missing. An [Alarm] waits precisely until a time.
 package sleep
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -19,5 +20,19 @@ func For(ctx context.Context, d time.Duration) bool {
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// Until calls missing, with pauses, until it returns "" or an error, or ctx ends. missing returns what
+// it waits for.
+func Until(ctx context.Context, pause time.Duration, missing func() (string, error)) error {
+	for {
+		what, err := missing()
+		if err != nil || what == "" {
+			return err
+		}
+		if !For(ctx, pause) {
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -53,37 +51,10 @@ func newCluster(config *rest.Config) (*cluster, error) {
 	return &cluster{objects: objects, typed: typed, nodes: nodes}, nil
 }
 
-func (c *cluster) resource(object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
-	resources := map[string]schema.GroupVersionResource{
-		"Pod":        {Version: "v1", Resource: "pods"},
-		"Service":    {Version: "v1", Resource: "services"},
-		"ConfigMap":  {Version: "v1", Resource: "configmaps"},
-		"Deployment": {Group: "apps", Version: "v1", Resource: "deployments"},
-	}
-	resource, ok := resources[object.GetKind()]
-	if !ok {
-		return nil, fmt.Errorf("unexpected kind %q of an example", object.GetKind())
-	}
-	return c.objects.Resource(resource).Namespace(namespace), nil
-}
-
 func (c *cluster) create(ctx context.Context, objects []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	for _, object := range objects {
-		resource, err := c.resource(object)
-		if err != nil {
-			return err
-		}
-		err = localnode.Answered(ctx, func() error {
-			_, err := resource.Create(ctx, object, metav1.CreateOptions{})
-			return err
-		})
-		if err != nil && !apierrors.IsAlreadyExists(err) { // an earlier request has created it, unanswered
-			return fmt.Errorf("create %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-	}
-	return nil
+	return localnode.CreateAll(ctx, c.objects, objects)
 }
 
 // delete deletes the objects and waits until all pods are gone.
@@ -92,60 +63,51 @@ func (c *cluster) delete(ctx context.Context, objects []*unstructured.Unstructur
 	bounded, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
 	for _, object := range objects {
-		resource, err := c.resource(object)
-		if err != nil {
-			return err
-		}
-		err = localnode.Answered(bounded, func() error {
-			return resource.Delete(bounded, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
+		err := localnode.Answered(bounded, func() error {
+			return localnode.Resource(c.objects, object).Delete(bounded, object.GetName(), metav1.DeleteOptions{PropagationPolicy: &background})
 		})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	_, err := c.await(ctx, func(pods []corev1.Pod) error {
+	_, err := c.await(ctx, func(pods []corev1.Pod) string {
 		if len(pods) > 0 {
-			return fmt.Errorf("%d pods still exist", len(pods))
+			return fmt.Sprintf("%d pods still exist", len(pods))
 		}
-		return nil
+		return ""
 	})
 	return err
 }
 
 // awaitBound waits until there are count pods and each is bound to a node, and returns them.
 func (c *cluster) awaitBound(ctx context.Context, count int) ([]corev1.Pod, error) {
-	return c.await(ctx, func(pods []corev1.Pod) error {
-		var waiting []string
+	return c.await(ctx, func(pods []corev1.Pod) string {
 		for i := range pods {
 			if pods[i].Spec.NodeName == "" {
-				waiting = append(waiting, pods[i].Name+reason(&pods[i]))
+				return "not bound: " + pods[i].Name + reason(&pods[i])
 			}
 		}
-		if len(waiting) > 0 {
-			return fmt.Errorf("not bound: %s", strings.Join(waiting, "; "))
-		}
 		if len(pods) != count {
-			return fmt.Errorf("there are %d pods, not %d", len(pods), count)
+			return fmt.Sprintf("there are %d pods, not %d", len(pods), count)
 		}
-		return nil
+		return ""
 	})
 }
 
 // awaitAllocated waits until the agents of nodes have allocated CPUs to all pods that ask, and returns what
 // they have allocated.
-func (c *cluster) awaitAllocated(ctx context.Context, pods []corev1.Pod) (api.Allocations, error) {
-	var all api.Allocations
-	_, err := c.await(ctx, func([]corev1.Pod) (err error) {
+func (c *cluster) awaitAllocated(ctx context.Context, pods []corev1.Pod) (all api.Allocations, err error) {
+	_, err = c.await(ctx, func([]corev1.Pod) string {
 		if all, err = c.allocations(ctx); err != nil {
-			return err
+			return err.Error()
 		}
 		for i := range pods {
 			_, allocated := all[pods[i].UID]
 			if asks, err := api.Asks(&pods[i]); err != nil || asks && !allocated {
-				return fmt.Errorf("pod %s has no CPUs of its own yet", pods[i].Name)
+				return fmt.Sprintf("pod %s has no CPUs of its own yet", pods[i].Name)
 			}
 		}
-		return nil
+		return ""
 	})
 	return all, err
 }
@@ -197,20 +159,15 @@ func (c *cluster) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// await lists the pods until problem returns nil, and returns them.
-func (c *cluster) await(ctx context.Context, problem func([]corev1.Pod) error) ([]corev1.Pod, error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, waitTimeout, fmt.Errorf("gave up after %v", waitTimeout))
+// await lists the pods until missing returns "", and returns them.
+func (c *cluster) await(ctx context.Context, missing func([]corev1.Pod) string) (list []corev1.Pod, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, waitTimeout, fmt.Errorf("gave up after %v", waitTimeout))
 	defer cancel()
-	for {
-		list, err := c.pods(ctx)
-		if err != nil {
-			return nil, err
+	err = sleep.Until(ctx, pollInterval, func() (string, error) {
+		if list, err = c.pods(ctx); err != nil {
+			return "", err
 		}
-		if err = problem(list); err == nil {
-			return list, nil
-		}
-		if !sleep.For(bounded, pollInterval) {
-			return nil, fmt.Errorf("%w: %w", context.Cause(bounded), err)
-		}
-	}
+		return missing(list), nil
+	})
+	return list, err
 }

@@ -71,30 +71,57 @@ func Run(ctx context.Context, config *rest.Config, nodes []simnode.Node, out Out
 	if err != nil {
 		return err
 	}
-	view := newView(nodes)
-	for i, r := range rounds() {
-		heading := fmt.Sprintf("Round %d of %d: %s", i+1, len(rounds()), r.title)
-		out.Progress(fmt.Sprintf("round %d", i+1))
-		if err := r.run(ctx, cluster, view, heading, out); err != nil {
-			return fmt.Errorf("round %d: %w", i+1, err)
+	s := stage{cluster: cluster, view: newView(nodes), out: out}
+	return s.show(ctx, rounds(), "Round %d of %d: %s", "round %d")
+}
+
+// stage is where rounds are shown.
+type stage struct {
+	cluster *cluster
+	view    *view
+	out     Output
+	kernel  *kernel // of this machine, if the only node of the view is a real one
+	cpus    int     // of this machine that a pod may have
+}
+
+// show shows rounds, with headings and steps of these forms.
+func (s stage) show(ctx context.Context, rounds []round, heading, step string) error {
+	for i, r := range rounds {
+		s.out.Progress(fmt.Sprintf(step, i+1))
+		if err := s.round(ctx, r, fmt.Sprintf(heading, i+1, len(rounds), r.title)); err != nil {
+			return fmt.Errorf(step+": %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-func (r round) run(ctx context.Context, cluster *cluster, view *view, heading string, out Output) error {
+func (s stage) round(ctx context.Context, r round, heading string) error {
 	objects, err := loadManifests(r.files, r.policy)
 	if err != nil {
 		return err
 	}
-	placed, err := view.place(ctx, cluster, objects)
+	var changes cut
+	if s.kernel != nil {
+		if changes, err = fit(objects, s.view.names[0], s.cpus); err != nil {
+			return err
+		}
+	}
+	placed, err := s.view.place(ctx, s.cluster, objects)
 	if err != nil {
 		return err
 	}
-	if err := view.show(out, heading, placed, r.maps); err != nil {
+	if s.kernel == nil {
+		err = s.view.show(s.out, heading, placed, r.maps)
+	} else {
+		var found map[string]seen
+		if found, err = observe(ctx, s.cluster, s.kernel, placed); err == nil {
+			err = s.view.showReal(s.out, heading, changes, placed, found)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	return cluster.delete(ctx, objects)
+	return s.cluster.delete(ctx, objects)
 }
 
 // view contains the nodes and their machines.

@@ -63,38 +63,8 @@ func RunReal(ctx context.Context, config *rest.Config, real Real, out Output) er
 	if err != nil {
 		return err
 	}
-	view := newView([]simnode.Node{{Name: real.Name, Machine: real.Machine}})
-	for i, r := range realRounds() {
-		heading := fmt.Sprintf("On this machine, %d of %d: %s", i+1, len(realRounds()), r.title)
-		out.Progress(fmt.Sprintf("round %d on this machine", i+1))
-		if err := r.runReal(ctx, cluster, kernel, view, cpus, heading, out); err != nil {
-			return fmt.Errorf("round %d on this machine: %w", i+1, err)
-		}
-	}
-	return nil
-}
-
-func (r round) runReal(ctx context.Context, cluster *cluster, kernel *kernel, view *view, cpus int, heading string, out Output) error {
-	objects, err := loadManifests(r.files, r.policy)
-	if err != nil {
-		return err
-	}
-	changes, err := fit(objects, view.names[0], cpus)
-	if err != nil {
-		return err
-	}
-	placed, err := view.place(ctx, cluster, objects)
-	if err != nil {
-		return err
-	}
-	found, err := observe(ctx, cluster, kernel, placed)
-	if err != nil {
-		return err
-	}
-	if err := view.showReal(out, heading, changes, placed, found); err != nil {
-		return err
-	}
-	return cluster.delete(ctx, objects)
+	s := stage{cluster: cluster, view: newView([]simnode.Node{{Name: real.Name, Machine: real.Machine}}), out: out, kernel: kernel, cpus: cpus}
+	return s.show(ctx, realRounds(), "On this machine, %d of %d: %s", "round %d on this machine")
 }
 
 // observe reads the state of the containers until the threads of each have the CPUs of its

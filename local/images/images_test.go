@@ -5,54 +5,38 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/name"
+
 	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestEveryExampleHasItsImage checks that each image of the example manifests is in the list.
 func TestEveryExampleHasItsImage(t *testing.T) {
+	full := func(image string) string { return must.Get(name.ParseReference(image))(t).Name() }
 	var names []string
 	for _, image := range All() {
-		names = append(names, image.Name)
+		names = append(names, full(image.Name))
 	}
-	wanted := regexp.MustCompile(`image: (\S+)`)
-	found := 0
-	err := fs.WalkDir(examples.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+	wanted, found := regexp.MustCompile(`image: (\S+)`), 0
+	must.Do(t, fs.WalkDir(examples.Files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		text, err := fs.ReadFile(examples.Files, path)
-		if err != nil {
-			return err
-		}
 		for _, match := range wanted.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if !slices.Contains(names, full(match[1])) {
-				t.Errorf("%s uses %s, which is not in the list", path, full(match[1]))
+				t.Errorf("%s uses %s, which is not in the list", path, match[1])
 			}
 		}
-		return nil
-	})
-	if err != nil || found == 0 {
-		t.Errorf("%d images in the examples (%v)", found, err)
+		return err
+	}))
+	if found == 0 {
+		t.Error("the examples have no images")
 	}
-}
-
-// full completes the name of an image as container runtimes do.
-func full(name string) string {
-	host, _, _ := strings.Cut(name, "/")
-	switch {
-	case host == name:
-		name = "docker.io/library/" + name
-	case !strings.Contains(host, "."):
-		name = "docker.io/" + name
-	}
-	if !strings.Contains(name[strings.LastIndex(name, "/"):], ":") {
-		name += ":latest"
-	}
-	return name
 }
 
 // TestEveryProgramIsHere checks that the programs of all images exist.

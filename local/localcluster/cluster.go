@@ -2,14 +2,13 @@ package localcluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -101,7 +100,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	etcd := c.run(Etcd, etcdFlags(c.layout), supervisor.Accepts(filepath.Join(c.layout.dir, socketName)))
+	etcd := c.run(Etcd, nil, supervisor.Accepts(c.layout.path(EtcdSocket)))
 	if err := etcd.WaitReady(ctx); err != nil {
 		return err
 	}
@@ -115,7 +114,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	manager := c.run(ControllerManager, c.controllerManagerFlags(), c.answers(probe, ControllerManager, "healthz"))
-	if err := createGrants(ctx, client, c.config.Stock); err != nil {
+	if err := createGrants(ctx, c.admin, c.config.Stock); err != nil {
 		return err
 	}
 	c.run(KWOK, kwokFlags(c.layout), nil)
@@ -131,7 +130,17 @@ func (c *Cluster) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := waitForServiceAccount(ctx, client); err != nil {
+	return c.fill(ctx, client)
+}
+
+// fill creates the nodes.
+func (c *Cluster) fill(ctx context.Context, client kubernetes.Interface) error {
+	// Until it exists, admission rejects pods in the default namespace.
+	err := localnode.AwaitExists(ctx, "the default service account", func() error {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if c.node != nil {
@@ -141,22 +150,6 @@ func (c *Cluster) launch(ctx context.Context) error {
 	}
 	c.step("creating the nodes")
 	return c.config.Populate(ctx, c.RESTConfig())
-}
-
-// waitForServiceAccount waits for the default service account. Until it exists, admission rejects
-// pods in the default namespace.
-func waitForServiceAccount(ctx context.Context, client kubernetes.Interface) error {
-	err := localnode.Poll(ctx, func() (string, error) {
-		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return "it does not exist", nil
-		}
-		return localnode.TryAgain(err)
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the default service account: %w", err)
-	}
-	return nil
 }
 
 // run starts a component of the multi-call executable.
@@ -222,7 +215,6 @@ func (c *Cluster) Stop() error {
 		return nil
 	}
 	defer c.lock.release()
-	withdrawn := c.layout.withdrawKubeconfig(c.config.Logger)
 	restored := localnode.Restore(c.layout.path(nodeDirName), c.config.Logger)
 	if c.node != nil {
 		c.node.Release()
@@ -232,9 +224,9 @@ func (c *Cluster) Stop() error {
 	keep := c.config.KeepData || c.problem != nil || restored != nil
 	c.mu.Unlock()
 	if keep {
-		return errors.Join(withdrawn, restored, c.saveState())
+		return errors.Join(restored, c.saveState())
 	}
-	return errors.Join(withdrawn, c.layout.remove(c.config.Logger))
+	return c.layout.remove(c.config.Logger)
 }
 
 func (c *Cluster) setProblem(err error) {
@@ -268,5 +260,9 @@ func (c *Cluster) saveState() error {
 	if c.problem != nil {
 		state.Problem = c.problem.Error()
 	}
-	return c.layout.writeJSON(stateName, state)
+	text, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the state: %w", err)
+	}
+	return writeFile(c.layout.path(stateName), append(text, '\n'))
 }

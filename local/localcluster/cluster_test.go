@@ -18,8 +18,8 @@ import (
 // The test binary is also a multi-call executable whose components all fail, or hang if the name of
 // the data directory ends in "hang". With the argument "supervise" it runs a cluster, to be killed.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "supervise" {
-		_, err := Start(context.Background(), Config{Executable: os.Args[0], Dir: os.Args[2], ExportKubeconfig: os.Args[3]})
+	if len(os.Args) == 3 && os.Args[1] == "supervise" {
+		_, err := Start(context.Background(), Config{Executable: os.Args[0], Dir: os.Args[2]})
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -39,16 +39,12 @@ func testConfig(t *testing.T, dir string) Config {
 	return Config{Executable: executable, Dir: dir}
 }
 
-// TestKilledSupervisor kills a supervisor that has exported its kubeconfig into new directories,
-// and checks what Remove and the next Start leave.
+// TestKilledSupervisor kills a supervisor, and checks that Remove and the next Start leave nothing.
 func TestKilledSupervisor(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, cleanUp := range map[string]func(dir string) error{
-		"Remove": func(dir string) error {
-			_, err := Remove(dir, quiet())
-			return err
-		},
+		"Remove": func(dir string) error { return second(Remove(dir, quiet())) },
 		"Start": func(dir string) error {
 			if _, err := Start(ended, testConfig(t, dir)); !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("Start = %w, want %w", err, context.Canceled)
@@ -57,42 +53,43 @@ func TestKilledSupervisor(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			above := t.TempDir()
-			dir, made := filepath.Join(above, "hang"), filepath.Join(above, "made")
-			kubeconfig := filepath.Join(made, "too", "kubeconfig")
-			killSupervisor(t, dir, kubeconfig)
+			dir := filepath.Join(t.TempDir(), "hang")
+			supervisor := supervise(t, dir)
+			must.Do(t, supervisor.Process.Kill())
+			_ = supervisor.Wait() // killed
 			must.Do(t, cleanUp(dir))
-			if entries, err := os.ReadDir(above); err != nil || len(entries) != 0 {
-				t.Errorf("left behind: %v (%v)", entries, err)
-			}
-			killSupervisor(t, dir, kubeconfig)
-			letter := filepath.Join(made, "letter")
-			must.Do(t, os.WriteFile(letter, nil, 0o600))
-			must.Do(t, cleanUp(dir))
-			if _, err := os.Stat(letter); err != nil {
-				t.Error(err)
-			}
-			if _, err := os.Stat(filepath.Dir(kubeconfig)); !os.IsNotExist(err) {
-				t.Errorf("%s is still there: %v", filepath.Dir(kubeconfig), err)
+			if _, err := os.Stat(dir); !os.IsNotExist(err) {
+				t.Errorf("the directory is still there: %v", err)
 			}
 		})
 	}
 }
 
-// killSupervisor starts a supervisor and kills it when it has exported its kubeconfig.
-func killSupervisor(t *testing.T, dir, kubeconfig string) {
+// supervise starts a supervisor, and waits until it starts components.
+func supervise(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
-	supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir, kubeconfig)
+	supervisor := exec.CommandContext(t.Context(), testConfig(t, dir).Executable, "supervise", dir)
 	supervisor.Stderr = os.Stderr
 	must.Do(t, supervisor.Start())
-	wait.Until(t, "the kubeconfig is exported", func() error {
-		_, err := os.Stat(kubeconfig)
+	wait.Until(t, "the kubeconfig is written", func() error {
+		_, err := os.Stat(layout{dir}.path(kubeconfigName))
 		return err
 	}, wait.CPUTime(supervisor.Process.Pid))
-	if err := supervisor.Process.Kill(); err != nil {
-		t.Error(err)
+	return supervisor
+}
+
+// TestShutdown checks that the process of a supervisor has ended after Shutdown.
+func TestShutdown(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hang")
+	supervisor := supervise(t, dir)
+	must.Do(t, Shutdown(t.Context(), dir))
+	if stat := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", supervisor.Process.Pid)))(t); !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("the supervisor has not ended: %s", stat)
 	}
-	_ = supervisor.Wait() // killed
+	if err := supervisor.Wait(); err == nil || err.Error() != "signal: terminated" {
+		t.Errorf("the supervisor ended with %v", err)
+	}
+	must.Do(t, second(Remove(dir, quiet())))
 }
 
 func TestFailedStartSaysWhy(t *testing.T) {
@@ -126,11 +123,6 @@ func TestFailedStartSaysWhy(t *testing.T) {
 func TestCanceledStartLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	dir := filepath.Join(t.TempDir(), "hang")
-	above := filepath.Join(t.TempDir(), "kept")
-	must.Do(t, os.Mkdir(above, 0o700))
-	kubeconfig := filepath.Join(above, "made", "too", "kubeconfig")
-	config := testConfig(t, dir)
-	config.ExportKubeconfig = kubeconfig
 	interrupted := errors.New("interrupted")
 	var pid int
 	go func() {
@@ -143,16 +135,11 @@ func TestCanceledStartLeavesNothing(t *testing.T) {
 		}
 		cancel(interrupted)
 	}()
-	if _, err := Start(ctx, config); !errors.Is(err, interrupted) {
+	if _, err := Start(ctx, testConfig(t, dir)); !errors.Is(err, interrupted) {
 		t.Errorf("Start = %v, want %v", err, interrupted)
 	}
-	for _, path := range []string{dir, kubeconfig, filepath.Join(above, "made")} {
-		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", path, err)
-		}
-	}
-	if _, err := os.Stat(above); err != nil {
-		t.Error(err)
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory is still there: %v", err)
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !os.IsNotExist(err) {
 		t.Errorf("etcd still runs as process %d", pid)
@@ -163,14 +150,11 @@ func TestStartRejects(t *testing.T) {
 	busy := t.TempDir()
 	lock := must.Get(claimAndLock(busy))(t)
 	defer lock.release()
-	home := t.TempDir()
-	must.Do(t, os.WriteFile(filepath.Join(home, "letter"), nil, 0o600))
 	for name, test := range map[string]struct {
 		change func(*Config)
 		want   string
 	}{
 		"a directory in use":      {func(c *Config) { c.Dir = busy }, ErrRunning.Error()},
-		"a foreign directory":     {func(c *Config) { c.Dir = home }, `"letter"`},
 		"a missing executable":    {func(c *Config) { c.Executable = "/does/not/exist" }, "/does/not/exist"},
 		"no directory":            {func(c *Config) { c.Dir = "" }, "needs an executable and a data directory"},
 		"an odd scheduler config": {func(c *Config) { c.SchedulerConfig = []byte("kind: Pod") }, "kind is Pod"},

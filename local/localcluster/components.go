@@ -2,15 +2,11 @@ package localcluster
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	cliflag "k8s.io/component-base/cli/flag"
 	nodefast "sigs.k8s.io/kwok/kustomize/stage/node/fast"
 	podfast "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
-	"sigs.k8s.io/yaml"
-
-	"pinfold.dev/pinfold/local/localnode"
 )
 
 // The names of the components, as arguments of the multi-call executable, in logs and in the state.
@@ -24,50 +20,11 @@ const (
 	Agents = "pinfold-agents"
 )
 
-// names lists all components in the order of their start, including those of a real node.
-func names() []string {
-	return slices.Concat([]string{Etcd, APIServer, ControllerManager, KWOK, Agents, Scheduler}, localnode.Names())
-}
-
 // Names of configuration files in config/.
 const (
-	etcdConfigName      = "etcd.yaml"
 	kwokConfigName      = "kwok.yaml"
 	schedulerConfigName = "scheduler.yaml"
 )
-
-// The URLs of etcd are relative to the data directory, the working directory of all components,
-// because the path of a Unix socket is limited to 107 bytes (unix(7)).
-const (
-	etcdURL     = "unix://" + socketName
-	etcdPeerURL = "unix://" + peerSocketName
-)
-
-// etcdQuotaBytes exceeds the default of 2 GiB, because the revisions of 1,000 nodes and many
-// thousands of pods in a long benchmark need more.
-const etcdQuotaBytes = 8 << 30
-
-// etcdConfig returns the configuration of the only member.
-func etcdConfig(l layout) ([]byte, error) {
-	const name = "local"
-	data, err := yaml.Marshal(map[string]any{
-		"name":                        name,
-		"data-dir":                    l.path("etcd"),
-		"listen-client-urls":          etcdURL,
-		"advertise-client-urls":       etcdURL,
-		"listen-peer-urls":            etcdPeerURL,
-		"initial-advertise-peer-urls": etcdPeerURL,
-		"initial-cluster":             name + "=" + etcdPeerURL,
-		"initial-cluster-state":       "new",
-		"unsafe-no-fsync":             true,
-		"quota-backend-bytes":         etcdQuotaBytes,
-		"log-level":                   "warn",
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode etcd's configuration: %w", err)
-	}
-	return data, nil
-}
 
 // SimulatedAnnotation with SimulatedValue marks the nodes whose kubelet KWOK simulates.
 const (
@@ -100,10 +57,6 @@ func kwokConfig() []byte {
 	}, "\n---\n"))
 }
 
-func etcdFlags(l layout) []string {
-	return []string{"--config-file=" + l.path("config", etcdConfigName)}
-}
-
 func kwokFlags(l layout) []string {
 	return []string{"--kubeconfig=" + l.kubeconfig(KWOK), "--config=" + l.path("config", kwokConfigName)}
 }
@@ -116,7 +69,7 @@ func (c *Cluster) apiServerFlags() []string {
 		c.emulation(),
 		c.gates(),
 		"--advertise-address=127.0.0.1",
-		"--etcd-servers="+etcdURL,
+		"--etcd-servers=unix://"+EtcdSocket, // relative to the data directory
 		"--authorization-mode=Node,RBAC",
 		"--anonymous-auth=false",
 		"--allow-privileged", // as installers of clusters do
@@ -128,7 +81,7 @@ func (c *Cluster) apiServerFlags() []string {
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file="+l.path("pki", "service-account.pub"),
+		"--service-account-key-file="+l.path("pki", "service-account.key"), // contains the public key
 		"--service-account-signing-key-file="+l.path("pki", "service-account.key"),
 		"--service-cluster-ip-range=10.96.0.0/16",
 		// The endpoint of the service "kubernetes" is not needed, because pods of simulated nodes do

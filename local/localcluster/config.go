@@ -25,9 +25,6 @@ type Config struct {
 	Executable string
 	// Dir is the data directory: it does not exist, is empty, or was left by an earlier cluster.
 	Dir string
-	// ExportKubeconfig is a second file for the administrator's kubeconfig, in addition to
-	// Dir/kubeconfig. Empty: none.
-	ExportKubeconfig string
 	// SchedulerConfig is a KubeSchedulerConfiguration in YAML without clientConnection.kubeconfig.
 	// Empty: the scheduler's defaults.
 	SchedulerConfig []byte
@@ -69,11 +66,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
 		return c, fmt.Errorf("find the data directory: %w", err)
-	}
-	if c.ExportKubeconfig != "" {
-		if c.ExportKubeconfig, err = filepath.Abs(c.ExportKubeconfig); err != nil {
-			return c, fmt.Errorf("find the directory of the kubeconfig: %w", err)
-		}
 	}
 	if c.Kubernetes == "" {
 		c.Kubernetes = versions.Newest().String()

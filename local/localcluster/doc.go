@@ -12,7 +12,6 @@
 //	             contains the supervisor's pid
 //	state.json   the components, their pids and states (see State)
 //	kubeconfig   for kubectl, as administrator
-//	export.json  records a copy of kubeconfig elsewhere, and the directories created for it
 //	logs/        one file per component; supervisor.log, beside it: of a detached supervisor
 //	config/      kubeconfigs and configuration files of the components
 //	pki/         certificates and keys, created at every start

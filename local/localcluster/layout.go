@@ -17,10 +17,7 @@ type layout struct{ dir string }
 
 const (
 	stateName      = "state.json"
-	exportedName   = "export.json"
 	kubeconfigName = "kubeconfig"
-	socketName     = "etcd.sock"
-	peerSocketName = "etcd-peer.sock"
 
 	// supervisorLogName is the log of a supervisor without a terminal. The process that starts the
 	// supervisor creates it, so a new cluster does not remove it.
@@ -29,12 +26,20 @@ const (
 	temporarySuffix = ".new" // see writeFile
 )
 
+// Names of etcd's data and sockets in the data directory, which is the working directory of all
+// components: the path of a Unix socket is limited to 107 bytes (unix(7)).
+const (
+	EtcdData       = "etcd"
+	EtcdSocket     = "etcd.sock"
+	EtcdPeerSocket = "etcd-peer.sock"
+)
+
 // entries are the names that a cluster creates in its data directory. Besides the lock and the
 // supervisor's log, only these are ever removed, so that other files survive if a directory is
 // named by mistake.
 var entries = []string{
-	"logs", "config", "pki", "etcd", nodeDirName, socketName, peerSocketName, kubeconfigName, stateName, exportedName,
-	kubeconfigName + temporarySuffix, stateName + temporarySuffix, exportedName + temporarySuffix,
+	"logs", "config", "pki", EtcdData, nodeDirName, EtcdSocket, EtcdPeerSocket, kubeconfigName, stateName,
+	kubeconfigName + temporarySuffix, stateName + temporarySuffix,
 }
 
 func (l layout) path(elements ...string) string {
@@ -57,7 +62,7 @@ func (l layout) create(logger *slog.Logger) error {
 	if err := l.clear(logger); err != nil {
 		return err
 	}
-	for _, name := range []string{"logs", "config", "pki", "etcd"} {
+	for _, name := range []string{"logs", "config", "pki", EtcdData} {
 		if err := os.Mkdir(l.path(name), 0o700); err != nil {
 			return fmt.Errorf("prepare the data directory: %w", err)
 		}
@@ -65,7 +70,7 @@ func (l layout) create(logger *slog.Logger) error {
 	return nil
 }
 
-// clear removes what a cluster created, here and elsewhere. It restores a real node first, and
+// clear removes what a cluster created. It restores a real node first, and
 // removes nothing while anything is still mounted in the directory.
 func (l layout) clear(logger *slog.Logger) error {
 	root, err := owned.Open(l.dir)
@@ -76,7 +81,7 @@ func (l layout) clear(logger *slog.Logger) error {
 	if _, err := readHolder(root); err != nil {
 		return err
 	}
-	if err := errors.Join(l.withdrawKubeconfig(logger), localnode.Restore(l.path(nodeDirName), logger)); err != nil {
+	if err := localnode.Restore(l.path(nodeDirName), logger); err != nil {
 		return err
 	}
 	mounts, err := localnode.MountsBelow(l.dir)

@@ -1,14 +1,52 @@
 package localcluster
 
 import (
+	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"pinfold.dev/pinfold/test/must"
 )
 
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// TestForeignDirectories checks that no command changes a directory that was not created or found empty,
+// regardless of the names in it.
+func TestForeignDirectories(t *testing.T) {
+	for name, files := range map[string][]string{
+		"two known names": {"config/editor", "logs/mail"},
+		"an authority":    {"pki/ca.key"},
+		"an empty lock":   {lockName},
+		"a repository":    {lockName, "node/before.json"},
+	} {
+		dir := t.TempDir()
+		for _, file := range files {
+			must.Do(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(dir, file), nil, 0o600))
+		}
+		want := must.Get(fs.Glob(os.DirFS(dir), "*/*"))(t)
+		_, startErr := Start(t.Context(), testConfig(t, dir))
+		for what, err := range map[string]error{
+			"start": startErr, "claim": Claim(dir), "state": second(ReadState(dir)),
+			"remove": second(Remove(dir, quiet())), "shutdown": Shutdown(t.Context(), dir),
+		} {
+			if !errors.Is(err, errNotMade) {
+				t.Errorf("%s: %s: %v, want %v", name, what, err, errNotMade)
+			}
+		}
+		if got := must.Get(fs.Glob(os.DirFS(dir), "*/*"))(t); !slices.Equal(got, want) {
+			t.Errorf("%s: the files %q became %q", name, want, got)
+		}
+	}
+}
+
+// TestForeignFilesSurvive checks that a file that a user puts into a data directory is kept, and that no
+// cluster is started there.
 func TestForeignFilesSurvive(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, Claim(dir))

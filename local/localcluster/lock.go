@@ -134,44 +134,47 @@ func readHolder(root *os.Root) (pid int, err error) {
 	return pid, nil
 }
 
-// lockDirectory takes the lock of a claimed directory. The error ErrRunning names the holder.
-func lockDirectory(dir string) (*directoryLock, error) {
+// openLock opens the lock file of a claimed directory, and returns the last holder of the lock.
+func openLock(dir string, flag int) (file *os.File, pid int, err error) {
 	root, err := owned.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("lock the data directory: %w", err)
+		return nil, 0, fmt.Errorf("open the data directory: %w", err)
 	}
 	defer root.Close()
+	if pid, err = readHolder(root); err != nil {
+		return nil, 0, err
+	}
+	if file, err = root.OpenFile(lockName, flag|unix.O_NONBLOCK, 0); err != nil {
+		return nil, 0, fmt.Errorf("open the lock: %w", err)
+	}
+	return file, pid, nil
+}
+
+// lockDirectory takes the lock of a claimed directory. The error ErrRunning names the holder.
+func lockDirectory(dir string) (*directoryLock, error) {
 	for begin := time.Now(); ; {
-		pid, err := readHolder(root)
+		file, pid, err := openLock(dir, os.O_RDWR)
 		if err != nil {
 			return nil, err
 		}
-		file, err := root.OpenFile(lockName, os.O_RDWR|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, fmt.Errorf("lock the data directory: %w", err)
-		}
-		if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, wholeFile()); err != nil {
-			_ = file.Close() // read only
-			if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-				// A child that a killed holder was starting has the lock until it executes its program.
-				if errors.Is(unix.Kill(pid, 0), unix.ESRCH) && time.Since(begin) < time.Second {
-					time.Sleep(time.Millisecond)
-					continue
-				}
-				return nil, fmt.Errorf("%w in %s (process %d)", ErrRunning, dir, pid)
+		err = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, wholeFile())
+		if err == nil && isCurrent(file) {
+			lock := &directoryLock{file: file}
+			if err = lock.sign(); err == nil {
+				return lock, nil
 			}
+		}
+		_ = file.Close() // the first error explains more
+		switch {
+		case err == nil: // its last holder removed it after it was opened
+		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EACCES):
 			return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+		case errors.Is(unix.Kill(pid, 0), unix.ESRCH) && time.Since(begin) < time.Second:
+			// A child that a killed holder was starting has the lock until it executes its program.
+			time.Sleep(time.Millisecond)
+		default:
+			return nil, fmt.Errorf("%w in %s (process %d)", ErrRunning, dir, pid)
 		}
-		if !isCurrent(root, file) { // its last holder removed it after it was opened
-			_ = file.Close() // read only
-			continue
-		}
-		lock := &directoryLock{file: file}
-		if err := lock.sign(); err != nil {
-			_ = file.Close() // the first error explains more
-			return nil, err
-		}
-		return lock, nil
 	}
 }
 
@@ -208,26 +211,12 @@ func (l *directoryLock) release() { _ = l.file.Close() }
 
 // holder returns the pid of the process that has locked the data directory, 0 if there is none.
 func holder(dir string) (int, error) {
-	pid, err := testLock(dir)
+	file, pid, err := openLock(dir, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	return pid, err
-}
-
-func testLock(dir string) (int, error) {
-	root, err := owned.Open(dir)
-	if err != nil {
-		return 0, fmt.Errorf("open the data directory: %w", err)
-	}
-	defer root.Close()
-	pid, err := readHolder(root)
 	if err != nil {
 		return 0, err
-	}
-	file, err := root.Open(lockName)
-	if err != nil {
-		return 0, fmt.Errorf("open the lock: %w", err)
 	}
 	defer file.Close()
 	conflict := wholeFile()
@@ -241,8 +230,8 @@ func testLock(dir string) (int, error) {
 }
 
 // isCurrent reports whether file is still the lock file.
-func isCurrent(root *os.Root, file *os.File) bool {
+func isCurrent(file *os.File) bool {
 	opened, err1 := file.Stat()
-	named, err2 := root.Lstat(lockName)
+	named, err2 := os.Lstat(file.Name())
 	return err1 == nil && err2 == nil && os.SameFile(opened, named)
 }

@@ -1,8 +1,10 @@
 package localcluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,8 +41,8 @@ func ReservePort() (*ReservedPort, error) {
 
 // bindShared binds the socket to a port that the kernel chooses.
 func bindShared(fd int) (int, error) {
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-		return 0, os.NewSyscallError("setsockopt", err)
+	if err := share(fd); err != nil {
+		return 0, err
 	}
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		return 0, os.NewSyscallError("bind", err)
@@ -54,6 +56,18 @@ func bindShared(fd int) (int, error) {
 		return 0, fmt.Errorf("socket has an address of type %T", address)
 	}
 	return inet.Port, nil
+}
+
+// SharePort is a [net.ListenConfig.Control] with which a component can listen on a reserved port. In the
+// components of Kubernetes, --permit-port-sharing is the same.
+func SharePort(_, _ string, conn syscall.RawConn) error {
+	var failed error
+	err := conn.Control(func(fd uintptr) { failed = share(int(fd)) })
+	return errors.Join(err, failed)
+}
+
+func share(fd int) error {
+	return os.NewSyscallError("setsockopt", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
 }
 
 // Release gives the port back.

@@ -2,9 +2,11 @@ package localcluster
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"time"
+
+	"k8s.io/client-go/util/keyutil"
 
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/local/localnode"
@@ -23,7 +25,7 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
-	ca, err := newAuthority(time.Now())
+	ca, err := newAuthority()
 	if err != nil {
 		return err
 	}
@@ -52,24 +54,10 @@ func (c *Cluster) reservePorts() error {
 }
 
 func (c *Cluster) writeConfigurations() error {
-	etcd, err := etcdConfig(c.layout)
-	if err != nil {
+	if err := c.ConfigureScheduler(c.config.SchedulerConfig); err != nil {
 		return err
 	}
-	scheduler, err := schedulerConfig(c.config.SchedulerConfig, c.layout.kubeconfig(Scheduler))
-	if err != nil {
-		return err
-	}
-	for name, data := range map[string][]byte{
-		etcdConfigName:      etcd,
-		schedulerConfigName: scheduler,
-		kwokConfigName:      kwokConfig(),
-	} {
-		if err := writeFile(c.layout.path("config", name), data); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeFile(c.layout.path("config", kwokConfigName), kwokConfig())
 }
 
 // takeDirectory locks and empties the data directory.
@@ -87,20 +75,19 @@ func (c *Cluster) takeDirectory() error {
 	return c.saveState()
 }
 
-func (c *Cluster) writeCertificates(ca *authority) error {
-	private, public, err := newServiceAccountKey()
+func (c *Cluster) writeCertificates(ca authority) error {
+	accounts, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
-		return err
+		return fmt.Errorf("create the key of service accounts: %w", err)
 	}
-	proxy, err := newAuthority(ca.now)
+	proxy, err := newAuthority()
 	if err != nil {
 		return err
 	}
 	files := map[string][]byte{
-		c.layout.path("pki", "front-proxy-ca.crt"):  proxy.certificate,
-		c.layout.path("pki", "ca.crt"):              ca.certificate,
-		c.layout.path("pki", "service-account.key"): private,
-		c.layout.path("pki", "service-account.pub"): public,
+		c.layout.path("pki", "front-proxy-ca.crt"):  proxy.pem(),
+		c.layout.path("pki", "ca.crt"):              ca.pem(),
+		c.layout.path("pki", "service-account.key"): accounts,
 	}
 	pairs := map[string]keyPair{} // by component
 	for _, name := range []string{APIServer, ControllerManager, Scheduler} {
@@ -128,7 +115,7 @@ func (c *Cluster) writeCertificates(ca *authority) error {
 	return nil
 }
 
-func (c *Cluster) writeKubeconfigs(ca *authority) error {
+func (c *Cluster) writeKubeconfigs(ca authority) error {
 	users := map[string][]string{ // user and groups, by component
 		Scheduler:         {schedulerUser},
 		ControllerManager: {controllerManagerUser},
@@ -144,8 +131,7 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 		if err != nil {
 			return err
 		}
-		config := newKubeconfig(c.URL(APIServer), ca.certificate, pair)
-		if err := writeKubeconfig(c.layout.kubeconfig(component), config); err != nil {
+		if err := writeKubeconfig(c.layout.kubeconfig(component), c.URL(APIServer), ca.pem(), pair); err != nil {
 			return err
 		}
 	}
@@ -153,17 +139,11 @@ func (c *Cluster) writeKubeconfigs(ca *authority) error {
 	if err != nil {
 		return err
 	}
-	config := newKubeconfig(c.URL(APIServer), ca.certificate, admin)
-	if err := writeKubeconfig(c.Kubeconfig(), config); err != nil {
+	if err := writeKubeconfig(c.Kubeconfig(), c.URL(APIServer), ca.pem(), admin); err != nil {
 		return err
 	}
-	if c.admin, err = clientConfig(config); err != nil {
-		return err
-	}
-	if c.config.ExportKubeconfig == "" {
-		return nil
-	}
-	return c.layout.exportKubeconfig(c.config.ExportKubeconfig, config)
+	c.admin, err = clientConfig(c.Kubeconfig())
+	return err
 }
 
 // environment returns the environment of the components. It contains nothing that could make them

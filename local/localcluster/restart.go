@@ -3,6 +3,7 @@ package localcluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"pinfold.dev/pinfold/local/supervisor"
@@ -52,8 +53,7 @@ func (c *Cluster) child(name string) (*supervisor.Child, error) {
 	defer c.mu.Unlock()
 	child, ok := c.running[name]
 	if !ok {
-		started := slices.DeleteFunc(names(), func(name string) bool { return c.running[name] == nil })
-		return nil, fmt.Errorf("the cluster has started no component of that name, only %q", started)
+		return nil, fmt.Errorf("the cluster has started no component of that name, only %q", slices.Sorted(maps.Keys(c.running)))
 	}
 	return child, nil
 }

@@ -32,25 +32,13 @@ func TestComponentsStopAndStart(t *testing.T) {
 		t.Errorf("the stopped component has process id %d", pid)
 	}
 	must.Do(t, c.StartComponent(t.Context(), KWOK))
-	if pid := c.PID(KWOK); pid == 0 || pid == first {
-		t.Errorf("process ids %d before and %d after", first, pid)
+	state := must.Get(lastState(c.layout.dir))(t) // has each component once
+	if pid := c.PID(KWOK); pid == 0 || pid == first || len(state.Components) != 1 || state.Components[0].PID != pid {
+		t.Errorf("process ids %d before and %d after; the state has %+v", first, pid, state.Components)
 	}
-	// state.json contains each component once.
-	state := must.Get(lastState(c.layout.dir))(t)
-	if len(state.Components) != 1 || state.Components[0].PID != c.PID(KWOK) {
-		t.Errorf("components %+v, want the one with process id %d", state.Components, c.PID(KWOK))
-	}
-}
-
-func TestUnknownComponents(t *testing.T) {
-	c := idleCluster(t)
-	c.run(KWOK, kwokFlags(c.layout), nil)
-	for what, err := range map[string]error{
-		"stop":  c.StopComponent("kubelet"),
-		"start": c.StartComponent(t.Context(), "kubelet"),
-	} {
-		if err == nil || !strings.Contains(err.Error(), what+` kubelet: `) || !strings.Contains(err.Error(), `["kwok"]`) {
-			t.Errorf("%s: %v, want an error that lists the components", what, err)
+	for _, err := range []error{c.StopComponent("kubelet"), c.StartComponent(t.Context(), "kubelet")} {
+		if err == nil || !strings.Contains(err.Error(), ` kubelet: `) || !strings.Contains(err.Error(), `["kwok"]`) {
+			t.Errorf("%v, want an error that lists the components", err)
 		}
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/local/supervisor"
 )
@@ -65,36 +67,19 @@ func ReadState(dir string) (State, error) {
 
 // lastState returns the content of state.json, whether or not a cluster is running.
 func lastState(dir string) (state State, err error) {
-	if err := readJSON(dir, stateName, &state); err != nil {
-		return State{}, fmt.Errorf("read the state: %w", err)
-	}
-	return state, nil
-}
-
-// readJSON decodes a file of a data directory.
-func readJSON(dir, name string, value any) error {
 	root, err := owned.Open(dir)
 	if err != nil {
-		return err
+		return State{}, fmt.Errorf("read the state: %w", err)
 	}
 	defer root.Close()
-	text, err := owned.ReadFile(root, name)
+	text, err := owned.ReadFile(root, stateName)
+	if err == nil {
+		err = json.Unmarshal(text, &state)
+	}
 	if err != nil {
-		return err
+		return State{}, fmt.Errorf("read the state in %s: %w", dir, err)
 	}
-	if err := json.Unmarshal(text, value); err != nil {
-		return fmt.Errorf("%s: %w", layout{dir}.path(name), err)
-	}
-	return nil
-}
-
-// writeJSON writes a file of the data directory.
-func (l layout) writeJSON(name string, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return writeFile(l.path(name), append(text, '\n'))
+	return state, nil
 }
 
 // SupervisorLog returns the path of the log of a supervisor without a terminal.
@@ -110,40 +95,29 @@ func Shutdown(ctx context.Context, dir string) error {
 	if pid == 0 {
 		return notRunning(dir)
 	}
-	process, err := unix.PidfdOpen(pid, 0)
+	process, err := os.FindProcess(pid) // a handle, which refers to the same process when its pid is reused
 	if err != nil {
-		if errors.Is(err, unix.ESRCH) {
-			return notRunning(dir)
-		}
-		return fmt.Errorf("stop process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
+		return fmt.Errorf("stop process %d: %w", pid, err)
 	}
-	defer unix.Close(process)
-	// If the process still holds the lock, the descriptor refers to the holder and not to a later
-	// process with the same pid.
+	defer func() { _ = process.Release() }() // never fails
+	// If the process still holds the lock, the handle refers to the holder and not to a later process
+	// with the same pid.
 	if again, err := holder(dir); err != nil || again != pid {
 		return errors.Join(err, notRunning(dir))
 	}
-	if err := unix.PidfdSendSignal(process, unix.SIGTERM, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("stop process %d: %w", pid, os.NewSyscallError("pidfd_send_signal", err))
+	if err := process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop process %d: %w", pid, err)
 	}
-	return awaitEnd(ctx, process, pid)
-}
-
-// awaitEnd polls the descriptor of a process, which becomes readable when the process ends
-// (pidfd_open(2)).
-func awaitEnd(ctx context.Context, process, pid int) error {
-	const interval = 50 * time.Millisecond
-	for ctx.Err() == nil {
-		events := []unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}
-		n, err := unix.Poll(events, int(interval.Milliseconds()))
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("wait for process %d: %w", pid, os.NewSyscallError("poll", err))
+	return sleep.Until(ctx, 20*time.Millisecond, func() (string, error) {
+		ended := 0
+		poll := func(handle uintptr) { // it becomes readable at the end (pidfd_open(2))
+			ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0)
 		}
-		if n > 0 {
-			return nil
+		if err := process.WithHandle(poll); err == nil && ended == 0 {
+			return fmt.Sprintf("process %d does not end", pid), nil
 		}
-	}
-	return fmt.Errorf("process %d does not end: %w", pid, context.Cause(ctx))
+		return "", nil // without a handle, it ended before
+	})
 }
 
 // Remove removes what a cluster that no longer runs left in its data directory and elsewhere, and

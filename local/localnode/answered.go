@@ -3,17 +3,19 @@ package localnode
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	"pinfold.dev/pinfold/internal/sleep"
 )
 
-// Unanswered reports whether an error of a client says that the API server has not answered the
+// isUnanswered reports whether an error of a client says that the API server has not answered the
 // request, or that a later one may succeed.
-func Unanswered(err error) bool {
+func isUnanswered(err error) bool {
 	var answer apierrors.APIStatus
 	return !errors.As(err, &answer) || apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err)
@@ -22,15 +24,8 @@ func Unanswered(err error) bool {
 // Answered sends a request until the API server has answered it, and returns its error, or until
 // ctx ends. The request must be one that may be repeated.
 func Answered(ctx context.Context, request func() error) error {
-	for {
-		err := request()
-		if err == nil || !Unanswered(err) {
-			return err
-		}
-		if !sleep.For(ctx, pollInterval) {
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
-	}
+	forever := wait.Backoff{Steps: math.MaxInt, Duration: pollInterval}
+	return retry.OnError(forever, func(err error) bool { return ctx.Err() == nil && isUnanswered(err) }, request)
 }
 
 // Creator is a client for the objects of one kind, in one namespace if they have one.
@@ -39,18 +34,26 @@ type Creator[T any] interface {
 	Get(context.Context, string, metav1.GetOptions) (T, error)
 }
 
-// Create creates an object and returns it as the API server has it. It sends the request until the
-// API server has answered it, or until ctx ends. If the object exists after a request without an
-// answer, that request has created it.
+// Create creates an object that does not exist, and returns it as the API server has it. If it
+// exists, an earlier request without an answer has created it.
 func Create[T metav1.Object](ctx context.Context, client Creator[T], object T) (created T, err error) {
-	repeated := false
 	err = Answered(ctx, func() error {
 		created, err = client.Create(ctx, object, metav1.CreateOptions{})
-		if repeated && apierrors.IsAlreadyExists(err) {
+		if apierrors.IsAlreadyExists(err) {
 			created, err = client.Get(ctx, object.GetName(), metav1.GetOptions{})
 		}
-		repeated = true
 		return err
 	})
 	return created, err
+}
+
+// AwaitExists sends a request for an object until the API server has it.
+func AwaitExists(ctx context.Context, what string, request func() error) error {
+	return sleep.Until(ctx, pollInterval/2, func() (string, error) {
+		err := Answered(ctx, request)
+		if apierrors.IsNotFound(err) {
+			return what + " does not exist", nil
+		}
+		return "", err
+	})
 }

@@ -19,9 +19,6 @@ const (
 	Agent      = "pinfold-agent"
 )
 
-// Names lists the components in the order of their start.
-func Names() []string { return []string{Registry, Containerd, Kubelet, Agent} }
-
 // Components returns the specifications of the components, after Prepare. Each component needs
 // those before it. The caller adds the working directory, the environment and the log.
 func (n *Node) Components(credentials Credentials) []supervisor.Spec {
@@ -39,7 +36,7 @@ func (n *Node) Components(credentials Credentials) []supervisor.Spec {
 		{
 			Name:  Containerd,
 			Path:  filepath.Join(n.options.Binaries, containerdProgram),
-			Args:  []string{"--config", n.layout.path("config", containerdConfigName)},
+			Args:  []string{"--config", n.layout.path("config/containerd.toml")},
 			Env:   []string{"PATH=" + n.options.Binaries + ":" + os.Getenv("PATH")}, // the shim finds runc there
 			Ready: supervisor.Accepts(n.layout.containerdSocket()),
 		},

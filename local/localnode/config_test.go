@@ -1,7 +1,6 @@
 package localnode
 
 import (
-	"encoding/json"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -38,42 +37,32 @@ var testCredentials = Credentials{
 }
 
 // TestConfigurations compares the configurations and flags of the components with files in
-// testdata.
+// testdata, and decodes that of the kubelet as it does, which rejects unknown fields.
 func TestConfigurations(t *testing.T) {
 	n := testNode()
-	containerd := must.Get(n.containerdConfig())(t)
-	kubelet := must.Get(n.kubeletConfig(testCredentials))(t)
-	// The only part that depends on the machine.
-	kubelet = []byte(strings.Replace(string(kubelet), `resolvConf: ""`, "resolvConf: "+resolverFile, 1))
-	network := must.Get(networkConfig(n.network, "/data/node/addresses"))(t)
 	var commands strings.Builder
 	for _, spec := range n.Components(testCredentials) {
 		commands.WriteString(spec.Path + "\n  " + strings.Join(spec.Args, "\n  ") + "\n")
 	}
-	for name, got := range map[string]string{
-		"containerd.toml": string(containerd), "kubelet.yaml": string(kubelet), "network.json": string(network),
-		"hosts.toml": string(hostsConfig("127.0.0.1:5000")), "commands.txt": commands.String(),
-	} {
-		golden.Compare(t, filepath.Join("testdata", name), got)
+	files := must.Get(n.configurations(testCredentials))(t)
+	files["commands.txt"] = []byte(commands.String())
+	for name, got := range files {
+		// The only part that depends on the machine.
+		got := strings.Replace(string(got), `resolvConf: ""`, `resolvConf: "`+resolverFile+`"`, 1)
+		golden.Compare(t, filepath.Join("testdata", filepath.Base(name)), got)
 	}
-}
-
-// TestKubeletConfigFields decodes the configuration as the kubelet does, which rejects unknown
-// fields.
-func TestKubeletConfigFields(t *testing.T) {
-	text := must.Get(testNode().kubeletConfig(testCredentials))(t)
 	var config kubeletconfig.KubeletConfiguration
-	must.Do(t, yaml.UnmarshalStrict(text, &config))
+	must.Do(t, yaml.UnmarshalStrict(files["config/kubelet.yaml"], &config))
 	if config.CPUManagerPolicy != "none" || *config.FailCgroupV1 || *config.Authentication.Anonymous.Enabled {
 		t.Errorf("%+v", config)
 	}
 }
 
-func TestContainerdRejectsQuotesInPaths(t *testing.T) {
+func TestQuotesInPaths(t *testing.T) {
 	n := testNode()
-	n.options.Binaries = "/it's/here"
-	if _, err := n.containerdConfig(); err == nil || !strings.Contains(err.Error(), "another directory") {
-		t.Errorf("a quote in a path: %v", err)
+	n.options.Binaries = `/it's/"here"`
+	if text := must.Get(n.configurations(testCredentials))(t)["config/containerd.toml"]; !strings.Contains(string(text), `bin_dirs = ["/it's/\"here\""]`) {
+		t.Errorf("quotes in a path:\n%s", text)
 	}
 }
 
@@ -85,22 +74,5 @@ func TestChooseNetwork(t *testing.T) {
 	}
 	if _, err := chooseNetwork([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); err == nil {
 		t.Error("a used network was chosen")
-	}
-}
-
-func TestPodAddressesExcludeTheNode(t *testing.T) {
-	n := networkOf(netip.MustParsePrefix("10.213.7.0/24"))
-	text := must.Get(networkConfig(n, "/x"))(t)
-	var config struct {
-		Plugins []struct {
-			IPAM struct {
-				Ranges [][]struct{ Subnet, RangeEnd string }
-			}
-		}
-	}
-	must.Do(t, json.Unmarshal(text, &config))
-	addresses := config.Plugins[0].IPAM.Ranges[0][0]
-	if last := netip.MustParseAddr(addresses.RangeEnd); last.Compare(n.node) >= 0 || !n.pods.Contains(last) {
-		t.Errorf("pods have addresses up to %v, the node has %v", last, n.node)
 	}
 }

@@ -1,7 +1,6 @@
 package localnode
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -86,54 +85,27 @@ func usedNetworks() (used []netip.Prefix, err error) {
 	return used, nil
 }
 
-// networkConfig returns the CNI configuration. The plugins keep their records in dir.
-func networkConfig(n network, dir string) ([]byte, error) {
-	data, err := json.MarshalIndent(map[string]any{
-		"cniVersion": "1.0.0",
-		"name":       networkName,
-		"plugins": []any{map[string]any{
-			"type":   networkPlugin,
-			"ipMasq": false,
-			"ipam": map[string]any{
-				"type":    addressPlugin,
-				"dataDir": dir,
-				"ranges": []any{[]any{map[string]any{
-					"subnet":   n.pods.String(),
-					"rangeEnd": n.node.Prev().String(),
-				}}},
-				"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
-			},
-		}},
-	}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode the network's configuration: %w", err)
-	}
-	return append(data, '\n'), nil
-}
-
 // addressLabel is the label of the node's address, which ip(8) shows.
 const addressLabel = "lo:pinfold"
 
 // addAddress adds an address to the loopback interface, unless it exists.
 func addAddress(address netip.Addr) error {
-	if err := changeAddress(netlink.AddrAdd, address); err != nil && !errors.Is(err, unix.EEXIST) {
-		return fmt.Errorf("add %s to the loopback interface: %w", address, err)
-	}
-	return nil
+	return changeAddress("add", netlink.AddrAdd, address, unix.EEXIST)
 }
 
 // removeAddress removes an address from the loopback interface, if it exists.
 func removeAddress(address netip.Addr) error {
-	if err := changeAddress(netlink.AddrDel, address); err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-		return fmt.Errorf("remove %s from the loopback interface: %w", address, err)
-	}
-	return nil
+	return changeAddress("remove", netlink.AddrDel, address, unix.EADDRNOTAVAIL)
 }
 
-func changeAddress(change func(netlink.Link, *netlink.Addr) error, address netip.Addr) error {
+// changeAddress adds or removes an address. The error done means that there is nothing to change.
+func changeAddress(what string, change func(netlink.Link, *netlink.Addr) error, address netip.Addr, done error) error {
 	loopback, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("find it: %w", err)
+	if err == nil {
+		err = change(loopback, &netlink.Addr{IPNet: netlink.NewIPNet(address.AsSlice()), Label: addressLabel, Scope: unix.RT_SCOPE_HOST})
 	}
-	return change(loopback, &netlink.Addr{IPNet: netlink.NewIPNet(address.AsSlice()), Label: addressLabel, Scope: unix.RT_SCOPE_HOST})
+	if err != nil && !errors.Is(err, done) {
+		return fmt.Errorf("%s %s on the loopback interface: %w", what, address, err)
+	}
+	return nil
 }

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"pinfold.dev/pinfold/local/madedirs"
 )
 
 // Directories outside of the node's own to which components always write: the kubelet writes
@@ -43,8 +41,8 @@ func checkOutside(m machine) error {
 // removeOutside removes what the components left outside of the node's directory: files that are
 // known to be the node's, and then the directories that were created for it. Other files and the
 // directories that contain them are kept.
-func removeOutside(m machine, dir string, made madedirs.Dirs, others string, logger *slog.Logger) error {
-	return errors.Join(removeTraces(m, dir), removeDevicePlugins(m, made, others, logger), made.Remove(m.root, logger))
+func removeOutside(m machine, dir string, made madeDirs, others string, logger *slog.Logger) error {
+	return errors.Join(removeTraces(m, dir), removeDevicePlugins(m, made, others, logger), made.remove(m.root, logger))
 }
 
 // removeTraces removes the files that refer to the node: links into its directory, and records of
@@ -67,7 +65,7 @@ func removeTraces(m machine, dir string) error {
 
 // removeDevicePlugins removes the files of the node's kubelet in devicePlugins. Any kubelet has
 // such files, so they are kept if there is a sign of another one.
-func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *slog.Logger) error {
+func removeDevicePlugins(m machine, made madeDirs, others string, logger *slog.Logger) error {
 	names, err := namesIn(m.path(devicePlugins))
 	if err != nil || len(names) == 0 {
 		return err
@@ -92,7 +90,7 @@ func removeDevicePlugins(m machine, made madedirs.Dirs, others string, logger *s
 // otherFiles looks for another kubelet in and near devicePlugins. It returns "", or what it found:
 // a file that is not among devicePluginFiles, a server on the socket, or a file in the parent
 // directory that was created for the node.
-func otherFiles(m machine, made madedirs.Dirs, names []string) (string, error) {
+func otherFiles(m machine, made madeDirs, names []string) (string, error) {
 	for _, name := range names {
 		if !slices.Contains(devicePluginFiles(), name) {
 			return filepath.Join(devicePlugins, name), nil

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pinfold.dev/pinfold/test/must"
 )
@@ -76,21 +75,6 @@ func TestServingKubeletIsKept(t *testing.T) {
 		if _, err := os.Lstat(name); err != nil {
 			t.Errorf("%v; logged:\n%s", err, f.log.String())
 		}
-	}
-}
-
-// TestAnotherDirectoryIsKept checks that a directory that another program created in place of the
-// node's is kept, even if it is empty.
-func TestAnotherDirectoryIsKept(t *testing.T) {
-	needsRoot(t)
-	f := newFixture(t)
-	f.prepare()
-	must.Do(t, os.RemoveAll(f.machine.path(podLogLinks)))
-	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
-	must.Do(t, os.Mkdir(f.machine.path(podLogLinks), 0o755))
-	must.Do(t, f.restore())
-	if _, there := f.tree()[podLogLinks]; !there || !strings.Contains(f.log.String(), podLogLinks) {
-		t.Errorf("exists %v; logged:\n%s", there, f.log.String())
 	}
 }
 

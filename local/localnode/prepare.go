@@ -1,17 +1,10 @@
 package localnode
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-)
-
-// Names of configuration files and directories in config/.
-const (
-	containerdConfigName = "containerd.toml"
-	kubeletConfigName    = "kubelet.yaml"
-	networkDir           = "cni"
-	hostsDir             = "hosts"
 )
 
 // Prepare records the state of the machine and creates everything that the components need before
@@ -24,7 +17,7 @@ func (n *Node) Prepare(credentials Credentials) error {
 	if err != nil {
 		return err
 	}
-	if err := before.Made.Make("/", 0o755, func() error { return before.write(n.layout) }); err != nil {
+	if err := before.Made.create("/", func() error { return before.write(n.layout) }); err != nil {
 		return err
 	}
 	// It must not exist: components trust its content.
@@ -33,7 +26,6 @@ func (n *Node) Prepare(credentials Credentials) error {
 	}
 	for _, dir := range []string{
 		n.layout.path("logs"), n.layout.path("static-pods"), n.layout.path("agent"), n.layout.path("containerd", "nri"),
-		n.layout.path("config", networkDir), n.layout.path("config", hostsDir, "_default"),
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("create a directory of the node: %w", err)
@@ -48,29 +40,13 @@ func (n *Node) Prepare(credentials Credentials) error {
 	if n.ports, err = choosePorts(n.network.node); err != nil {
 		return err
 	}
-	return n.writeConfigurations(credentials)
-}
-
-func (n *Node) writeConfigurations(credentials Credentials) error {
-	containerd, err := n.containerdConfig()
+	files, err := n.configurations(credentials)
 	if err != nil {
 		return err
 	}
-	kubelet, err := n.kubeletConfig(credentials)
-	if err != nil {
-		return err
-	}
-	network, err := networkConfig(n.network, n.layout.path("addresses"))
-	if err != nil {
-		return err
-	}
-	for name, data := range map[string][]byte{
-		containerdConfigName: containerd,
-		kubeletConfigName:    kubelet,
-		filepath.Join(networkDir, networkName+".conflist"): network,
-		filepath.Join(hostsDir, "_default", "hosts.toml"):  hostsConfig(n.options.Registry),
-	} {
-		if err := os.WriteFile(n.layout.path("config", name), data, 0o600); err != nil {
+	for name, data := range files {
+		path := n.layout.path(name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
 			return fmt.Errorf("write the node's configuration: %w", err)
 		}
 	}

@@ -1,14 +1,12 @@
 package localnode
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,21 +24,27 @@ func containersOf(l layout) ([]string, error) {
 
 // killAll kills the processes of the node's containers and programs, and waits for their end.
 func killAll(ctx context.Context, l layout, roots, containers []string) error {
-	return retry(ctx, func() error {
+	return sleep.Until(ctx, undoPause, func() (string, error) {
 		pids, err := ownProcesses(l, roots, containers)
-		if err != nil {
-			return err
-		}
 		for _, pid := range pids {
-			if err := kill(pid, func() bool { return isInContainer(pid, containers) || isOwnProgram(l, pid) }); err != nil {
-				return err
-			}
+			err = errors.Join(err, kill(pid, func() bool { return isInContainer(pid, containers) || isOwnProgram(l, pid) }))
 		}
-		if len(pids) > 0 {
-			return fmt.Errorf("processes %v of the node do not end", pids)
+		if err == nil && len(pids) > 0 {
+			err = fmt.Errorf("processes %v of the node do not end", pids)
 		}
-		return nil
+		return text(err), nil
 	})
+}
+
+// undoPause is the time between two tries of undoing something.
+const undoPause = 20 * time.Millisecond
+
+// text returns the text of an error that a later try may not have.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // kill kills a process if right returns true. It calls right while it holds a handle of the
@@ -72,13 +76,13 @@ func ownProcesses(l layout, roots, containers []string) ([]int, error) {
 			pids = append(pids, members...)
 		}
 	}
-	names, err := namesIn("/proc")
+	all, err := procfs.AllProcs()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list processes: %w", err)
 	}
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && isOwnProgram(l, pid) {
-			pids = append(pids, pid)
+	for _, process := range all {
+		if isOwnProgram(l, process.PID) {
+			pids = append(pids, process.PID)
 		}
 	}
 	slices.Sort(pids)
@@ -121,22 +125,25 @@ func isInContainer(pid int, containers []string) bool {
 // otherKubelet returns a kubelet on this machine that is not the node's, "" if there is none. It
 // ignores kubelets in another mount namespace, as in a container, because they change nothing here.
 func otherKubelet(m machine, l layout) (string, error) {
-	names, err := namesIn(m.path("/proc"))
+	proc, err := procfs.NewFS(m.path("/proc"))
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("list processes: %w", err)
+	}
+	all, err := proc.AllProcs()
+	if err != nil {
+		return "", fmt.Errorf("list processes: %w", err)
 	}
 	namespace, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
 		return "", fmt.Errorf("find the mount namespace of this process: %w", err)
 	}
-	for _, name := range names {
-		proc := m.path(filepath.Join("/proc", name))
-		if program, err := os.Readlink(filepath.Join(proc, "exe")); err != nil || programName(program) != kubeletProgram {
+	for _, process := range all {
+		name, arguments := program(process)
+		if name != kubeletProgram || mentions(arguments, l) {
 			continue
 		}
-		line, err := os.ReadFile(filepath.Join(proc, "cmdline"))
-		if same, _ := os.Readlink(filepath.Join(proc, "ns/mnt")); err == nil && same == namespace && !mentions(line, l) {
-			return "kubelet, process " + name, nil
+		if same, err := os.Readlink(m.path(fmt.Sprintf("/proc/%d/ns/mnt", process.PID))); err == nil && same == namespace {
+			return fmt.Sprint("kubelet, process ", process.PID), nil
 		}
 	}
 	return "", nil
@@ -145,25 +152,31 @@ func otherKubelet(m machine, l layout) (string, error) {
 // isOwnProgram reports whether a process runs one of the node's long-lived programs and was started
 // with a path in the node's directories.
 func isOwnProgram(l layout, pid int) bool {
-	proc := fmt.Sprintf("/proc/%d/", pid)
-	program, err := os.Readlink(proc + "exe")
-	if err != nil || !slices.Contains([]string{kubeletProgram, containerdProgram, shimProgram, runcProgram, Agent}, programName(program)) {
+	process, err := procfs.NewProc(pid)
+	if err != nil {
 		return false
 	}
-	line, err := os.ReadFile(proc + "cmdline")
-	return err == nil && mentions(line, l)
+	name, arguments := program(process)
+	return slices.Contains([]string{kubeletProgram, containerdProgram, shimProgram, runcProgram, Agent}, name) && mentions(arguments, l)
 }
 
-// programName returns the name of the program to which a link /proc/PID/exe points.
-func programName(exe string) string { return filepath.Base(strings.TrimSuffix(exe, " (deleted)")) }
+// program returns the name of a process's program, and its arguments. They are empty if it has ended.
+func program(process procfs.Proc) (name string, arguments []string) {
+	exe, err1 := process.Executable()
+	arguments, err2 := process.CmdLine()
+	if err1 != nil || err2 != nil {
+		return "", nil
+	}
+	return filepath.Base(strings.TrimSuffix(exe, " (deleted)")), arguments
+}
 
 // mentions reports whether an argument of a command line is a path in the node's directories, or a
 // flag with such a path after "=".
-func mentions(cmdline []byte, l layout) bool {
-	for argument := range bytes.SplitSeq(cmdline, []byte{0}) {
-		_, value, found := strings.Cut(string(argument), "=")
+func mentions(arguments []string, l layout) bool {
+	for _, argument := range arguments {
+		_, value, found := strings.Cut(argument, "=")
 		if !found {
-			value = string(argument)
+			value = argument
 		}
 		for _, dir := range []string{l.dir, l.run} {
 			if value == dir || strings.HasPrefix(value, dir+"/") {
@@ -182,17 +195,4 @@ func isZombie(pid int) bool {
 	}
 	stat, err := process.Stat()
 	return err != nil || stat.State == "Z" || stat.State == "X"
-}
-
-// retry calls try until it succeeds or ctx ends.
-func retry(ctx context.Context, try func() error) error {
-	for {
-		err := try()
-		if err == nil {
-			return nil
-		}
-		if !sleep.For(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("%w (gave up: %w)", err, context.Cause(ctx))
-		}
-	}
 }

@@ -25,14 +25,14 @@ const (
 // WaitReady waits until the node is ready and a pod has run on it, which needs an image, a
 // container and its network. It goes on when the API server is restarted or too slow to answer.
 func WaitReady(ctx context.Context, client kubernetes.Interface) error {
-	if err := Poll(ctx, func() (string, error) { return awaitNode(ctx, client) }); err != nil {
+	if err := sleep.Until(ctx, pollInterval, func() (string, error) { return awaitNode(ctx, client) }); err != nil {
 		return fmt.Errorf("node %s: %w", Name, err)
 	}
 	pods := client.CoreV1().Pods(probeNamespace)
 	if _, err := Create(ctx, pods, probePod()); err != nil {
 		return fmt.Errorf("create pod %s: %w", probeName, err)
 	}
-	if err := Poll(ctx, func() (string, error) { return awaitProbe(ctx, client) }); err != nil {
+	if err := sleep.Until(ctx, pollInterval, func() (string, error) { return awaitProbe(ctx, client) }); err != nil {
 		return fmt.Errorf("pod %s on node %s: %w", probeName, Name, err)
 	}
 	err := Answered(ctx, func() error { return pods.Delete(ctx, probeName, *metav1.NewDeleteOptions(0)) })
@@ -42,36 +42,17 @@ func WaitReady(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// Poll calls pending until it returns "" or an error, or ctx ends. pending returns what it waits
-// for.
-func Poll(ctx context.Context, pending func() (string, error)) error {
-	for {
-		reason, err := pending()
-		if err != nil || reason == "" {
-			return err
-		}
-		if !sleep.For(ctx, pollInterval) {
-			return fmt.Errorf("%s: %w", reason, context.Cause(ctx))
-		}
-	}
-}
-
-// TryAgain returns the result of pending after a request: an error that says nothing about the
-// request is what to wait for.
-func TryAgain(err error) (string, error) {
-	if err != nil && Unanswered(err) {
-		return err.Error(), nil
-	}
-	return "", err
-}
-
 func awaitNode(ctx context.Context, client kubernetes.Interface) (string, error) {
-	node, err := client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
+	var node *corev1.Node
+	err := Answered(ctx, func() (err error) {
+		node, err = client.CoreV1().Nodes().Get(ctx, Name, metav1.GetOptions{})
+		return err
+	})
 	if apierrors.IsNotFound(err) {
 		return "it has not registered", nil
 	}
 	if err != nil {
-		return TryAgain(fmt.Errorf("read it: %w", err))
+		return "", fmt.Errorf("read it: %w", err)
 	}
 	return NotReady(node), nil
 }
@@ -111,9 +92,13 @@ func probePod() *corev1.Pod {
 }
 
 func awaitProbe(ctx context.Context, client kubernetes.Interface) (string, error) {
-	pod, err := client.CoreV1().Pods(probeNamespace).Get(ctx, probeName, metav1.GetOptions{})
+	var pod *corev1.Pod
+	err := Answered(ctx, func() (err error) {
+		pod, err = client.CoreV1().Pods(probeNamespace).Get(ctx, probeName, metav1.GetOptions{})
+		return err
+	})
 	if err != nil {
-		return TryAgain(fmt.Errorf("read it: %w", err))
+		return "", fmt.Errorf("read it: %w", err)
 	}
 	switch pod.Status.Phase {
 	case corev1.PodRunning:

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -135,27 +136,20 @@ func (s *saved) undoKernel(ctx context.Context, m machine, l layout, others stri
 // removeLinks removes the machine's ends of the pods' links. Most disappear with the network
 // namespaces of the pods.
 func removeLinks(ctx context.Context, pods netip.Prefix) error {
-	return retry(ctx, func() error {
+	return sleep.Until(ctx, undoPause, func() (string, error) {
 		interfaces, err := net.Interfaces()
-		if err != nil {
-			return fmt.Errorf("list the network interfaces: %w", err)
-		}
-		left := 0
 		for _, link := range interfaces {
-			addresses, err := link.Addrs()
-			if err != nil || !isPodLink(link.Name, addresses, pods) {
+			addresses, addrErr := link.Addrs()
+			if addrErr != nil || !isPodLink(link.Name, addresses, pods) {
 				continue // it may have disappeared meanwhile
 			}
-			left++
 			device := &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: link.Index}}
-			if err := netlink.LinkDel(device); err != nil && !errors.Is(err, unix.ENODEV) {
-				return fmt.Errorf("remove network interface %s: %w", link.Name, err)
+			if err = netlink.LinkDel(device); err == nil || errors.Is(err, unix.ENODEV) {
+				err = errors.New("it remains")
 			}
+			err = fmt.Errorf("remove network interface %s: %w", link.Name, err)
 		}
-		if left > 0 {
-			return fmt.Errorf("%d network interfaces of pods remain", left)
-		}
-		return nil
+		return text(err), nil
 	})
 }
 

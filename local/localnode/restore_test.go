@@ -70,7 +70,7 @@ func TestMentions(t *testing.T) {
 		"kubelet\x00--note=see,/data/node/x":              false,
 		"":                                                false,
 	} {
-		if got := mentions([]byte(line), l); got != want {
+		if got := mentions(strings.Split(line, "\x00"), l); got != want {
 			t.Errorf("%q: %v", line, got)
 		}
 	}

@@ -16,7 +16,6 @@ import (
 
 	"pinfold.dev/pinfold/internal/atomicfile"
 	"pinfold.dev/pinfold/linux/owned"
-	"pinfold.dev/pinfold/local/madedirs"
 )
 
 // savedName is the file in the node's directory that records the state of the machine.
@@ -32,7 +31,7 @@ type saved struct {
 	Pods        netip.Prefix        `json:"pods"`        // the pods' network
 	Sysctls     map[string]int64    `json:"sysctls"`     // by name below /proc/sys
 	Controllers map[string][]string `json:"controllers"` // passed on by each version 2 root
-	Made        madedirs.Dirs       `json:"made"`        // of outsideDirs and their parents
+	Made        madeDirs            `json:"made"`        // of outsideDirs and their parents
 }
 
 // machine locates the files of the kernel and of other programs.
@@ -63,7 +62,7 @@ func stateOf(m machine, pods netip.Prefix) (*saved, error) {
 	if err := checkHierarchies(roots); err != nil {
 		return nil, err
 	}
-	s := &saved{Pods: pods, Made: madedirs.Missing(m.root, outsideDirs()...)}
+	s := &saved{Pods: pods, Made: missingDirs(m.root, outsideDirs()...)}
 	if s.Boot, err = m.boot(); err != nil {
 		return nil, err
 	}

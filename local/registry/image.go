@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -17,9 +20,13 @@ const (
 	groups = "root:x:0:\nnginx:x:101:\nnogroup:x:65534:\n"
 )
 
-// build returns an image of an executable.
-func build(image images.Image, executable []byte) (v1.Image, error) {
+// build returns an image of the executable in dir.
+func build(image images.Image, dir string) (v1.Image, error) {
 	program := images.Path(image.Program)
+	executable, err := os.ReadFile(filepath.Join(dir, program))
+	if err != nil {
+		return nil, fmt.Errorf("read the program of image %s: %w", image.Name, err)
+	}
 	return ociimage.Build(ociimage.Spec{
 		Architecture: runtime.GOARCH,
 		Dirs:         image.Dirs,

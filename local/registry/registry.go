@@ -13,18 +13,16 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
@@ -37,25 +35,31 @@ import (
 // [images.Path], and logs each request to out.
 func New(list []images.Image, dir string, layouts []string, out io.Writer) (http.Handler, error) {
 	store := registry.New(registry.Logger(log.New(out, "", log.LstdFlags)))
-	executables := map[string][]byte{} // by program
-	for _, image := range list {
-		if executables[image.Program] == nil {
-			data, err := os.ReadFile(filepath.Join(dir, images.Path(image.Program)))
-			if err != nil {
-				return nil, fmt.Errorf("read the program of image %s: %w", image.Name, err)
-			}
-			executables[image.Program] = data
-		}
-		made, err := build(image, executables[image.Program])
+	pusher, err := remote.NewPusher(remote.WithTransport(handlerTransport{store}))
+	if err != nil {
+		return nil, fmt.Errorf("fill the registry: %w", err)
+	}
+	push := func(image string, content remote.Taggable) error {
+		tag, err := name.NewTag(image, name.StrictValidation, name.Insecure)
 		if err == nil {
-			err = push(store, image.Name, made)
+			err = pusher.Push(context.Background(), tag, content)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("image %s: %w", image.Name, err)
+			return fmt.Errorf("image %q: %w", image, err)
+		}
+		return nil
+	}
+	for _, image := range list {
+		made, err := build(image, dir)
+		if err == nil {
+			err = push(image.Name, made)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	for _, dir := range layouts {
-		if err := addLayout(store, dir); err != nil {
+		if err := pushLayout(push, dir); err != nil {
 			return nil, fmt.Errorf("OCI image layout %s: %w", dir, err)
 		}
 	}
@@ -68,26 +72,9 @@ func New(list []images.Image, dir string, layouts []string, out io.Writer) (http
 	}), nil
 }
 
-// push stores an image or an index with requests of the registry's own protocol.
-func push(store http.Handler, image string, content remote.Taggable) error {
-	tag, err := name.NewTag(image, name.StrictValidation, name.Insecure)
-	if err != nil {
-		return err
-	}
-	transport := remote.WithTransport(handlerTransport{store})
-	switch content := content.(type) {
-	case v1.ImageIndex:
-		return remote.WriteIndex(tag, content, transport)
-	case v1.Image:
-		return remote.Write(tag, content, transport)
-	default:
-		return fmt.Errorf("a %T is neither an image nor an index", content)
-	}
-}
-
-// addLayout stores the images of an OCI image layout, under the names in their annotations
+// pushLayout pushes the images of an OCI image layout, under the names in their annotations
 // [ociimage.RefName].
-func addLayout(store http.Handler, dir string) error {
+func pushLayout(push func(image string, content remote.Taggable) error, dir string) error {
 	index, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		return err
@@ -101,17 +88,17 @@ func addLayout(store http.Handler, dir string) error {
 	}
 	for _, descriptor := range manifest.Manifests {
 		var content remote.Taggable
+		image := descriptor.Annotations[ociimage.RefName]
 		if descriptor.MediaType.IsIndex() {
 			content, err = index.ImageIndex(descriptor.Digest)
 		} else {
 			content, err = index.Image(descriptor.Digest)
 		}
-		image := descriptor.Annotations[ociimage.RefName]
-		if err == nil {
-			err = push(store, image, content)
-		}
 		if err != nil {
 			return fmt.Errorf("image %q: %w", image, err)
+		}
+		if err := push(image, content); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -111,13 +111,14 @@ func (r *running) work(ctx context.Context) {
 		if ended {
 			return
 		}
-		if err := r.node(ctx, name); err != nil {
-			if !apierrors.IsConflict(err) {
-				klog.FromContext(ctx).Error(err, "Cannot publish what a simulated node has allocated", "node", name)
-			}
-			r.queue.AddRateLimited(name)
-		} else {
+		err := r.node(ctx, name)
+		if err != nil && !apierrors.IsConflict(err) {
+			klog.FromContext(ctx).Error(err, "Cannot publish what a simulated node has allocated", "node", name)
+		}
+		if err == nil {
 			r.queue.Forget(name)
+		} else {
+			r.queue.AddRateLimited(name)
 		}
 		r.queue.Done(name)
 	}
@@ -172,7 +173,7 @@ func (r *running) agentOf(node *corev1.Node, have *nodetopology.NodeTopology) (*
 	}
 	machine, state, err := nodetopology.ToMachine(have)
 	if err != nil || nodetopology.NodeUID(have) != node.UID {
-		return nil, err // what is about an earlier node is not an error
+		return nil, err // none if the object is about an earlier node
 	}
 	a = &agent{name: node.Name, uid: node.UID, state: state, index: placement.NewIndex(machine),
 		controller: allocate.New(node.Name, allocate.RepackNone, api.Ceilings{})}

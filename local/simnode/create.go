@@ -7,13 +7,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/deploy/chart"
 	"pinfold.dev/pinfold/internal/sleep"
@@ -26,33 +24,24 @@ const parallelCreates = 32
 
 // InstallCRD installs the definition of NodeTopology and waits until the API serves it.
 func InstallCRD(ctx context.Context, config *rest.Config) error {
-	client, err := apiextensionsclient.NewForConfig(config)
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(chart.NodeTopology, &crd); err != nil {
-		return fmt.Errorf("read the definition of NodeTopology: %w", err)
+	topologies, err := nodetopology.NewClient(config)
+	if err != nil {
+		return fmt.Errorf("make a client: %w", err)
 	}
-	if _, err := localnode.Create(ctx, definitions, &crd); err != nil {
-		return fmt.Errorf("create definition %s: %w", crd.Name, err)
+	definition, err := localnode.Decode(chart.NodeTopology)
+	if err != nil {
+		return err
 	}
-	return poll(ctx, 25*time.Millisecond, "definition "+crd.Name, func() (bool, error) {
-		var current *apiextensionsv1.CustomResourceDefinition
-		err := localnode.Answered(ctx, func() (err error) {
-			current, err = definitions.Get(ctx, crd.Name, metav1.GetOptions{})
-			return err
-		})
-		if err != nil {
-			return false, fmt.Errorf("read definition %s: %w", crd.Name, err)
-		}
-		for _, condition := range current.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
-			}
-		}
-		return false, nil
+	if err := localnode.CreateAll(ctx, client, definition); err != nil {
+		return err
+	}
+	return localnode.AwaitExists(ctx, "the list of NodeTopologies", func() error {
+		_, err := topologies.List(ctx, metav1.ListOptions{Limit: 1})
+		return err
 	})
 }
 
@@ -98,7 +87,7 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 	for _, node := range nodes {
 		names[node.Name] = true
 	}
-	return poll(ctx, 100*time.Millisecond, "simulated nodes", func() (bool, error) {
+	return sleep.Until(ctx, 100*time.Millisecond, func() (string, error) {
 		var list *corev1.NodeList
 		err := localnode.Answered(ctx, func() (err error) {
 			// Version 0 is served from the API server's cache.
@@ -106,7 +95,7 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 			return err
 		})
 		if err != nil {
-			return false, fmt.Errorf("list nodes: %w", err)
+			return "", fmt.Errorf("list nodes: %w", err)
 		}
 		ready := 0
 		for i := range list.Items {
@@ -114,7 +103,10 @@ func WaitReady(ctx context.Context, config *rest.Config, nodes []Node) error {
 				ready++
 			}
 		}
-		return ready == len(names), nil
+		if ready < len(names) {
+			return fmt.Sprintf("%d of %d simulated nodes are ready", ready, len(names)), nil
+		}
+		return "", nil
 	})
 }
 
@@ -128,17 +120,4 @@ func newClient(config *rest.Config) (*kubernetes.Clientset, error) {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	return client, nil
-}
-
-// poll calls done until it returns true or an error, or ctx ends.
-func poll(ctx context.Context, interval time.Duration, what string, done func() (bool, error)) error {
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		if !sleep.For(ctx, interval) {
-			return fmt.Errorf("wait for %s: %w", what, context.Cause(ctx))
-		}
-	}
 }

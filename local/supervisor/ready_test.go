@@ -26,19 +26,12 @@ func TestAnswers(t *testing.T) {
 	if err := ask("/other"); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("not ready: %v", err)
 	}
-	server.Close()
-	if err := ask("/readyz"); err == nil {
-		t.Error("no error although the server is closed")
-	}
 }
 
 func TestAccepts(t *testing.T) {
 	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	socket := filepath.Join(deep, "s")
 	ask := func() error { return supervisor.Accepts(socket)(t.Context()) }
-	if err := ask(); err == nil {
-		t.Error("no error although the directory does not exist")
-	}
 	if err := os.Mkdir(deep, 0o700); err != nil {
 		t.Fatal(err)
 	}

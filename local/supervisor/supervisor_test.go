@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -28,16 +27,9 @@ func TestMain(m *testing.M) {
 	case "serve": // makes the file that the probe looks for
 		must(os.WriteFile(os.Args[1], nil, 0o600))
 		time.Sleep(time.Hour)
-	case "stubborn": // ignores SIGTERM
-		signal.Ignore(syscall.SIGTERM)
-		must(os.WriteFile(os.Args[1], nil, 0o600))
-		time.Sleep(time.Hour)
 	case "fail":
 		fmt.Fprintln(os.Stderr, "cannot go on: no cheese left")
 		os.Exit(3)
-	case "panic": // far from main, after a line that is too long to repeat
-		fmt.Fprintln(os.Stderr, "the reason is no cheese left: "+strings.Repeat("x", 20000))
-		panicBelow(40)
 	case "parent": // a supervisor with one child, to be killed
 		s := supervisor.New(supervisor.Options{})
 		child := s.Start(serveSpec("child", "serve", os.Args[1]))
@@ -46,13 +38,6 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour)
 	}
 	os.Exit(m.Run())
-}
-
-func panicBelow(calls int) {
-	if calls > 0 {
-		panicBelow(calls - 1)
-	}
-	panic("cannot make fondue")
 }
 
 func must(err error) {
@@ -123,62 +108,18 @@ func TestGivesUpWithTheReason(t *testing.T) {
 	}
 }
 
-// The error of a child that panics contains the reason and the log lines before it, but not the
-// stack traces after it.
-func TestPanicIsExplained(t *testing.T) {
-	s := supervisor.New(supervisor.Options{MaxFailures: 2, Pause: time.Millisecond})
-	defer s.Close()
-	err := s.Start(serveSpec("mouse", "panic", t.TempDir())).WaitReady(t.Context())
-	if err == nil {
-		t.Fatal("a child that always fails became ready")
-	}
-	for _, want := range []string{"mouse.log", "no cheese left: xx", "panic: cannot make fondue"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
-		}
-	}
-	if stacks := err.Error()[strings.LastIndex(err.Error(), "fondue"):]; len(stacks) > 500 || len(err.Error()) > 15*600 {
-		t.Errorf("the error is too long: %s", err)
-	}
-}
-
-func TestStop(t *testing.T) {
-	for _, role := range []string{"serve", "stubborn"} {
-		t.Run(role, func(t *testing.T) {
-			ctx, dir := t.Context(), t.TempDir()
-			s := supervisor.New(quick())
-			defer s.Close()
-			child := s.Start(serveSpec(role, role, dir))
-			if err := child.WaitReady(ctx); err != nil {
-				t.Fatal(err)
-			}
-			pid := child.Status().PID
-			child.Stop()
-			if alive(pid) {
-				t.Errorf("process %d survived Stop", pid)
-			}
-			if status := child.Status(); status.State != supervisor.Stopped || status.PID != 0 {
-				t.Errorf("status after Stop: %+v", status)
-			}
-		})
-	}
-}
-
-func TestStartReplacesAnEndedChildOfTheSameName(t *testing.T) {
+func TestStopAndStartAgain(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	s := supervisor.New(quick())
 	defer s.Close()
 	first, other := s.Start(serveSpec("server", "serve", dir)), s.Start(serveSpec("other", "serve", dir))
-	for _, child := range []*supervisor.Child{first, other} {
-		if err := child.WaitReady(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(errors.Join(first.WaitReady(ctx), other.WaitReady(ctx)))
+	pid := first.Status().PID
 	first.Stop()
-	second := s.Start(first.Spec())
-	if err := second.WaitReady(ctx); err != nil {
-		t.Fatal(err)
+	if status := first.Status(); alive(pid) || status.State != supervisor.Stopped || status.PID != 0 {
+		t.Errorf("status after Stop: %+v, process %d runs: %v", status, pid, alive(pid))
 	}
+	must(s.Start(first.Spec()).WaitReady(ctx))
 	var got []string
 	for _, status := range s.Snapshot() {
 		got = append(got, fmt.Sprintf("%s %s", status.Name, status.State))

@@ -130,7 +130,7 @@ func (s *settled) testDoctor(t *testing.T) {
 // nriSocket returns the path of containerd's NRI socket.
 func (s *cluster) nriSocket(t *testing.T) string {
 	t.Helper()
-	socket := regexp.MustCompile(`socket_path = '(.*)'`).FindStringSubmatch(readFile(t, nodeFile(t, s.dir, "containerd.toml")))
+	socket := regexp.MustCompile(`socket_path = "(.*)"`).FindStringSubmatch(readFile(t, nodeFile(t, s.dir, "containerd.toml")))
 	if socket == nil {
 		t.Fatal("containerd's configuration has no NRI socket")
 	}

@@ -7,34 +7,36 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/embed"
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/kwok/pkg/config"
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	"sigs.k8s.io/kwok/pkg/log"
 
 	"pinfold.dev/pinfold/local/images"
+	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/local/registry"
 	"pinfold.dev/pinfold/local/simnode"
 )
 
-// serveEtcd runs one member with a configuration file, whose keys are the names of etcd's flags.
-func serveEtcd(ctx context.Context, flags []string) error {
-	set := flag.NewFlagSet("etcd", flag.ContinueOnError)
-	path := set.String("config-file", "", "etcd's configuration, in YAML")
-	if err := set.Parse(flags); err != nil {
-		return fmt.Errorf("parse flags: %w", err)
-	}
-	config, err := embed.ConfigFromFile(*path)
-	if err != nil {
-		return fmt.Errorf("read the configuration: %w", err)
-	}
+// etcdQuotaBytes exceeds the default of 2 GiB, because the revisions of 1,000 nodes and many
+// thousands of pods in a long benchmark need more.
+const etcdQuotaBytes = 8 << 30
+
+// serveEtcd runs the only member of a cluster in the working directory, which is the data directory.
+func serveEtcd(ctx context.Context, _ []string) error {
+	config := embed.NewConfig()
+	config.Name, config.Dir, config.LogLevel = "local", localcluster.EtcdData, "warn"
+	config.UnsafeNoFsync, config.QuotaBackendBytes = true, etcdQuotaBytes
+	clients, peers := []url.URL{{Scheme: "unix", Host: localcluster.EtcdSocket}}, []url.URL{{Scheme: "unix", Host: localcluster.EtcdPeerSocket}}
+	config.ListenClientUrls, config.AdvertiseClientUrls = clients, clients
+	config.ListenPeerUrls, config.AdvertisePeerUrls = peers, peers
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
 	server, err := embed.StartEtcd(config)
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
@@ -102,7 +104,7 @@ func serveRegistry(ctx context.Context, flags []string) error {
 	if err != nil {
 		return err
 	}
-	listen := net.ListenConfig{Control: sharePort}
+	listen := net.ListenConfig{Control: localcluster.SharePort}
 	listener, err := listen.Listen(ctx, "tcp", *address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -113,13 +115,4 @@ func serveRegistry(ctx context.Context, flags []string) error {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
-}
-
-// sharePort sets the socket option that --permit-port-sharing sets in the components of Kubernetes.
-func sharePort(_, _ string, conn syscall.RawConn) error {
-	var failed error
-	err := conn.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
-	})
-	return errors.Join(err, os.NewSyscallError("setsockopt", failed))
 }

@@ -1,13 +1,4 @@
-// Package madedirs creates missing directories and removes them later, also after the process that
-// created them was killed:
-//
-//	made := madedirs.Missing("/", "/var/lib/cni")
-//	err := made.Make("/", 0o755, save)  // calls save before and after it creates them
-//	err = made.Remove("/", logger)      // in any process that reads what was saved
-//
-// Remove removes only empty directories, and only those that Make created. A directory is
-// identified by [owned.Identity], so one that another program created in its place is kept.
-package madedirs
+package localnode
 
 import (
 	"errors"
@@ -24,13 +15,14 @@ import (
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// Dirs maps the absolute path of each directory to its identity, "" before it is created. In JSON
-// it is an object. Paths are relative to a root, "/" except in tests.
-type Dirs map[string]string
+// madeDirs are directories that a node creates, and that Restore removes. It maps the absolute path of
+// each to its [owned.Identity], "" before it is created, so that one that another program created in
+// its place is kept. Paths are relative to a root, "/" except in tests.
+type madeDirs map[string]string
 
-// Missing returns those of the directories and their parents that do not exist.
-func Missing(root string, dirs ...string) Dirs {
-	missing := Dirs{}
+// missingDirs returns those of the directories and their parents that do not exist.
+func missingDirs(root string, dirs ...string) madeDirs {
+	missing := madeDirs{}
 	for _, dir := range dirs {
 		for ; dir != "/"; dir = filepath.Dir(dir) {
 			if _, err := os.Lstat(filepath.Join(root, dir)); errors.Is(err, fs.ErrNotExist) {
@@ -41,15 +33,15 @@ func Missing(root string, dirs ...string) Dirs {
 	return missing
 }
 
-// Make creates the directories with the given permissions. One that exists by now is dropped from
-// d. Make calls save before it creates the first directory and after the last.
-func (d Dirs) Make(root string, perm fs.FileMode, save func() error) error {
+// create creates the directories. One that exists by now is dropped from d. It calls save before the
+// first directory and after the last.
+func (d madeDirs) create(root string, save func() error) error {
 	if err := save(); err != nil {
 		return err
 	}
 	for _, dir := range slices.Sorted(maps.Keys(d)) { // parents first
 		path := filepath.Join(root, dir)
-		err := os.Mkdir(path, perm)
+		err := os.Mkdir(path, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			delete(d, dir)
 			continue
@@ -64,9 +56,9 @@ func (d Dirs) Make(root string, perm fs.FileMode, save func() error) error {
 	return save()
 }
 
-// Remove removes the directories. It logs those that it keeps, because they are in use or another
-// program created them, and returns an error for those that it cannot remove.
-func (d Dirs) Remove(root string, logger *slog.Logger) error {
+// remove removes those of the directories that are empty. It logs those that it keeps, because they are
+// in use or another program created them, and returns an error for those that it cannot remove.
+func (d madeDirs) remove(root string, logger *slog.Logger) error {
 	var failed []error
 	for _, dir := range slices.Backward(slices.Sorted(maps.Keys(d))) { // children first
 		path := filepath.Join(root, dir)

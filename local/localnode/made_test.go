@@ -1,4 +1,4 @@
-package madedirs
+package localnode
 
 import (
 	"bytes"
@@ -13,16 +13,16 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// TestRemove creates four directories, and changes two of them before they are removed.
-func TestRemove(t *testing.T) {
+// TestRemoveDirs creates four directories, and changes two of them before they are removed.
+func TestRemoveDirs(t *testing.T) {
 	root := t.TempDir()
 	must.Do(t, os.Mkdir(filepath.Join(root, "old"), 0o755))
-	made := Missing(root, "/old/a/b", "/old/used", "/replaced")
+	made := missingDirs(root, "/old/a/b", "/old/used", "/replaced")
 	if len(made) != 4 {
 		t.Fatalf("missing %v, want four", made)
 	}
 	var saved []int // number of identities
-	must.Do(t, made.Make(root, 0o755, func() error {
+	must.Do(t, made.create(root, func() error {
 		known := 0
 		for _, identity := range made {
 			if identity != "" {
@@ -40,7 +40,7 @@ func TestRemove(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // birth times have the resolution of the kernel's tick
 	must.Do(t, os.Mkdir(filepath.Join(root, "replaced"), 0o755))
 	var log bytes.Buffer
-	must.Do(t, made.Remove(root, slog.New(slog.NewTextHandler(&log, nil))))
+	must.Do(t, made.remove(root, slog.New(slog.NewTextHandler(&log, nil))))
 	for path, want := range map[string]bool{"old": true, "old/a": false, "old/used/letter": true, "replaced": true} {
 		if _, err := os.Lstat(filepath.Join(root, path)); (err == nil) != want {
 			t.Errorf("%s: %v, want it kept: %t", path, err, want)
@@ -51,18 +51,18 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestExistingDirectory checks that Make does not claim a directory that has appeared since
-// Missing, and makes nothing that it cannot save.
+// TestExistingDirectory checks that create does not claim a directory that has appeared since
+// missingDirs, and makes nothing that it cannot save.
 func TestExistingDirectory(t *testing.T) {
 	root := t.TempDir()
-	made := Missing(root, "/a/b")
+	made := missingDirs(root, "/a/b")
 	failure := errors.New("disk full")
-	if err := made.Make(root, 0o755, func() error { return failure }); !errors.Is(err, failure) {
-		t.Errorf("Make = %v, want %v", err, failure)
+	if err := made.create(root, func() error { return failure }); !errors.Is(err, failure) {
+		t.Errorf("create = %v, want %v", err, failure)
 	}
-	must.Do(t, os.Mkdir(filepath.Join(root, "a"), 0o755)) // fails if Make has created it
-	must.Do(t, made.Make(root, 0o755, func() error { return nil }))
-	must.Do(t, made.Remove(root, slog.New(slog.DiscardHandler)))
+	must.Do(t, os.Mkdir(filepath.Join(root, "a"), 0o755)) // fails if create has created it
+	must.Do(t, made.create(root, func() error { return nil }))
+	must.Do(t, made.remove(root, slog.New(slog.DiscardHandler)))
 	if _, err := os.Stat(filepath.Join(root, "a")); err != nil {
 		t.Error(err)
 	}
