@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/survey"
@@ -14,17 +16,25 @@ import (
 // maxProblems is the number of problems that are printed.
 const maxProblems = 10
 
-// verify checks how the pods of the cluster are bound.
+// publishTime is how long the agents may take to publish the CPUs of the last pods.
+const publishTime = time.Minute
+
+// verify checks how the pods of the cluster are bound, when the agents have published what they have.
 func (r *rig) verify(ctx context.Context, annotated bool) error {
 	client, err := survey.NewClient(r.cluster.RESTConfig(), nodetopology.LeaseNamespace)
 	if err != nil {
 		return err
 	}
-	objects, err := client.Read(ctx, "")
-	if err != nil {
-		return err
+	for begun := time.Now(); ; {
+		objects, err := client.Read(ctx, "")
+		if err != nil {
+			return err
+		}
+		err = verify(objects, r.options.pods, annotated)
+		if err == nil || !annotated || time.Since(begun) > publishTime || !sleep.For(ctx, time.Second) {
+			return err
+		}
 	}
-	return verify(objects, r.options.pods, annotated)
 }
 
 // verify checks that a number of pods are all bound, and that their allocations agree with the
