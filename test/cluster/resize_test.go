@@ -50,7 +50,7 @@ metadata: {name: %s, annotations: {cpuset-scheduler: %q}}
 spec:
   nodeSelector: {kubernetes.io/hostname: ` + small0 + `}
   containers:
-  - {name: app, image: app, resources: {requests: {cpu: 1, memory: 64Mi}, limits: {cpu: 1, memory: 64Mi}}}
+  - {name: app, image: app, resources: {requests: {cpu: 1, memory: 32Mi}, limits: {cpu: 1, memory: 64Mi}}}
 `
 	c.create(fmt.Sprintf(pod, "resized", "true"))
 	c.create(fmt.Sprintf(pod, "plain", "false"))
