@@ -53,7 +53,7 @@ func (c *Control) problems() (all, notes []Notice) {
 		}
 	}
 	all = append(all, c.unavailableNotices()...)
-	for _, ref := range c.cpus.Elsewhere(&c.round) {
+	for _, ref := range c.round.Elsewhere {
 		all = append(all, c.NewNotice(ref.Pod, NotEnforced, fmt.Sprintf("container %q of pod %s is not kept to its CPUs: nothing runs in a control group of its "+
 			"own, as with gVisor; use another runtimeClassName", ref.Container, c.NameOf(ref.Pod))))
 	}
