@@ -15,7 +15,7 @@ type matching struct {
 	own   []cpuset.Set        // by container: the inverse of owner
 	open  []cpuset.Set        // by container: the CPUs that it may take
 	stuck []bool              // by container: no chain leads from it to a CPU without an owner, and none will
-	steps int                 // CPUs that may still be rated; when there are none left, containers share CPUs
+	steps int                 // what is left of matchingSteps: at 0 the search ends, and the other containers share CPUs
 	users [cpuset.MaxCPUs]int // sets with the CPU, while they are applied
 }
 

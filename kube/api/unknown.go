@@ -17,8 +17,8 @@ const domain = "pinfold.dev/"
 // of annotations.
 const MostUnknown = 3
 
-// mostKeys is how many annotations, or labels, of a pod are compared with those that are known. Nobody
-// writes more by hand, and a pod may have tens of thousands.
+// mostKeys bounds the work for a pod, which may have tens of thousands of annotations: with more of them,
+// or of labels, it gets no sentences about any.
 const mostKeys = 256
 
 // Unknown returns a sentence for each annotation and label of a pod that is ignored but probably
