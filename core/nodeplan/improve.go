@@ -7,7 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// improve moves core sets towards idle CPUs, at most tuning.Step cores of each.
+// improve moves core sets towards idle CPUs, at most tuning.Step cores of each, so at a bounded rate.
+// A core whose load is between the thresholds for idle and busy is neither added nor given back, and
+// load does not count the static-burst containers themselves: so sets do not oscillate.
 func (d *coreSetPlan) improve(tuning Tuning) {
 	moved := make([]int, len(d.longRunning))
 	for i, b := range d.longRunning {
@@ -55,17 +57,17 @@ func (d *coreSetPlan) exchange(b *burster, tuning Tuning) bool {
 	if !ok {
 		return false
 	}
-	given := d.cores[from].Intersection(b.set)
+	replaced := d.cores[from].Intersection(b.set)
 	free := b.region.Difference(d.held())
-	to, ok := d.idlest(free, given.Len())
+	to, ok := d.idlest(free, replaced.Len())
 	if !ok || d.background(from)-d.background(to) < tuning.Margin {
 		return false
 	}
-	b.set = b.set.Difference(given)
+	b.set = b.set.Difference(replaced)
 	for c := range d.cores[to].Intersection(free).All() {
-		if given.Len() > 0 {
+		if replaced.Len() > 0 {
 			b.set.Add(c)
-			given.Remove(given.First())
+			replaced.Remove(replaced.First())
 		}
 	}
 	return true

@@ -36,7 +36,8 @@ func (d Desired) Assignments() []Assignment {
 // Steps returns the writes that lead from one list of assignments to another, which leaves the CPUs
 // shared to no pod alone. In their order, no container gets a CPU that another pod has exclusively,
 // and none gets a CPU exclusively that another pod still has. Containers that are only in `from` are
-// gone. Containers that are only in `to` are written last.
+// gone. Containers that are only in `to` are new: they are written last, after the steps that free
+// their CPUs. Package linux/cgroup orders the writes within one branch of the tree.
 //
 // First, containers that lose CPUs shrink to what they keep. A container that keeps none moves to
 // those of its new CPUs that are exclusive to no other pod before or after and, if they become
