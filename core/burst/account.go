@@ -72,10 +72,10 @@ func (a *account) bookGap(c *Container, t *terms, now time.Duration) {
 	a.covered = min(a.covered, now)
 }
 
-// measure updates the container's need. It returns the reason to raise the quota, or
-// Satisfied. The peak counts, not the mean: a container that is mostly idle and exceeds its limit
-// every half second still needs more. A burst may straddle two samples, so only two periods together
-// show that nothing more is needed.
+// measure updates the container's need. It returns the reason to raise the quota, or Satisfied. The
+// peak counts, not the mean: a container that is mostly idle and exceeds its limit every half
+// second still needs more. A burst may straddle two samples, so only two periods together show that
+// nothing more is needed.
 func (a *account) measure(c *Container, t *terms, now time.Duration) Reason {
 	s := &c.Sample
 	if s.Interval <= 0 {

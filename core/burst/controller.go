@@ -11,10 +11,10 @@ const (
 	tickLength = 100 * time.Millisecond
 	// A quota is lowered when the container has not needed more than its limit for the hold time,
 	// which is also the minimum time between two raises. It starts as minHold. A raise within three
-	// hold times of the previous one doubles it, up to maxHold, and one after more than six halves it.
-	// Each raise is followed by at most one step down for lack of headroom and by the lowering, so
-	// there are at most eleven writes per minute, and about three per 160 s for a container that keeps
-	// alternating. Some programs follow their limit: the Go runtime stops the world when
+	// hold times of the previous one doubles it, up to maxHold, and one after more than six halves
+	// it. Each raise is followed by at most one step down for lack of headroom and by the lowering,
+	// so there are at most eleven writes per minute, and about three per 160 s for a container that
+	// keeps alternating. Some programs follow their limit: the Go runtime stops the world when
 	// quota/period, rounded, changes (adjustCgroupGOMAXPROCS in Go 1.26, at most once a second).
 	minHold = 10 * time.Second
 	maxHold = 160 * time.Second

@@ -7,8 +7,8 @@ import (
 )
 
 // share divides the headroom among the containers that are raised or ask to be, in proportion to
-// their limits: see apportioner.apportion. A container that newly asks gets what is left. Others are
-// lowered to their share in its favour only after their hold time.
+// their limits: see apportioner.apportion. A container that newly asks gets what is left. Others
+// are lowered to their share in its favour only after their hold time.
 func (c *Controller) share(now time.Duration) {
 	asks := c.gather()
 	if len(c.apportioner.sets) == 0 {

@@ -14,8 +14,8 @@ const (
 	maxSeconds = 3600
 	// usefulTicks is for how many ticks of full use a bucket must last to raise the quota.
 	usefulTicks = 5
-	// A raise by less than 1/minRaiseDivisor of the limit is not worth its writes, unless the policy
-	// allows no more.
+	// A raise by less than 1/minRaiseDivisor of the limit is not worth its writes, unless the
+	// policy allows no more.
 	minRaiseDivisor = 8
 )
 
@@ -97,8 +97,8 @@ func (t *terms) debt() time.Duration { return t.reserve(t.ceiling) + 2*t.quota }
 //
 // If late is within two ticks (of 100 ms), the constant is two quotas and the kernel's burst, the
 // same as without raising. A later tick adds what the raised quota grants in that time, once,
-// because it is repaid before the next raise. Each write by others adds the time that it grants, immediately and at
-// the next refill, and the time granted by the write that reverts it.
+// because it is repaid before the next raise. Each write by others adds the time that it grants,
+// immediately and at the next refill, and the time granted by the write that reverts it.
 func Slack(base bandwidth.Limits, p Policy, late time.Duration) time.Duration {
 	t, on := termsOf(&Container{Base: base, Policy: p, Present: base})
 	slack := 2*base.Quota + base.Burst

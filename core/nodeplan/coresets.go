@@ -15,8 +15,8 @@ type burster struct {
 	limit int
 	rank  int64
 	*Container
-	// region are the shared CPUs of its NUMA nodes, never empty. need is the number of them that its
-	// core set must have.
+	// region are the shared CPUs of its NUMA nodes, never empty. need is the number of them that
+	// its core set must have.
 	region cpuset.Set
 	need   int
 	// set is the core set, at first what is left of the previous one. Invariant: a subset of
@@ -34,9 +34,9 @@ type coreSetPlan struct {
 	load        [cpuset.MaxCPUs]ledger.MilliCPU // of each CPU, without the usage of bursters
 }
 
-// planCoreSets plans the core sets of all static-burst containers that have not ended, starting from
-// the previous sets. What is required depends on every input but load; only once per sample of the
-// usage, sets follow the load.
+// planCoreSets plans the core sets of all static-burst containers that have not ended, starting
+// from the previous sets. What is required depends on every input but load; only once per sample of
+// the usage, sets follow the load.
 func (plan *cpuPlan) planCoreSets() CoreSets {
 	d := plan.newCoreSetPlan()
 	d.assignNeeds()

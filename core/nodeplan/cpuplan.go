@@ -10,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// cpuPlan determines the CPUs of all containers of a node. Invariant: no cpuset is empty, and no CPU
-// is exclusive to two pods.
+// cpuPlan determines the CPUs of all containers of a node. Invariant: no cpuset is empty, and no
+// CPU is exclusive to two pods.
 type cpuPlan struct {
 	*State
 	books *ledger.Books
@@ -109,9 +109,9 @@ func (plan *cpuPlan) needsShared() bool {
 	return false
 }
 
-// shareHighestRank makes the CPUs of one static pod with online CPUs shared, on which it stays: those
-// of the pod with the highest rank, which would lose to every other pod. Pods that lost a conflict
-// still lose.
+// shareHighestRank makes the CPUs of one static pod with online CPUs shared, on which it stays:
+// those of the pod with the highest rank, which would lose to every other pod. Pods that lost a
+// conflict still lose.
 func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
 	var last ledger.Claim
 	for _, c := range plan.claims {

@@ -7,9 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// improve moves core sets towards idle CPUs, at most tuning.Step cores of each, so at a bounded rate.
-// A core whose load is between the thresholds for idle and busy is neither added nor given back, and
-// load does not count the static-burst containers themselves: so sets do not oscillate.
+// improve moves core sets towards idle CPUs, at most tuning.Step cores of each, so at a bounded
+// rate. A core whose load is between the thresholds for idle and busy is neither added nor given
+// back, and load does not count the static-burst containers themselves: so sets do not oscillate.
 func (d *coreSetPlan) improve(tuning Tuning) {
 	moved := make([]int, len(d.longRunning))
 	for i, b := range d.longRunning {

@@ -7,9 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// matching is a bipartite matching, which assigns each CPU to at most one long-running container and
-// to each container at most as many as it needs, of its region. A maximum one leaves a container
-// short only when disjoint sets are impossible. Containers are indexes into longRunning.
+// matching is a bipartite matching, which assigns each CPU to at most one long-running container
+// and to each container at most as many as it needs, of its region. A maximum one leaves a
+// container short only when disjoint sets are impossible. Containers are indexes into longRunning.
 type matching struct {
 	*coreSetPlan
 	owner [cpuset.MaxCPUs]int
@@ -84,9 +84,9 @@ func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
 	return matched
 }
 
-// augment gives a container one more CPU by the shortest chain of containers, which moves the fewest
-// of them: each passes a CPU to the one before it and takes another one. It returns false if there is
-// no such chain.
+// augment gives a container one more CPU by the shortest chain of containers, which moves the
+// fewest of them: each passes a CPU to the one before it and takes another one. It returns false if
+// there is no such chain.
 func (m *matching) augment(first int) bool {
 	type link struct {
 		container, before int        // before is an index into chain
@@ -123,8 +123,9 @@ func (m *matching) assign(c cpuset.CPU, container int) {
 }
 
 // candidates returns the CPUs that a container may take and does not own, the best first: one that
-// nobody owns; that it had before; of a core that it uses in part; of a core that it can have whole;
-// of the idlest core; in no set, rather than one that a container has beyond its need; the lowest.
+// nobody owns; that it had before; of a core that it uses in part; of a core that it can have
+// whole; of the idlest core; in no set, rather than one that a container has beyond its need; the
+// lowest.
 func (m *matching) candidates(container int) []cpuset.CPU {
 	b := m.longRunning[container]
 	var others cpuset.Set // owned by others

@@ -3,7 +3,8 @@ package placement
 import "slices"
 
 // divider searches for the cheapest division of the CPUs of a request over nodes. It searches only
-// if the cheapest division without ties does not meet them.
+// if the cheapest division without ties does not meet them: limits that cover some of the nodes but
+// not all of them. That division bounds the search.
 type divider struct {
 	g     *general
 	set   mask

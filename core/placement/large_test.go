@@ -84,8 +84,8 @@ func TestSixteenNodesAreExact(t *testing.T) {
 	}
 }
 
-// TestThirtyTwoNodes: two packages of 16 NUMA nodes, of which no four of one package have enough free
-// CPUs. The nearest four are three of one and one of the other.
+// TestThirtyTwoNodes: two packages of 16 NUMA nodes, of which no four of one package have enough
+// free CPUs. The nearest four are three of one and one of the other.
 func TestThirtyTwoNodes(t *testing.T) {
 	ix := NewIndex(topology.Shape{Packages: 2, NUMAPerPackage: 16, CoresPerLLC: 16}.MustBuild())
 	var free cpuset.Set

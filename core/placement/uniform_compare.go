@@ -24,8 +24,8 @@ func (s *search) leastFragmented() *candidate {
 	return best
 }
 
-// compareLLCs plans both candidates, compares the whole cores per LLC that they leave free, and keeps
-// the better plan. It returns 1 if c leaves the lexicographically larger list.
+// compareLLCs plans both candidates, compares the whole cores per LLC that they leave free, and
+// keeps the better plan. It returns 1 if c leaves the lexicographically larger list.
 func (s *search) compareLLCs(c, best *candidate) int {
 	if !best.planned {
 		s.plan(best)

@@ -2,9 +2,11 @@ package placement
 
 // plan computes s.take, the number of whole cores that each LLC gives, and s.partialLLC.
 //
-// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 7 decides
-// which: the remainder stays in one node if the minimum of LLCs permits it; then the largest LLCs
-// that fit into the remainder are left out; and the cores that still remain stay in one LLC.
+// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Since m is minimal, the
+// LLCs in use keep fewer whole cores free than any one of them had. Criterion 7 decides which ones
+// are untouched: the remainder stays in one node if the minimum of LLCs permits it; then the
+// largest LLCs that fit into the remainder are left out; and the cores that still remain stay in
+// one LLC.
 func (s *search) plan(c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1

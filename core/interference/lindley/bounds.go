@@ -14,8 +14,8 @@ const worthless = .5
 // burst. Probability is their midpoint. They hold for any demand: it is rounded down and up to the
 // lattice, and both queues are solved and proven. Their width is about proportional to 1/steps, for
 // [Unimodal] demand to 1/steps^2. If the CDF is known at the points only, no narrower bounds hold.
-// If all demand is on the lattice, the width is from about 1e-12 to 1e-9. Values that the CDF cannot
-// distinguish from 1 count as 1. Errors are those of [Solve].
+// If all demand is on the lattice, the width is from about 1e-12 to 1e-9. Values that the CDF
+// cannot distinguish from 1 count as 1. Errors are those of [Solve].
 func Bounds(d demand.Distribution, bursts []float64, steps int) ([]Throttling, Method, error) {
 	steps, far, err := prepare(d, bursts, steps)
 	if err != nil {
@@ -112,9 +112,9 @@ func farEnough(d demand.Distribution, steps int) (quotas int, jumps float64) {
 }
 
 // rareJumps bounds how much demand beyond the horizon T adds to P(V > b), for every b. Demand cut
-// at T gives a queue V1 <= V. They differ only after a demand beyond T, until V1 has caught up. In that
-// time V is never cut at 0, so by Wald's identity it lasts at most (E V1 + E[X | X > T]) / (1 - u)
-// periods on average, and
+// at T gives a queue V1 <= V. They differ only after a demand beyond T, until V1 has caught up. In
+// that time V is never cut at 0, so by Wald's identity it lasts at most (E V1 + E[X | X > T]) / (1
+// - u) periods on average, and
 //
 //	P(V > b) <= P(V1 > b) + (P(X > T) E V1 + E[X; X > T]) / (1 - u),
 //

@@ -36,8 +36,8 @@ type factors struct {
 	radius float64
 }
 
-// factorize computes the coefficients c[k]. V is the all-time maximum of a random walk with steps Y =
-// n(X - 1). With phi(z) = E z^Y, Spitzer's identity (1956) gives the generating function of V:
+// factorize computes the coefficients c[k]. V is the all-time maximum of a random walk with steps Y
+// = n(X - 1). With phi(z) = E z^Y, Spitzer's identity (1956) gives the generating function of V:
 //
 //	E z^V = P(V = 0) exp(-sum over k > 0 of c[k] z^k),    log((1 - phi(z)) / (1 - 1/z)) = sum over all k of c[k] z^k
 //
