@@ -16,7 +16,7 @@ func (s *search) plan(c *candidate) {
 			s.take[l] = s.llcs[l].whole()
 		}
 	}
-	if c.halfOnly || c.rest == 0 && c.left == 0 {
+	if c.halfOnly || c.rest == 0 && c.remainder == 0 {
 		return
 	}
 	s.sortLLCs(c.mask)
@@ -93,7 +93,7 @@ func (s *search) findUntouched(c *candidate, forced int, best *untouched) bool {
 				s.group = append(s.group, l)
 			}
 		}
-		if rest, ok := s.leaveOut(out, c.left); ok {
+		if rest, ok := s.leaveOut(out, c.remainder); ok {
 			better = s.keepUntouched(untouched{host, rest, true}, best) || better
 			found = true
 		}

@@ -26,10 +26,10 @@ type candidate struct {
 	distance int
 	sum      freeSum
 	demand
-	llcs    int
-	breaks  bool // the rest splits a whole core
-	left    int  // whole free cores that stay free on the nodes
-	planned bool // s.bestTake and s.bestPartial are its plan
+	llcs      int
+	breaks    bool // the rest splits a whole core
+	remainder int  // whole free cores that stay free on the nodes
+	planned   bool // s.bestTake and s.bestPartial are its plan
 }
 
 // bestNodes finds the best nodes for the query among the allowed ones. It returns false if no nodes
