@@ -4,7 +4,7 @@ import "fmt"
 
 // quotaTicks is the smallest quota in ticks, the unit of all amounts. It is close to 2^32, and a
 // multiple of 1000 so that demands of a thousandth of the quota are exact and their sums meet the
-// capacity exactly.
+// capacity exactly. Whether a sum exceeds the capacity is decided exactly, too.
 const quotaTicks = 1000 << 22
 
 // roomTicks is the maximum that all groups together may hold, so that sums fit into 63 bits.
