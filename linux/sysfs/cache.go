@@ -64,8 +64,9 @@ type place struct {
 // llcs groups the CPUs by last-level cache: the highest-level unified or data cache of level 2 or
 // more in /sys/devices/system/cpu/cpuN/cache. A cache that has only a part of one of a lower level
 // is ignored. CPUs without a cache, and those with one about which the kernel does not say who
-// shares it, share one per package, die and NUMA node. sizes are those of the caches that their
-// CPUs agree on.
+// shares it, share one per package, die and NUMA node: no information means no preference. Arm core
+// clusters (cluster_cpus_list) are not used; if they share a cache, these files show it. sizes are
+// those of the caches that their CPUs agree on.
 func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i int) place) (llcs grouping, sizes map[topology.LLCID]uint64) {
 	largest := make([]cpuset.Set, len(s.cpus)) // by CPU: the cache of the highest level so far
 	bytes := make([]uint64, len(s.cpus))       // and its size
