@@ -158,7 +158,7 @@ func (c *Controller) grant(now time.Duration) {
 func (c *Controller) claim(wish func(*candidate) (keeps, wants rate)) {
 	d := &c.apportioner
 	for i := range d.pools {
-		d.pools[i].left = d.pools[i].room
+		d.pools[i].remaining = d.pools[i].room
 	}
 	c.claims, c.claimant = c.claims[:0], c.claimant[:0]
 	for i := range c.candidates {

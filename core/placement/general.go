@@ -135,8 +135,8 @@ func (g *general) takePiece(p int) []cost {
 	costs := slices.Clone(g.pieces[p].least())
 	for t := 1; t < len(costs); t++ {
 		if costs[t].possible() {
-			left := whole - costs[t].whole()
-			costs[t] = costs[t].plus(cost{oneLLC, uint64(whole*whole - left*left)})
+			free := whole - costs[t].whole()
+			costs[t] = costs[t].plus(cost{oneLLC, uint64(whole*whole - free*free)})
 		}
 	}
 	return costs

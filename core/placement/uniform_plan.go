@@ -47,8 +47,8 @@ type untouched struct {
 // first, and the highest number first among equals.
 func (s *search) sortLLCs(m mask) {
 	clear(s.histogram)
-	for left := m; left != 0; left &= left - 1 { // llcsOf would cost 5% of a placement
-		p := s.ix.nodes[left.lowest()].pieces
+	for nodes := m; nodes != 0; nodes &= nodes - 1 { // llcsOf would cost 5% of a placement
+		p := s.ix.nodes[nodes.lowest()].pieces
 		for l := p.from; l < p.to; l++ {
 			s.histogram[s.llcs[l].whole()]++
 		}

@@ -180,17 +180,17 @@ func (l *layer) endOfSequence(begin int) int {
 
 // moveEarlier moves the usage of a sequence as early as possible, except for the normal load.
 func (l *layer) moveEarlier(begin, end int, sum []float64) {
-	var left, reserved, outstanding float64
+	var remaining, reserved, outstanding float64
 	for i := begin; i < end; i++ {
-		left += l.used(i)
+		remaining += l.used(i)
 		reserved += l.floor(i)
 	}
 	for i := begin; i < end; i++ {
 		used := l.used(i)
 		reserved -= l.floor(i)
 		// Usage beyond what was outstanding is demand of this segment.
-		wanted := min(l.maxDemand(i), max(left-reserved, used-outstanding))
-		left -= wanted
+		wanted := min(l.maxDemand(i), max(remaining-reserved, used-outstanding))
+		remaining -= wanted
 		outstanding += wanted - used
 		sum[i] += outstanding
 	}

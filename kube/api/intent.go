@@ -65,9 +65,9 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if intent.Burst.Mode == burst.None {
 		burstSetting = setting{}
 	}
-	for _, given := range []setting{burstSetting, periodSetting} {
-		if given != (setting{}) && !hasLimit(pod) {
-			intent.Warnings = append(intent.Warnings, given.name()+" has no effect, since neither the pod nor a container has limits.cpu")
+	for _, s := range []setting{burstSetting, periodSetting} {
+		if s != (setting{}) && !hasLimit(pod) {
+			intent.Warnings = append(intent.Warnings, s.name()+" has no effect, since neither the pod nor a container has limits.cpu")
 		}
 	}
 	if w.asks {

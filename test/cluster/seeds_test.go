@@ -46,7 +46,7 @@ func TestExampleWithoutPlacement(t *testing.T) {
 	}
 	for _, pod := range c.allBound(2) {
 		all, err := c.allocations(pod.Spec.NodeName)
-		if a, has := all[pod.UID]; err != nil || has {
+		if a, ok := all[pod.UID]; err != nil || ok {
 			t.Errorf("pod %s has the allocation %+v, %v", pod.Name, a, err)
 		}
 	}
