@@ -54,7 +54,7 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 		return Intent{}, err
 	}
 	if classSetting.asksForCPUs() && !w.asks {
-		intent.Warnings = append(intent.Warnings, classSetting.String()+" gives no CPUs of its own without "+asksSetting.String())
+		intent.Warnings = append(intent.Warnings, classSetting.String()+" allocates no CPUs without "+asksSetting.String())
 	}
 	if BatchRequest(pod) > 0 && intent.Class != nodeplan.BE {
 		intent.Warnings = append(intent.Warnings, fmt.Sprintf("requests of %s have no effect without %s", BatchCPU, setting{true, QoSLabel, string(nodeplan.BE)}))
