@@ -1,5 +1,4 @@
-// Package scxtest prepares machines for tests of schedulers for batch work.
-package scxtest
+package bpf
 
 import (
 	"os"
@@ -9,10 +8,10 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// KeepNothing makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5%
+// NoExtServer makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5%
 // since 7.0 unless told otherwise. The test is skipped if debugfs, where the kernel is told, is not
 // mounted.
-func KeepNothing(t *testing.T) {
+func NoExtServer(t *testing.T) {
 	t.Helper()
 	const scheduler = "/sys/kernel/debug/sched"
 	if _, err := os.Stat(scheduler); err != nil {
