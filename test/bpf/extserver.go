@@ -4,8 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	"pinfold.dev/pinfold/test/must"
 )
 
 // NoExtServer makes the kernel keep no CPU time for SCHED_EXT until the test ends. Linux keeps 5%
@@ -17,10 +15,15 @@ func NoExtServer(t *testing.T) {
 	if _, err := os.Stat(scheduler); err != nil {
 		t.Skipf("%v: mount debugfs to run this test", err)
 	}
-	files := must.Get(filepath.Glob(scheduler + "/ext_server/cpu*/runtime"))(t)
+	files, _ := filepath.Glob(scheduler + "/ext_server/cpu*/runtime") // the pattern is valid
 	for _, file := range files {
-		before := must.Get(os.ReadFile(file))(t)
-		must.Do(t, os.WriteFile(file, []byte("0"), 0))
+		before, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, []byte("0"), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		t.Cleanup(func() { _ = os.WriteFile(file, before, 0) })
 	}
 }
