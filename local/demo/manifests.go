@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 )
 
 // policyKey is the annotation of the policy in the manifests, which use the keys of ACK.
@@ -19,7 +19,7 @@ const policyKey = "cpu-policy"
 func loadManifests(files []string, policy placement.Policy) ([]*unstructured.Unstructured, error) {
 	objects := make([]*unstructured.Unstructured, 0, len(files))
 	for _, name := range files {
-		text, err := fs.ReadFile(examples.Files, "ack/"+name)
+		text, err := fs.ReadFile(deploy.Examples(), "ack/"+name)
 		if err != nil {
 			return nil, fmt.Errorf("read manifest: %w", err)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 )
 
 // TestEveryExampleHasItsImage checks that each image of the example manifests is in the list.
@@ -19,11 +19,11 @@ func TestEveryExampleHasItsImage(t *testing.T) {
 	}
 	wanted := regexp.MustCompile(`image: (\S+)`)
 	found := 0
-	err := fs.WalkDir(examples.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(deploy.Examples(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(examples.Files, path)
+		text, err := fs.ReadFile(deploy.Examples(), path)
 		if err != nil {
 			return err
 		}

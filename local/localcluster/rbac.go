@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedrbacv1 "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
-	"pinfold.dev/pinfold/deploy/manifests"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/local/localnode"
@@ -68,11 +68,11 @@ func pinfoldGrants() ([]grant, error) {
 		rule("", []string{"nodes", "pods"}, "get", "list", "watch"),
 		rule("pinfold.dev", []string{"nodetopologies"}, "get", "list", "watch", "update"),
 	}}
-	agent, err := manifestGrants(manifests.Agent, grant{name: "pinfold:local-agent", group: admission.AgentGroup})
+	agent, err := manifestGrants(deploy.Agent, grant{name: "pinfold:local-agent", group: admission.AgentGroup})
 	if err != nil {
 		return nil, err
 	}
-	scheduler, err := manifestGrants(manifests.DefaultScheduler, grant{name: "pinfold:local-scheduler", user: schedulerUser})
+	scheduler, err := manifestGrants(deploy.DefaultScheduler, grant{name: "pinfold:local-scheduler", user: schedulerUser})
 	return append(slices.Concat(agent, scheduler), simulated), err
 }
 

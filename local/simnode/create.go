@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/local/localnode"
@@ -32,7 +32,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	}
 	definitions := client.ApiextensionsV1().CustomResourceDefinitions()
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(chart.NodeTopology, &crd); err != nil {
+	if err := yaml.UnmarshalStrict(deploy.NodeTopology, &crd); err != nil {
 		return fmt.Errorf("read the definition of NodeTopology: %w", err)
 	}
 	if _, err := localnode.Create(ctx, definitions, &crd); err != nil {
