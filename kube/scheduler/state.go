@@ -207,7 +207,15 @@ func matches(a api.Allocation, claims []ledger.ContainerClaim) bool {
 	})
 }
 
-// nodeStates caches the last state of every node.
+// nodeStates caches the last state of every node, with the answers it has given. A NodeInfo gets a new
+// generation with every change of its pods or node, which is never used again, not even for another
+// node. Generation and topology address together identify the state of a node. A state stays when the
+// agent publishes what was predicted. For many equal pods, each pod costs one new state, that of the
+// node that took the previous pod.
+//
+// States are not cached if they are derived from a NodeInfo with pods added or removed for a trial:
+// for nominated pods and preemption, where it has a generation of its own, and for pod groups, where
+// it keeps the old one.
 type nodeStates struct {
 	derive func(node fwk.NodeInfo, topology *agents.Report, use stateUse) *nodeState
 	byName sync.Map // of *keptNode
