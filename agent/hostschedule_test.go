@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/scx"
-	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/bpf"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/wait"
 )
@@ -144,7 +144,7 @@ func TestRescueOnThisMachine(t *testing.T) {
 		t.Skipf("%s; test/vm runs this test on a kernel that has it", why)
 	}
 	tree := newGroupTree(t)
-	scxtest.KeepNothing(t)
+	bpf.NoExtServer(t)
 	batch, online := newBatchPod("batch", "700"), newBatchPod("online", "700")
 	online.Labels = nil
 	run(batch, containerID('a'))

@@ -19,9 +19,9 @@ import (
 // TestMaps draws the machines of testdata/maps. Every file is a txtar archive of a machine (see
 // parseMachine), options (see parseOptions) and the expected map.
 func TestMaps(t *testing.T) {
-	golden.Archives(t, "testdata/maps/*.txtar", "map", func(t *testing.T, given *txtar.Archive) string {
+	golden.Archives(t, "testdata/maps/*.txtar", "map", func(t *testing.T, archive *txtar.Archive) string {
 		parts := map[string]string{}
-		for _, f := range given.Files {
+		for _, f := range archive.Files {
 			parts[f.Name] = string(f.Data)
 		}
 		opts := parseOptions(t, parts["options"])

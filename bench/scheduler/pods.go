@@ -51,9 +51,9 @@ func (r *rig) deletePods(ctx context.Context, pods []*corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	left, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
-	if err == nil && len(left.Items) > 0 {
-		err = fmt.Errorf("pod %s was not deleted", left.Items[0].Name)
+	remaining, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if err == nil && len(remaining.Items) > 0 {
+		err = fmt.Errorf("pod %s was not deleted", remaining.Items[0].Name)
 	}
 	return err
 }

@@ -131,7 +131,7 @@ func addCompletion(root *cobra.Command) *cobra.Command {
 
 func completeFlags(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if _, has := cmd.GetFlagCompletionFunc(f.Name); !has {
+		if _, ok := cmd.GetFlagCompletionFunc(f.Name); !ok {
 			register(cmd, f.Name, completeValue(f))
 		}
 	})

@@ -39,11 +39,11 @@ func (v *value[T]) Set(text string) error {
 
 // List is a flag of several values, separated by commas. When it is repeated, values are added.
 type List[T any] struct {
-	Each  []T
-	parse func(string) (T, error)
-	kind  string
-	text  string
-	given bool // Each does not contain the defaults
+	Each    []T
+	parse   func(string) (T, error)
+	kind    string
+	text    string
+	changed bool // Each does not contain the defaults
 }
 
 // NewList returns a list flag. The defaults apply until the flag is given.
@@ -53,7 +53,7 @@ func NewList[T any](kind, defaults string, parse func(string) (T, error)) *List[
 		if err := l.Set(defaults); err != nil {
 			panic(err) // defaults are constants
 		}
-		l.given = false
+		l.changed = false
 	}
 	return l
 }
@@ -72,8 +72,8 @@ func (l *List[T]) Set(text string) error {
 		}
 		added = append(added, value)
 	}
-	if !l.given {
-		l.Each, l.text, l.given = nil, "", true
+	if !l.changed {
+		l.Each, l.text, l.changed = nil, "", true
 	}
 	l.Each = append(l.Each, added...)
 	l.text = strings.TrimPrefix(l.text+","+text, ",")

@@ -53,7 +53,7 @@ meets its requirements.`,
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
 	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: write nothing, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
-	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that ask for CPUs and cannot be given them: in the shared CPUs, or not at all", "shared", "refuse")
+	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that ask for CPUs and are allocated none: in the shared CPUs, or not at all", "shared", "refuse")
 	frame.OneOf(flags, &o.agent.Repack, "repack", "how much better its CPUs must get for a running pod to move: fewer split cores; or as many, and fewer last-level caches; or also CPUs of other NUMA nodes than its memory's",
 		allocate.RepackNone, allocate.RepackCores, allocate.RepackLLCs, allocate.RepackNUMA)
 	frame.OneOf(flags, &o.claims, "claims", "serve resource claims for CPUs (DRA driver "+dra.Driver+"), with one device for each NUMA node, package, or the machine",

@@ -48,9 +48,9 @@ func TestManual(t *testing.T) {
 // what to ask instead.
 func TestPrometheus(t *testing.T) {
 	need.This(t, "jq")
-	golden.Archives(t, "testdata/prometheus/*.txtar", "want", func(_ *testing.T, given *gotxtar.Archive) string {
+	golden.Archives(t, "testdata/prometheus/*.txtar", "want", func(_ *testing.T, archive *gotxtar.Archive) string {
 		var all strings.Builder
-		for _, answer := range given.Files {
+		for _, answer := range archive.Files {
 			cmd := exec.Command("jq", "-r", "-f", "../../docs/prometheus.jq")
 			cmd.Stdin = bytes.NewReader(answer.Data)
 			out, err := cmd.CombinedOutput()

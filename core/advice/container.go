@@ -51,13 +51,14 @@ type Recorded struct {
 	// Unknown are the figures that the recording lacks.
 	Unknown trace.Figures `json:"unknown,omitempty"`
 	// ThrottleRatio is what the kernel counted, over wall periods; nil if these are unknown.
-	// ThrottleRatioOfTimer is over the periods in which the kernel's timer ran, as on most dashboards.
+	// ThrottleRatioOfTimer is over the periods in which the kernel's timer ran, as on most
+	// dashboards.
 	ThrottleRatio        *float64 `json:"throttleRatio,omitempty"`
 	ThrottleRatioOfTimer *float64 `json:"throttleRatioOfTimer,omitempty"`
 	// Delay is that of the replay at LimitCPUs; nil without a limit, or with too little data.
 	Delay *Delay `json:"delay,omitempty"`
-	// Waited is that of trace.Series.Unhindered, nil if it is unknown; Moved, Averaged and OpenShare
-	// are those of trace.Demand.
+	// Waited is that of trace.Series.Unhindered, nil if it is unknown; Moved, Averaged and
+	// OpenShare are those of trace.Demand.
 	Waited    *float64 `json:"waitedRatio,omitempty"`
 	Moved     float64  `json:"movedShare"`
 	Averaged  float64  `json:"averagedShare"`
@@ -84,8 +85,8 @@ type Limit struct {
 	// kernel's periods that the samples show.
 	ThrottleRatio float64 `json:"throttleRatio"`
 	// Low and HighThrottleRatio are what a limit that was found in this way throttles in another
-	// recording of the same load, of this length and any of those phases, in the share Confidence of
-	// the cases.
+	// recording of the same load, of this length and any of those phases, in the share Confidence
+	// of the cases.
 	LowThrottleRatio  float64 `json:"lowThrottleRatio"`
 	HighThrottleRatio float64 `json:"highThrottleRatio"`
 	Delay             Delay   `json:"delay"`
@@ -124,7 +125,8 @@ type Burst struct {
 }
 
 // Period is the shortest enforcement period, from the present one to the kernel's maximum of one
-// second, that reaches the goal without burst.
+// second, that reaches the goal without burst. A longer one has a cost: threads can use up the
+// longer quota as fast as before, and then wait for the rest of the period.
 type Period struct {
 	Finding
 	AtLimitCPUs float64 `json:"atLimitCPUs"`
@@ -181,8 +183,9 @@ type Curve struct {
 	IndependentMissing string `json:"independentMissing,omitempty"`
 }
 
-// CurvePoint is the throttle ratio at one burst. Kernels accept up to 100%; the agent provides more
-// by raising the quota.
+// CurvePoint is the throttle ratio at one burst. If it is far above Independent, periods of high
+// demand follow each other, and burst helps less than the distribution of demand suggests. Kernels
+// accept up to 100%; the agent provides more by raising the quota.
 type CurvePoint struct {
 	BurstPercent  float64 `json:"burstPercent"`
 	ThrottleRatio float64 `json:"throttleRatio"` // of the recording, in its order
@@ -274,7 +277,11 @@ type Goal struct {
 // deadline in a hundred missed.
 func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityWCET1: .99} }
 
-// Confidence is the confidence level of the intervals.
+// Confidence is the confidence level of the intervals. For recordings of 2000 periods of
+// independent demand, the interval contained the right limit in 98% of cases, and so did that of
+// another recording (TestLimitOfExponentialDemand). For correlated demand it did in 80% to 100% of
+// cases, fewest at a correlation time of 60 periods; read it as a 90% interval there. Intervals do
+// not cover what a throttled recording hides: see [trace.Series.Demand].
 const Confidence = .95
 
 // Validate returns an error if the goal is invalid.

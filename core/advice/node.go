@@ -26,12 +26,12 @@ type Node struct {
 	Low  int     `json:"lowContainers"`
 	High int     `json:"highContainers"`
 	// Halves are the probabilities of Low containers, simulated from the first and the second half
-	// of the recording alone.
+	// of the recording alone. They show how representative the recording is.
 	Halves [2]interference.Estimate `json:"halvesProbabilityWCET1"`
 	// LessDensity means that fewer containers fit with burst than their limits allow.
 	LessDensity bool `json:"lessDensityBeforeBurst"`
 	// Utilisation is the average demand over the limit. SafeUtilisation is the highest one at which
-	// burst reaches the goal with as many containers as the limits allow.
+	// burst reaches the goal with as many containers as the limits allow (a rule of thumb is 70%).
 	Utilisation     float64 `json:"utilisation"`
 	SafeUtilisation float64 `json:"safeUtilisation"`
 	// Most means that more containers were not tried.
@@ -64,6 +64,12 @@ const (
 
 // ForNode returns how many containers like the recorded one fit on a node with nodeCPUs CPUs, each
 // with a limit of limitCPUs and the goal's burst. Both are above 0. The error is that of ctx.
+//
+// Copies of the container run in package interference under the strict rule. Each is independent
+// and replays random pieces of the recording. Bisection finds the largest number of copies that
+// meets its deadline with the wanted probability P(WCET = 1), by a margin of two standard errors,
+// which are those of the simulation. Copies of one service behind one load balancer are not
+// independent: they are busy at the same time, and fewer fit.
 func ForNode(ctx context.Context, s *trace.Series, nominal time.Duration, nodeCPUs, limitCPUs float64, goal Goal, options Options) (Node, error) {
 	sub := newSubject(s, nominal, goal)
 	n := Node{CPUs: nodeCPUs, LimitCPUs: limitCPUs, BurstPercent: 100 * goal.Burst}

@@ -44,12 +44,12 @@ func TestLongScenarios(t *testing.T) {
 }
 
 func scenarios(t *testing.T, files string) {
-	golden.Archives(t, files, "want", func(t *testing.T, given *txtar.Archive) string {
-		if len(given.Files) != 2 {
+	golden.Archives(t, files, "want", func(t *testing.T, archive *txtar.Archive) string {
+		if len(archive.Files) != 2 {
 			t.Fatal("want the sections recording, goal and want")
 		}
-		s, nominal := record(t, string(given.Files[0].Data))
-		return advise(t, s, nominal, string(given.Files[1].Data))
+		s, nominal := record(t, string(archive.Files[0].Data))
+		return advise(t, s, nominal, string(archive.Files[1].Data))
 	})
 }
 

@@ -80,10 +80,10 @@ func fuzzSeeds() [][]byte {
 
 // checkReport checks a report of what spans tell.
 func checkReport(t *testing.T, r *Report, spans []Span, longest int) {
-	var told, inSums time.Duration
+	var reported, inSums time.Duration
 	for _, s := range spans {
 		if s.State <= Sleeping {
-			told += s.To - s.From
+			reported += s.To - s.From
 		}
 	}
 	if r.Lost < 0 || r.Missed < 0 {
@@ -111,8 +111,8 @@ func checkReport(t *testing.T, r *Report, spans []Span, longest int) {
 			t.Errorf("group %d: longest delays %+v, threads %+v", g, one.Longest, one.Threads)
 		}
 	}
-	if told != inSums {
-		t.Errorf("groups account for %v of %v", inSums, told)
+	if reported != inSums {
+		t.Errorf("groups account for %v of %v", inSums, reported)
 	}
 }
 

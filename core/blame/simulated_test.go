@@ -28,8 +28,8 @@ type kernel struct {
 
 // processor is a CPU.
 type processor struct {
-	runs *task // nil if it is idle
-	told bool  // events tell what it runs
+	runs     *task // nil if it is idle
+	reported bool  // events tell what it runs
 	// clock is the clock that stands still while time is stolen.
 	clock time.Duration
 }

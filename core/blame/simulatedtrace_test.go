@@ -58,7 +58,7 @@ func (k *kernel) behind(x *task) Occupant {
 	switch {
 	case x.state != Waiting:
 		return Occupant{}
-	case !c.told:
+	case !c.reported:
 		return Occupant{Process: -1}
 	}
 	runs := c.runs.thread()
@@ -75,10 +75,10 @@ func (k *kernel) followed(cpu int) bool {
 
 // learn notes that an event tells what a CPU runs, and has run since threads wait there.
 func (k *kernel) learn(cpu int) {
-	if k.cpus[cpu].told || !k.tracing {
+	if k.cpus[cpu].reported || !k.tracing {
 		return
 	}
-	k.cpus[cpu].told = true
+	k.cpus[cpu].reported = true
 	for _, x := range k.tasks {
 		for i := range k.spans {
 			if s := &k.spans[i]; s.Thread == x.Thread && s.From >= x.since && x.state == Waiting && x.cpu == cpu {
@@ -91,7 +91,7 @@ func (k *kernel) learn(cpu int) {
 // unlearn notes that switches of some CPUs are not sent any more.
 func (k *kernel) unlearn() {
 	for n, c := range k.cpus {
-		c.told = c.told && k.followed(n)
+		c.reported = c.reported && k.followed(n)
 	}
 }
 

@@ -11,6 +11,8 @@ type account struct {
 	seen    time.Duration // its last tick
 	covered time.Duration // the time up to which samples cover its usage
 	sampled time.Duration // the tick of its last sample
+	// tokens is the CPU time in the bucket: it gains limit x time and loses what was used and what
+	// writes may have granted (see book). Invariant: tokens <= terms.capacity.
 	tokens  time.Duration
 	present time.Duration // the quota in force at its last tick
 
@@ -21,7 +23,7 @@ type account struct {
 	raised     time.Duration // when the hold time began: at a raise, or at a reduction long after it
 	shrunk     bool          // reduced to a share since then
 	everRaised bool          // raised is valid
-	hold       time.Duration // see doc.go
+	hold       time.Duration // see minHold
 
 	usage, interval time.Duration // of the incomplete period
 	need            time.Duration // CPU time used in the last complete period
@@ -36,6 +38,12 @@ type account struct {
 }
 
 // book adds what the container gained and subtracts what it used since the last tick.
+//
+// Each write of quota, period or burst refills the kernel's own bucket, even if the value does not
+// change. It is charged as one quota (the largest of those before, after and of the limit) plus the
+// kernel burst, no matter who wrote, and also if it failed or its outcome is unknown. CPU time that
+// the refill granted is charged again when it is used. This is deliberate: the charge does not wait
+// for a sample, and writes become expensive for the container that causes them.
 func (a *account) book(c *Container, t *terms, now time.Duration) {
 	if c.Writes > 0 {
 		quota := max(t.quota, a.want, a.present, c.Present.Quota)
@@ -64,12 +72,14 @@ func (a *account) bookGap(c *Container, t *terms, now time.Duration) {
 	a.covered = min(a.covered, now)
 }
 
-// measure updates the container's need. It returns the reason to raise the quota, or Calm. A burst
-// may be split over two samples, so only two periods together show that nothing more is needed.
+// measure updates the container's need. It returns the reason to raise the quota, or Satisfied. The
+// peak counts, not the mean: a container that is mostly idle and exceeds its limit every half
+// second still needs more. A burst may straddle two samples, so only two periods together show that
+// nothing more is needed.
 func (a *account) measure(c *Container, t *terms, now time.Duration) Reason {
 	s := &c.Sample
 	if s.Interval <= 0 {
-		return Calm
+		return Satisfied
 	}
 	used := rateOf(s.Usage, s.Interval)
 	if !a.meanKnown {
@@ -96,7 +106,7 @@ func (a *account) measure(c *Container, t *terms, now time.Duration) Reason {
 	case complete && a.need >= usual*9/10:
 		return NearQuota
 	}
-	return Calm
+	return Satisfied
 }
 
 // mayRaise reports whether the last raise was long enough ago.
@@ -104,9 +114,9 @@ func (a *account) mayRaise(now time.Duration) bool {
 	return !a.everRaised || now-a.raised >= a.hold
 }
 
-// space records a raise. The hold time doubles if it follows soon after another one, and halves if
-// it does not.
-func (a *account) space(now time.Duration) {
+// startHold starts a hold time. It is longer soon after another one, and shorter long after; see
+// minHold.
+func (a *account) startHold(now time.Duration) {
 	switch since := now - a.raised; {
 	case !a.everRaised:
 		a.hold = minHold

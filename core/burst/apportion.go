@@ -19,9 +19,9 @@ type claim struct {
 
 // pool is a set of CPUs, and the idle time that claims within it can share.
 type pool struct {
-	cpus cpuset.Set
-	room rate
-	left rate // of room
+	cpus      cpuset.Set
+	room      rate
+	remaining rate // of room
 }
 
 // apportioner divides the idle time of CPUs among claims. It reuses its memory.
@@ -91,7 +91,7 @@ func (d *apportioner) addUnion(cpus cpuset.Set) {
 func (d *apportioner) take(set int, amount rate) {
 	for i := range d.pools {
 		if d.within[i*len(d.sets)+set] {
-			d.pools[i].left -= amount
+			d.pools[i].remaining -= amount
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (d *apportioner) apportion(claims []claim) {
 			return
 		}
 		tight, weight := d.tightest()
-		if !d.satisfy(claims, d.pools[tight].left, weight) {
+		if !d.satisfy(claims, d.pools[tight].remaining, weight) {
 			d.exhaust(claims, tight, weight)
 		}
 	}
@@ -138,7 +138,7 @@ func (d *apportioner) tightest() (tight int, weight rate) {
 				w += d.weight[s]
 			}
 		}
-		if w > 0 && (tight < 0 || less(d.pools[i].left, w, d.pools[tight].left, weight)) {
+		if w > 0 && (tight < 0 || less(d.pools[i].remaining, w, d.pools[tight].remaining, weight)) {
 			tight, weight = i, w
 		}
 	}
@@ -146,10 +146,10 @@ func (d *apportioner) tightest() (tight int, weight rate) {
 }
 
 // satisfy grants claims in full that want at most their share of the level left/weight.
-func (d *apportioner) satisfy(claims []claim, left, weight rate) (some bool) {
+func (d *apportioner) satisfy(claims []claim, remaining, weight rate) (some bool) {
 	for i := range claims {
 		c := &claims[i]
-		if !c.done && c.max <= share(left, c.weight, weight) {
+		if !c.done && c.max <= share(remaining, c.weight, weight) {
 			c.grant, c.done, some = c.max, true, true
 			d.take(c.set, c.grant)
 		}
@@ -159,18 +159,18 @@ func (d *apportioner) satisfy(claims []claim, left, weight rate) (some bool) {
 
 // exhaust divides what is left in a pool among its open claims.
 func (d *apportioner) exhaust(claims []claim, tight int, weight rate) {
-	left := d.pools[tight].left
+	remaining := d.pools[tight].remaining
 	for i := range claims {
 		c := &claims[i]
 		if !c.done && d.within[tight*len(d.sets)+c.set] {
-			c.grant, c.done = share(left, c.weight, weight), true
+			c.grant, c.done = share(remaining, c.weight, weight), true
 			d.take(c.set, c.grant)
 		}
 	}
 }
 
-func share(left, part, whole rate) rate {
-	return rate(mulDiv(int64(left), int64(part), int64(whole)))
+func share(remaining, part, whole rate) rate {
+	return rate(mulDiv(int64(remaining), int64(part), int64(whole)))
 }
 
 // rate is CPU time per time in billionths of a CPU.

@@ -33,7 +33,7 @@ func drawApportioner(t *rapid.T) (*apportioner, []rate, []claim) {
 		for cpu := range d.pools[i].cpus.All() {
 			d.pools[i].room += idle[cpu]
 		}
-		d.pools[i].left = d.pools[i].room
+		d.pools[i].remaining = d.pools[i].room
 	}
 	return d, idle, claims
 }
@@ -124,7 +124,7 @@ func TestApportionManySets(t *testing.T) {
 	d.spread()
 	for i := range d.pools {
 		d.pools[i].room = rate(d.pools[i].cpus.Len()) * oneCPU / 2
-		d.pools[i].left = d.pools[i].room
+		d.pools[i].remaining = d.pools[i].room
 	}
 	d.apportion(claims)
 	var sum rate

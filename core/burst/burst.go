@@ -68,7 +68,7 @@ type Reason uint8
 // of Base. Idle to Changed explain why a quota was lowered at this tick.
 const (
 	Off        Reason = iota // the policy does not raise quotas, or there is no valid limit
-	Calm                     // needs no more than its limit
+	Satisfied                // needs no more than its limit
 	Throttled                // raised at this tick, because it was throttled
 	NearQuota                // raised at this tick, because it used nearly its whole quota
 	Held                     // raised earlier, and kept
@@ -92,7 +92,7 @@ func (r Reason) String() string {
 	if int(r) >= reasons {
 		return "unknown"
 	}
-	return [reasons]string{"off", "calm", "throttled", "near-quota", "held", "shared", "no-tokens", "too-small", "no-headroom",
+	return [reasons]string{"off", "satisfied", "throttled", "near-quota", "held", "shared", "no-tokens", "too-small", "no-headroom",
 		"too-soon", "idle", "spent", "shortage", "overruled", "unseen", "changed"}[r]
 }
 

@@ -10,17 +10,21 @@ const (
 	// tickLength is the nominal time between two ticks.
 	tickLength = 100 * time.Millisecond
 	// A quota is lowered when the container has not needed more than its limit for the hold time,
-	// which is also the minimum time between two raises. It doubles up to maxHold while a quota
-	// goes up and down.
+	// which is also the minimum time between two raises. It starts as minHold. A raise within three
+	// hold times of the previous one doubles it, up to maxHold, and one after more than six halves
+	// it. Each raise is followed by at most one step down for lack of headroom and by the lowering,
+	// so there are at most eleven writes per minute, and about three per 160 s for a container that
+	// keeps alternating. Some programs follow their limit: the Go runtime stops the world when
+	// quota/period, rounded, changes (adjustCgroupGOMAXPROCS in Go 1.26, at most once a second).
 	minHold = 10 * time.Second
 	maxHold = 160 * time.Second
-	// A quota is lowered when headroom has been lacking for maxShort.
+	// A quota is lowered when headroom has been lacking for maxShort (see reclaim).
 	maxShort = 300 * time.Millisecond
 	// smoothing is the time constant of the mean idle time of CPUs and of the mean usage.
 	smoothing = 400 * time.Millisecond
 	// marginPercent of the CPUs are left idle, but at least a tenth of a CPU.
 	marginPercent = 5
-	// patience is how long a write may take to become visible.
+	// patience is how long a raise may take to become visible. Then it is abandoned.
 	patience = time.Second
 	// A quota stays raised without samples for up to unseen. The idle time of CPUs is valid for
 	// stale.
@@ -92,7 +96,7 @@ func (c *Controller) candidate(container *Container, now time.Duration) candidat
 	s.terms, on = termsOf(container)
 	a := c.accounts[container.ID]
 	if a == nil {
-		// It starts in debt, because what the container received before is unknown.
+		// It starts in debt, so that restarting the agent or the container never gains CPU time.
 		a = &account{seen: now, covered: now, sampled: now, tokens: -s.terms.debt(), present: container.Present.Quota, base: container.Base}
 		c.accounts[container.ID] = a
 	} else if s.terms.period > 0 {
@@ -116,8 +120,8 @@ func (c *Controller) candidate(container *Container, now time.Duration) candidat
 		} else {
 			s.asks = container.Sample.Throttled > 0 && s.mayRaise(now)
 		}
-	case wanted == Calm:
-		s.reason = Calm
+	case wanted == Satisfied:
+		s.reason = Satisfied
 	default:
 		s.reason = s.request(wanted, now)
 		s.asks = s.reason == wanted

@@ -6,7 +6,9 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 )
 
-// share divides the headroom among the containers that are raised or ask to be.
+// share divides the headroom among the containers that are raised or ask to be, in proportion to
+// their limits: see apportioner.apportion. A container that newly asks gets what is left. Others
+// are lowered to their share in its favour only after their hold time.
 func (c *Controller) share(now time.Duration) {
 	asks := c.gather()
 	if len(c.apportioner.sets) == 0 {
@@ -39,7 +41,8 @@ func (c *Controller) gather() (asks bool) {
 // rooms computes the headroom of each pool for the member containers: the time that its CPUs are
 // idle or used by members, less the margin and the members' limits. It does not matter who of them
 // uses the time, so a raise does not remove its own headroom, not even temporarily, because all
-// means are smoothed alike.
+// means are smoothed alike. Batch work with idle priority counts as idle, because it gives way at
+// once.
 func (c *Controller) rooms(now time.Duration, member func(*candidate) bool) {
 	d := &c.apportioner
 	known := c.idleKnown && now-c.idleAt < stale
@@ -80,8 +83,10 @@ func (c *Controller) sum(cpus cpuset.Set) (idle, busy rate) {
 	return idle, rate(cpus.Len())*oneCPU - idle
 }
 
-// reclaim lowers raised quotas that lack headroom: first to their share, the next time to the
-// limit. A quota up to a third above its share is kept, so that noise does not change it.
+// reclaim lowers raised quotas that lack headroom for maxShort: first to their share, and to the
+// limit if that happens again within the hold time, or if the share is not worth a write or the
+// bucket does not cover one. A quota up to a third above its share is kept, so that noise does not
+// change it.
 func (c *Controller) reclaim(now time.Duration) {
 	c.claim(func(s *candidate) (rate, rate) { return 0, s.extra() })
 	for i, at := range c.claimant {
@@ -139,7 +144,7 @@ func (c *Controller) grant(now time.Duration) {
 			if a.want > 0 {
 				s.reason = Throttled
 			}
-			a.space(now)
+			a.startHold(now)
 			a.set(quota, now)
 			a.needed = now
 		case a.want == 0:
@@ -153,7 +158,7 @@ func (c *Controller) grant(now time.Duration) {
 func (c *Controller) claim(wish func(*candidate) (keeps, wants rate)) {
 	d := &c.apportioner
 	for i := range d.pools {
-		d.pools[i].left = d.pools[i].room
+		d.pools[i].remaining = d.pools[i].room
 	}
 	c.claims, c.claimant = c.claims[:0], c.claimant[:0]
 	for i := range c.candidates {
@@ -171,8 +176,8 @@ func (c *Controller) claim(wish func(*candidate) (keeps, wants rate)) {
 	d.apportion(c.claims)
 }
 
-// tooMuch reports whether a container has more than four thirds of its share.
-func tooMuch(has, fair rate) bool { return 3*has > 4*fair }
+// tooMuch reports whether a container may use more than four thirds of its share.
+func tooMuch(extra, fair rate) bool { return 3*extra > 4*fair }
 
 // rate returns the limit.
 func (t *terms) rate() rate { return t.rateOf(t.quota) }
@@ -192,7 +197,7 @@ func (s *candidate) shrink(extra rate, now time.Duration) bool {
 		return false
 	}
 	if a.mayRaise(now) {
-		a.space(now)
+		a.startHold(now)
 	}
 	a.set(quota, now)
 	a.shrunk, s.reason = true, Shared

@@ -2,7 +2,8 @@ package burst
 
 import "slices"
 
-// Mode selects how a container may temporarily exceed its CPU limit. The zero value leaves that open.
+// Mode selects how a container may temporarily exceed its CPU limit. The zero value leaves that
+// open.
 type Mode string
 
 // The modes.
@@ -33,7 +34,8 @@ type Definition struct {
 	Koordinator string
 }
 
-// definitions are those of all modes. Invariant: a mode stands after those that use less than it does.
+// definitions are those of all modes. Invariant: a mode stands after those that use less than it
+// does.
 type definitions []Definition
 
 // Definitions returns what the modes do that a user can choose.
@@ -79,8 +81,8 @@ func (all definitions) within(m, most Mode) Mode {
 	return all.using(uses.and(limit), m, most)
 }
 
-// using returns the mode that uses these mechanisms, or as many of them as a mode does. It is one of
-// the preferred ones if that uses just these.
+// using returns the mode that uses these mechanisms, or as many of them as a mode does. It is one
+// of the preferred ones if that uses just these.
 func (all definitions) using(these Mechanisms, preferred ...Mode) Mode {
 	for _, m := range preferred {
 		if uses, known := all.of(m); known && uses == these {

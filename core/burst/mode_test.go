@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestModes restricts every mode to every other, and gives and takes the kernel's burst: what both use
-// stays, and nothing else. That holds for a mode that is added with any mechanisms, alone and with the
-// others that it needs.
+// TestModes restricts every mode to every other, and gives and takes the kernel's burst: what both
+// use stays, and nothing else. That holds for a mode that is added with any mechanisms, alone and
+// with the others that it needs.
 func TestModes(t *testing.T) {
 	check := func(t *testing.T, all definitions) {
 		for _, m := range all {

@@ -22,7 +22,7 @@ type life struct {
 	control    time.Duration   // the last tick that supervised the quota
 	ticked     time.Duration   // the last tick
 	late       time.Duration   // the longest time that it was raised without supervision
-	given      time.Duration   // CPU time that other writers granted
+	granted    time.Duration   // CPU time that other writers granted
 	forgotten  time.Duration   // CPU time that restarts of the agent may have hidden
 	troubled   bool            // others wrote, or writes had no effect, since the agent started
 	asked      []time.Duration // when the controller requested writes
@@ -106,7 +106,7 @@ func (l *life) tick() {
 	if present > l.g.base.Quota {
 		l.late = max(l.late, l.m.now-l.control)
 		if l.meddled {
-			l.given += l.above(present, l.m.now-l.ticked)
+			l.granted += l.above(present, l.m.now-l.ticked)
 		}
 	}
 	if d.Write {
@@ -149,7 +149,7 @@ func (l *life) above(quota, during time.Duration) time.Duration {
 func (l *life) meddle() {
 	now := l.g.kernel.Limits()
 	now.Quota = max(now.Burst, l.g.base.Quota*time.Duration(1+l.r.IntN(3)))
-	l.given += 2*(now.Quota+now.Burst) + l.g.base.Quota // immediately, at the next refill, and by the write that reverts it
+	l.granted += 2*(now.Quota+now.Burst) + l.g.base.Quota // immediately, at the next refill, and by the write that reverts it
 	l.meddled = true
 	l.g.broken = false
 	l.g.write(l.t, now)
@@ -172,8 +172,8 @@ func (l *life) check(d Decision) {
 	g := l.g
 	limit := scaled(g.base.Quota, l.m.now, g.base.Period)
 	used := g.kernel.Stats().Usage
-	if slack := Slack(g.base, g.policy, l.late); used > limit+slack+l.given+l.forgotten {
-		l.t.Fatalf("at %v: used %v of %v with slack %v, given away %v, forgotten %v", l.m.now, used, limit, slack, l.given, l.forgotten)
+	if slack := Slack(g.base, g.policy, l.late); used > limit+slack+l.granted+l.forgotten {
+		l.t.Fatalf("at %v: used %v of %v with slack %v, given away %v, forgotten %v", l.m.now, used, limit, slack, l.granted, l.forgotten)
 	}
 	highest := g.base.Quota * time.Duration(max(100, g.policy.QuotaPercent)) / 100
 	switch {

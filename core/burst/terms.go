@@ -10,12 +10,12 @@ import (
 const (
 	// maxPercent is the maximum of a policy's percentages.
 	maxPercent = 10000
-	// maxSeconds of a raised quota can be saved, even if the policy sets no end.
+	// maxSeconds of a raised quota can be saved, also with NoEnd.
 	maxSeconds = 3600
 	// usefulTicks is for how many ticks of full use a bucket must last to raise the quota.
 	usefulTicks = 5
-	// A raise by less than 1/minRaiseDivisor of the limit is not worth its writes, unless the policy
-	// allows no more.
+	// A raise by less than 1/minRaiseDivisor of the limit is not worth its writes, unless the
+	// policy allows no more.
 	minRaiseDivisor = 8
 )
 
@@ -49,8 +49,12 @@ func termsOf(c *Container) (terms, bool) {
 	return t, c.Policy.Mode.Uses().Quota
 }
 
-// capacity returns (quotaPercent/100 - 1) x limit x quotaBurstSeconds, plus the part of
-// burstPercent that exceeds the kernel's.
+// capacity returns that of the bucket,
+//
+//	(quotaPercent/100 - 1) x limit x quotaBurstSeconds + (burstPercent/100 - 1) x quota
+//
+// where each term is at least 0: what a quota raised to quotaPercent uses beyond the limit in
+// quotaBurstSeconds, and what burstPercent grants beyond the 100 percent that the kernel serves.
 func capacity(quota, period time.Duration, p Policy) time.Duration {
 	seconds := maxSeconds
 	if p.QuotaBurstSeconds != NoEnd {
@@ -92,8 +96,9 @@ func (t *terms) debt() time.Duration { return t.reserve(t.ceiling) + 2*t.quota }
 // force, or until now.
 //
 // If late is within two ticks (of 100 ms), the constant is two quotas and the kernel's burst, the
-// same as without raising. Each write by others adds the time that it grants, immediately and at
-// the next refill, and the time granted by the write that reverts it.
+// same as without raising. A later tick adds what the raised quota grants in that time, once,
+// because it is repaid before the next raise. Each write by others adds the time that it grants,
+// immediately and at the next refill, and the time granted by the write that reverts it.
 func Slack(base bandwidth.Limits, p Policy, late time.Duration) time.Duration {
 	t, on := termsOf(&Container{Base: base, Policy: p, Present: base})
 	slack := 2*base.Quota + base.Burst

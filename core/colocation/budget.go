@@ -95,16 +95,16 @@ func (b *Budget) Step(t Tick) Decision {
 	}
 	b.online.observe(t, b.config.Floor)
 	threshold := b.config.Threshold * quantity.Share(b.online.factor)
-	left := quantity.CPUs(threshold)*quantity.CPUs(t.CPUs) - t.Others
+	available := quantity.CPUs(threshold)*quantity.CPUs(t.CPUs) - t.Others
 	if !t.Unsampled {
 		b.sampled = t.Now
-		b.capacity.observe(t, left)
+		b.capacity.observe(t, available)
 	} else if b.budget == 0 || t.Now-b.sampled >= stale {
-		left = 0
+		available = 0
 	} else {
-		left = b.budget
+		available = b.budget
 	}
-	b.follow(t, max(left, b.config.Floor))
+	b.follow(t, max(available, b.config.Floor))
 	room := quantity.CPUs(b.config.Threshold)*quantity.CPUs(t.CPUs) - b.config.Floor
 	if b.budget > b.config.Floor || room < t.band() || (t.Unsampled || t.NoBatch) && !b.starved {
 		b.floored = t.Now
@@ -121,15 +121,15 @@ func (t Tick) band() quantity.CPUs { return max(bandShare*quantity.CPUs(t.CPUs),
 func (b *Budget) follow(t Tick, want quantity.CPUs) {
 	band := t.band()
 	b.least = min(b.least, want)
-	switch distance, again := b.least-b.budget, t.Now-b.changed < raiseEvery; {
+	switch distance, recent := b.least-b.budget, t.Now-b.changed < raiseEvery; {
 	case b.budget == 0:
 		b.budget, b.falls = want, -1
 	case want <= b.budget-band || want < b.budget && want == b.config.Floor:
-		if b.falls++; !again {
+		if b.falls++; !recent {
 			b.falls = 0
 		}
 		b.budget = max(b.config.Floor, want-band*quantity.CPUs(math.Exp2(float64(b.falls))-1))
-	case again:
+	case recent:
 		return
 	case distance >= band:
 		b.falls = -1

@@ -27,7 +27,7 @@ type capacity struct {
 
 // observe records what the others leave, and changes what is offered at the end of an interval. The
 // first sample counts until then.
-func (c *capacity) observe(t Tick, left quantity.CPUs) {
+func (c *capacity) observe(t Tick, available quantity.CPUs) {
 	if c.samples > 0 && t.Now-c.begun >= slotLength {
 		c.means = append(c.means, c.sum/quantity.CPUs(c.samples))
 		c.means = c.means[max(0, len(c.means)-slots):]
@@ -37,13 +37,13 @@ func (c *capacity) observe(t Tick, left quantity.CPUs) {
 	if c.samples == 0 {
 		c.begun = t.Now
 		if len(c.means) == 0 {
-			c.offer(left)
+			c.offer(available)
 		}
 	}
-	c.sum += left
+	c.sum += available
 	c.samples++
 }
 
-func (c *capacity) offer(left quantity.CPUs) {
-	c.offered = capacityStep * quantity.CPUs(math.Floor(max(0, float64(left))/capacityStep+1e-9))
+func (c *capacity) offer(available quantity.CPUs) {
+	c.offered = capacityStep * quantity.CPUs(math.Floor(max(0, float64(available))/capacityStep+1e-9))
 }

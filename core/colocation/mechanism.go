@@ -108,9 +108,9 @@ func (c Choice) Uses(m Mechanism) bool { return slices.Contains(c.Use, m) }
 // Choose decides on a machine that lacks some mechanisms. If it has none of those that are wanted,
 // Choose takes the next best.
 func (p Priority) Choose(lacks func(Mechanism) bool) (c Choice) {
-	has := func(m Mechanism) bool { return !lacks(m) }
+	available := func(m Mechanism) bool { return !lacks(m) }
 	for _, m := range p.wanted {
-		if has(m) {
+		if available(m) {
 			c.Use = append(c.Use, m)
 		} else {
 			c.Lacking = append(c.Lacking, m)
@@ -119,12 +119,12 @@ func (p Priority) Choose(lacks func(Mechanism) bool) (c Choice) {
 	if len(c.Use) > 0 || p.IsNone() {
 		return c
 	}
-	if has(BVT) {
+	if available(BVT) {
 		c.Use = []Mechanism{BVT}
 		return c
 	}
 	for _, m := range []Mechanism{Idle, CoreScheduling} {
-		if has(m) {
+		if available(m) {
 			c.Use = append(c.Use, m)
 		}
 	}

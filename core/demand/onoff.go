@@ -69,12 +69,12 @@ type onOffSource struct {
 // Next simulates one change of a client after the other. Because exponential times are memoryless,
 // only the number of working clients matters, and the time to the next change is exponential.
 func (s *onOffSource) Next(r *rand.Rand) float64 {
-	worked, left := 0.0, 1.0 // client periods; rest of the period
+	worked, remaining := 0.0, 1.0 // client periods; rest of the period
 	for {
 		stops, starts := float64(s.working)/s.on, float64(s.clients-s.working)/s.off
 		lasts := r.ExpFloat64() / (stops + starts)
-		worked += float64(s.working) * min(lasts, left)
-		if left -= lasts; !(left > 0) {
+		worked += float64(s.working) * min(lasts, remaining)
+		if remaining -= lasts; !(remaining > 0) {
 			return worked / float64(s.clients) * s.Peak()
 		}
 		if starts == 0 || r.Float64()*(stops+starts) < stops {

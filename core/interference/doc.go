@@ -4,8 +4,6 @@
 //
 //	result, err := interference.Simulate(ctx, interference.Config{...})
 //
-// # The model
-//
 // Groups share a machine of fixed capacity. Each group has a quota per period, saves unused quota
 // as tokens up to its burst, and draws a demand in each period. Its need is demand plus backlog. In
 // each period:
@@ -25,26 +23,15 @@
 // capacity is then divided in the same way, no token is used, and the period counts as missed under
 // both rules.
 //
-// # Monte Carlo
+//	Config    groups, capacity, rule
+//	   v
+//	plan.go          amounts as integers, warm-up, engine
+//	   v
+//	montecarlo.go    64 replicas with their own random sources
+//	   v
+//	replica.go       periods: engine.go, if all groups are equal and fill the capacity, or mixed.go;
+//	   v             demands from draw.go or package demand
+//	results.go       Result, with standard errors
 //
-// [Simulate] runs 64 replicas of the model ([Replicas]), each with its own random source. A replica
-// starts idle with full tokens and counts after a warm-up of 20/(1-load)^2 periods, because backlog
-// takes the order of 1/(1-load)^2 periods to be forgotten. Correlated or very uneven demand takes
-// longer: a random walk with drift d whose sum over n periods has the variance n v forgets its
-// start in about 2 v/d^2 periods. v is estimated from the spread of the replicas' demand over the
-// warm-up, and the warm-up continues until it has lasted four times that long.
-//
-// The replicas are the batches of the method of batch means. They are independent, so their spread
-// gives standard errors however the periods depend on each other. A replica depends only on its
-// source, so the result does not depend on the number of threads.
-//
-// Amounts are 64-bit integers scaled so that the smallest quota is close to 2^32. Whether a sum
-// exceeds the capacity is decided exactly. If all groups are equal and fill the capacity, one
-// branch-free loop does everything except the division of free capacity. It relies on this: with D
-// = backlog - tokens, a group is throttled when D > 0, and regardless of the neighbours D' = max(D
-// + X - quota, -burst) for the demand X. Exponential and Pareto demands come from an inlined
-// ziggurat, all others from package demand.
-//
-// The mean of all draws is compared with the configured mean. The simulation fails if they differ
-// by more than eight standard errors.
+// A replica depends only on its source, so the result does not depend on the number of threads.
 package interference

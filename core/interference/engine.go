@@ -4,7 +4,7 @@ import "fmt"
 
 // quotaTicks is the smallest quota in ticks, the unit of all amounts. It is close to 2^32, and a
 // multiple of 1000 so that demands of a thousandth of the quota are exact and their sums meet the
-// capacity exactly.
+// capacity exactly. Whether a sum exceeds the capacity is decided exactly, too.
 const quotaTicks = 1000 << 22
 
 // roomTicks is the maximum that all groups together may hold, so that sums fit into 63 bits.
@@ -74,18 +74,18 @@ func (r Rule) missed(free, wants int64) bool {
 // positive depth is backlog for lack of tokens. Separately it keeps the part of the backlog for
 // which the group had tokens, but the other groups left no capacity.
 type uniform struct {
-	rule   Rule
-	burst  int64
-	demand *rows
-	depth  []int64
-	left   []int64 // backlog for lack of capacity
-	sum    sums
+	rule     Rule
+	burst    int64
+	demand   *rows
+	depth    []int64
+	unserved []int64 // backlog for lack of capacity
+	sum      sums
 	// Totals after the last period: the backlog for lack of tokens, and that for lack of capacity.
-	lastShort, lastLeft int64
+	lastShort, lastUnserved int64
 }
 
 func newUniform(m int, rule Rule, burst int64, d drawer) *uniform {
-	a := &uniform{rule: rule, burst: burst, demand: newRows(d, m), depth: make([]int64, m), left: make([]int64, m)}
+	a := &uniform{rule: rule, burst: burst, demand: newRows(d, m), depth: make([]int64, m), unserved: make([]int64, m)}
 	for i := range a.depth {
 		a.depth[i] = -burst
 	}
@@ -100,16 +100,16 @@ func (a *uniform) step() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	excess, wants, short, throttled := refill(excesses, a.depth, a.left, -a.burst)
-	// Together, the groups need lastShort + lastLeft + excess more than their quotas. Some need
+	excess, wants, short, throttled := refill(excesses, a.depth, a.unserved, -a.burst)
+	// Together, the groups need lastShort + lastUnserved + excess more than their quotas. Some need
 	// wants + short more than theirs; the difference is free.
-	free := wants + short - a.lastShort - a.lastLeft - excess
+	free := wants + short - a.lastShort - a.lastUnserved - excess
 	used := min(wants, free)
-	a.lastShort, a.lastLeft = short, wants-used
+	a.lastShort, a.lastUnserved = short, wants-used
 	if wants <= free {
-		clear(a.left)
+		clear(a.unserved)
 	} else {
-		share(a.left, free)
+		share(a.unserved, free)
 	}
 	a.sum.demand += float64(excess + quotaTicks*int64(len(excesses)))
 	a.sum.backlog += float64(short + wants - used)
@@ -118,22 +118,22 @@ func (a *uniform) step() (bool, error) {
 	return a.rule.missed(free, wants), nil
 }
 
-// refill adds demand and quota of one period to each group and sets left to what the group wants
+// refill adds demand and quota of one period to each group and sets unserved to what the group wants
 // beyond its quota and has tokens for. It returns sums over the groups: demand less quota, wants,
 // needs without tokens, and the number of throttled groups. It is the inner loop, free of branches,
 // with all variables in registers.
-func refill(excesses, depth, left []int64, full int64) (excess, wants, short, throttled int64) {
-	depth, left = depth[:len(excesses)], left[:len(excesses)]
+func refill(excesses, depth, unserved []int64, full int64) (excess, wants, short, throttled int64) {
+	depth, unserved = depth[:len(excesses)], unserved[:len(excesses)]
 	for i, x := range excesses {
 		excess += x
 		d := depth[i]
-		need := left[i] + x + max(d, 0)
+		need := unserved[i] + x + max(d, 0)
 		d = max(d+x, full)
 		depth[i] = d
 		lack := max(d, 0)
 		short += lack
 		want := max(need, 0) - lack
-		left[i] = want
+		unserved[i] = want
 		wants += want
 		throttled += int64(uint64(-d) >> 63)
 	}

@@ -9,13 +9,13 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// given is a drawer of prepared demands, less the quota.
-type given struct {
+// prepared is a drawer of prepared demands, less the quota.
+type prepared struct {
 	all   []int64
 	quota int64
 }
 
-func (g *given) draw(ticks []int64) error {
+func (g *prepared) draw(ticks []int64) error {
 	n := copy(ticks, g.all)
 	g.all = g.all[n:]
 	for i := range n {
@@ -53,8 +53,8 @@ func TestUniformAgainstSlow(t *testing.T) {
 		lattice := rapid.Bool().Draw(t, "lattice")
 		demands := drawDemands(t, m*(steps+rowsAhead), load, lattice)
 		bucket := int64(burst * quotaTicks)
-		fast := newUniform(m, rule, bucket, &given{demands, quotaTicks})
-		general := newMixed(rule, int64(m)*quotaTicks, []kind{{end: m, quota: quotaTicks, burst: bucket, demand: newRows(&given{demands, quotaTicks}, m)}})
+		fast := newUniform(m, rule, bucket, &prepared{demands, quotaTicks})
+		general := newMixed(rule, int64(m)*quotaTicks, []kind{{end: m, quota: quotaTicks, burst: bucket, demand: newRows(&prepared{demands, quotaTicks}, m)}})
 		reference := &slow{rule: rule, lattice: lattice, capacity: float64(m) * quotaTicks, groups: make([]slowGroup, m)}
 		for i := range reference.groups {
 			reference.groups[i] = slowGroup{quota: quotaTicks, burst: float64(bucket), token: float64(bucket)}
@@ -64,7 +64,7 @@ func TestUniformAgainstSlow(t *testing.T) {
 			checkStep(t, n, reference, period, fast, general)
 			for i, g := range reference.groups {
 				closeTo(t, n, "depth", float64(fast.depth[i]), g.need-g.token)
-				closeTo(t, n, "need", float64(max(fast.depth[i], 0)+fast.left[i]), g.need)
+				closeTo(t, n, "need", float64(max(fast.depth[i], 0)+fast.unserved[i]), g.need)
 				closeTo(t, n, "need", float64(general.need[i]), g.need)
 				closeTo(t, n, "token", float64(general.token[i]), g.token)
 			}
@@ -92,7 +92,7 @@ func TestMixedAgainstSlow(t *testing.T) {
 				all[i] = int64(float64(all[i]) * float64(quota) / quotaTicks)
 			}
 			first := len(reference.groups)
-			kinds = append(kinds, kind{first: first, end: first + count, quota: quota, burst: burst, demand: newRows(&given{all, quota}, count)})
+			kinds = append(kinds, kind{first: first, end: first + count, quota: quota, burst: burst, demand: newRows(&prepared{all, quota}, count)})
 			demands = append(demands, all)
 			for range count {
 				reference.groups = append(reference.groups, slowGroup{quota: float64(quota), burst: float64(burst), token: float64(burst)})

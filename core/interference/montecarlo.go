@@ -42,7 +42,8 @@ type Config struct {
 	Progress func(done, of int64)
 }
 
-// Replicas is the number of independent simulations; their spread gives the standard errors.
+// Replicas is the number of independent simulations. They are the batches of the method of batch
+// means: their spread gives standard errors however the periods depend on each other.
 const Replicas = 64
 
 // chunk is how many demands a replica draws between two checks of the context, in whole periods. A
@@ -185,10 +186,11 @@ func (s *simulation) warm(ctx context.Context) error {
 	return nil
 }
 
-// settled returns after how many periods backlog has been forgotten: the backlog of each group that
-// lacked tokens, and that of all groups for lack of capacity. The variance per period is that of
-// sums over whole batches, which includes correlation shorter than a batch; with longer correlation
-// the estimate grows with the batches.
+// settled returns after how many periods backlog has been forgotten, of the order of 1/(1-load)^2
+// and longer for correlated or very uneven demand: the backlog of each group that lacked tokens,
+// and that of all groups for lack of capacity. The variance per period is that of sums over whole
+// batches, which includes correlation shorter than a batch; with longer correlation the estimate
+// grows with the batches.
 func (p *plan) settled(batches []batch) int64 {
 	longest, wanted := 0.0, 0.0
 	for i, k := range p.kinds {

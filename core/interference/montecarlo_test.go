@@ -120,16 +120,16 @@ func TestStandardErrors(t *testing.T) {
 		"P(WCET = 1)": func(r *Result) Estimate { return r.ProbabilityWCET1 },
 		"throttling":  func(r *Result) Estimate { return r.Groups[0].ThrottleRatio },
 	} {
-		sum, squares, told := 0.0, 0.0, 0.0
+		sum, squares, reported := 0.0, 0.0, 0.0
 		for seed := range uint64(seeds) {
 			c.Random = streams(100 + seed)
 			r := must.Get(Simulate(t.Context(), c))(t)
 			e := estimate(r)
-			sum, squares, told = sum+e.Value, squares+e.Value*e.Value, told+e.StandardError/seeds
+			sum, squares, reported = sum+e.Value, squares+e.Value*e.Value, reported+e.StandardError/seeds
 		}
 		spread := math.Sqrt((squares - sum*sum/seeds) / (seeds - 1))
-		if ratio := spread / told; ratio < 0.75 || ratio > 1.3 {
-			t.Errorf("%s: the spread over seeds is %.3g, the standard error %.3g", name, spread, told)
+		if ratio := spread / reported; ratio < 0.75 || ratio > 1.3 {
+			t.Errorf("%s: the spread over seeds is %.3g, the standard error %.3g", name, spread, reported)
 		}
 	}
 }

@@ -112,19 +112,19 @@ func (p *Pod) containerLimits() (largest ledger.MilliCPU, declared bool) {
 // left, so that the long-running containers together keep the pod's limit. It is negative if the
 // limits of the others leave less than these requests.
 func (p *Pod) spare() ledger.MilliCPU {
-	left, _ := p.containerLimits()
-	left = p.Limit - left
+	limits, _ := p.containerLimits()
+	rest := p.Limit - limits
 	without := 0
 	for i := range p.Containers {
 		if o := &p.Containers[i]; !o.Ephemeral && o.Limit == 0 && o.Role != ledger.RoleInit {
 			without++
-			left -= o.Request
+			rest -= o.Request
 		}
 	}
-	if left < 0 {
+	if rest < 0 {
 		return -1
 	}
-	return left / ledger.MilliCPU(max(1, without))
+	return rest / ledger.MilliCPU(max(1, without))
 }
 
 // remainder returns the share of a container without a limit: its request and the spare CPU time.

@@ -32,8 +32,10 @@ func (s *State) setBursts(d *Desired) {
 	}
 }
 
-// setBurst sets the kernel burst of a pod and of its containers with a quota. It reports whether
-// the policy needs a burst that the kernel does not support.
+// setBurst sets the kernel burst of a pod and of its containers with a quota: BurstPercent of the
+// quota, and for the pod the largest sum of its containers that run at the same time. With less,
+// the pod would throttle containers that may burst. It reports whether the policy needs a burst
+// that the kernel does not support.
 func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	policy := p.policy()
 	if !policy.Mode.Uses().Kernel {
@@ -70,8 +72,8 @@ type Raising struct {
 // unraised returns the state of a group whose quota may not be raised.
 func unraised(l bandwidth.Limits) Raising { return Raising{Base: l, Highest: l.Quota} }
 
-// raise sets the raised quota of containers with a limit, at most as the policy allows, and raises
-// their pod's quota by the same amount.
+// raise sets the raised quota of containers with a limit of their own, at most as the policy
+// allows, and raises their pod's quota by the same amount. Bursts do not change.
 func (p *Pod) raise(settings *PodSettings) {
 	settings.Raising = unraised(settings.Limits)
 	policy := p.policy()

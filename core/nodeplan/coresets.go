@@ -15,8 +15,8 @@ type burster struct {
 	limit int
 	rank  int64
 	*Container
-	// region are the CPUs that it may use, never empty. need is the number of CPUs that its core
-	// set must have.
+	// region are the shared CPUs of its NUMA nodes, never empty. need is the number of them that
+	// its core set must have.
 	region cpuset.Set
 	need   int
 	// set is the core set, at first what is left of the previous one. Invariant: a subset of
@@ -39,7 +39,9 @@ type coreSetPlan struct {
 // node's CPUs their sets overlap anyway.
 const mostCoreSets = 256
 
-// planCoreSets plans the core sets of all static-burst containers that have not ended.
+// planCoreSets plans the core sets of all static-burst containers that have not ended, starting
+// from the previous sets. What is required depends on every input but load; only once per sample of
+// the usage, sets follow the load.
 func (plan *cpuPlan) planCoreSets() CoreSets {
 	d := plan.newCoreSetPlan()
 	d.assignNeeds()

@@ -10,7 +10,8 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
-// cpuPlan assigns CPUs to all containers of a node.
+// cpuPlan determines the CPUs of all containers of a node. Invariant: no cpuset is empty, and no
+// CPU is exclusive to two pods.
 type cpuPlan struct {
 	*State
 	books *ledger.Books
@@ -108,8 +109,9 @@ func (plan *cpuPlan) needsShared() bool {
 	return false
 }
 
-// shareHighestRank makes the CPUs of one static pod with online CPUs shared: those of the pod with
-// the highest rank, which would lose to every other pod. Pods that lost a conflict still lose.
+// shareHighestRank makes the CPUs of one static pod with online CPUs shared, on which it stays:
+// those of the pod with the highest rank, which would lose to every other pod. Pods that lost a
+// conflict still lose.
 func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
 	var last ledger.Claim
 	for _, c := range plan.claims {
@@ -207,7 +209,7 @@ func (plan *cpuPlan) pod(p *Pod) PodSettings {
 	settings := PodSettings{ID: p.ID, Tier: p.Tier}
 	settings.CPUs = plan.books.Shared()
 	liftedPod, period, spare := plan.lifts(p), p.Period, p.spare()
-	if liftedPod { // nothing bounds what its containers use together, however often they are started
+	if liftedPod { // each start of a container fills a bucket that the pod's group does not bound
 		period = min(period, plan.Kubelet.PeriodOrDefault())
 	}
 	for i := range p.Containers {
@@ -256,7 +258,10 @@ func (p *PodSettings) findSole() {
 	}
 }
 
-// lifts reports whether the quota of a container of the pod is removed.
+// lifts reports whether the quota of a container of the pod is removed. The pod's is removed then,
+// too, or the pod would throttle the container. Invariant: a quota that the kubelet would set is
+// missing only where everything that it would bound has exclusive CPUs, or a quota of its own that
+// keeps the pod's limit.
 func (plan *cpuPlan) lifts(p *Pod) bool {
 	return slices.ContainsFunc(p.Containers, func(c Container) bool {
 		_, _, lifted := plan.static(p, &c)

@@ -11,7 +11,9 @@ import (
 // least busyAbove. A core that replaces another one is idler by at least margin.
 const idleBelow, busyAbove, margin ledger.MilliCPU = 100, 300, 250
 
-// improve moves core sets towards idle CPUs, at most one core of each.
+// improve moves core sets towards idle CPUs, at most one core of each, so at a bounded rate. A core
+// whose load is between the thresholds for idle and busy is neither added nor given back, and load does
+// not count the static-burst containers themselves: so sets do not oscillate.
 func (d *coreSetPlan) improve() {
 	moved := make([]bool, len(d.longRunning))
 	for i, b := range d.longRunning {
@@ -55,17 +57,17 @@ func (d *coreSetPlan) exchange(b *burster) bool {
 	if !ok {
 		return false
 	}
-	given := d.cores[from].Intersection(b.set)
+	replaced := d.cores[from].Intersection(b.set)
 	free := b.region.Difference(d.held())
-	to, ok := d.idlest(free, given.Len())
+	to, ok := d.idlest(free, replaced.Len())
 	if !ok || d.background(from)-d.background(to) < margin {
 		return false
 	}
-	b.set = b.set.Difference(given)
+	b.set = b.set.Difference(replaced)
 	for c := range d.cores[to].Intersection(free).All() {
-		if given.Len() > 0 {
+		if replaced.Len() > 0 {
 			b.set.Add(c)
-			given.Remove(given.First())
+			replaced.Remove(replaced.First())
 		}
 	}
 	return true

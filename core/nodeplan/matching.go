@@ -7,8 +7,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 )
 
-// matching assigns each CPU to at most one long-running container. Containers are indexes into
-// longRunning.
+// matching is a bipartite matching, which assigns each CPU to at most one long-running container
+// and to each container at most as many as it needs, of its region. A maximum one leaves a
+// container short only when disjoint sets are impossible. Containers are indexes into longRunning.
 type matching struct {
 	*coreSetPlan
 	owner [cpuset.MaxCPUs]int
@@ -24,7 +25,7 @@ type matching struct {
 const matchingSteps = 1 << 17
 
 // assignNeeds gives every long-running container as many CPUs as it needs, disjoint while there is
-// room. It keeps sets that are already as good.
+// room. The previous sets are matched first, and kept if they are as good.
 func (d *coreSetPlan) assignNeeds() {
 	if d.disjoint() {
 		return
@@ -91,8 +92,9 @@ func (m *matching) fill(open func(*burster) cpuset.Set) (matched int) {
 	return matched
 }
 
-// augment gives a container one more CPU by the shortest chain of containers of which each gives a
-// CPU to the one before it and takes another one. It returns false if there is no such chain.
+// augment gives a container one more CPU by the shortest chain of containers, which moves the
+// fewest of them: each passes a CPU to the one before it and takes another one. It returns false if
+// there is no such chain.
 func (m *matching) augment(first int) bool {
 	type link struct {
 		container, before int        // before is an index into chain
@@ -111,7 +113,7 @@ func (m *matching) augment(first int) bool {
 				continue
 			}
 			for step := at; step >= 0; step = chain[step].before {
-				m.give(c, chain[step].container)
+				m.assign(c, chain[step].container)
 				c = chain[step].through
 			}
 			return true
@@ -121,7 +123,7 @@ func (m *matching) augment(first int) bool {
 	return false
 }
 
-func (m *matching) give(c cpuset.CPU, container int) {
+func (m *matching) assign(c cpuset.CPU, container int) {
 	if o := m.owner[c]; o >= 0 {
 		m.own[o].Remove(c)
 	}
@@ -129,8 +131,10 @@ func (m *matching) give(c cpuset.CPU, container int) {
 	m.own[container].Add(c)
 }
 
-// candidates returns the CPUs that a container may take and does not own, the best first: see the
-// package comment.
+// candidates returns the CPUs that a container may take and does not own, the best first: one that
+// nobody owns; that it had before; of a core that it uses in part; of a core that it can have
+// whole; of the idlest core; in no set, rather than one that a container has beyond its need; the
+// lowest.
 func (m *matching) candidates(container int) []cpuset.CPU {
 	b := m.longRunning[container]
 	var others cpuset.Set // owned by others
@@ -141,11 +145,11 @@ func (m *matching) candidates(container int) []cpuset.CPU {
 			spare = spare.Union(m.longRunning[i].set)
 		}
 	}
-	left, open := b.need-m.own[container].Len(), m.open[container].Difference(m.own[container])
+	lacking, open := b.need-m.own[container].Len(), m.open[container].Difference(m.own[container])
 	m.steps -= open.Len()
 	return sortedBy(open, func(c cpuset.CPU) sortKey {
 		core := m.cores[m.coreOf[c]]
-		whole := left < core.Len() || core.IsSubsetOf(b.region.Difference(others))
+		whole := lacking < core.Len() || core.IsSubsetOf(b.region.Difference(others))
 		return sortKey{
 			rankFirst(!others.Contains(c)),
 			rankFirst(b.set.Contains(c)),

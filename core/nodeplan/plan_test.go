@@ -330,8 +330,8 @@ func byRef(all []Assignment) map[Ref]Assignment {
 	return found
 }
 
-// TestStepsFreeCPUsFirst: "late" has been made by the runtime without asking, and holds all CPUs. So
-// no CPU is free, and what "waits" gets must be freed by "leaves" before: that may fail.
+// TestStepsFreeCPUsFirst: "late" has been made by the runtime without asking, and holds all CPUs.
+// So no CPU is free, and what "waits" gets must be freed by "leaves" before: that may fail.
 func TestStepsFreeCPUsFirst(t *testing.T) {
 	at := func(pod, cpus string, exclusive bool) Assignment {
 		return Assignment{Ref{ledger.PodID(pod), "app"}, cpuset.MustParse(cpus), exclusive}

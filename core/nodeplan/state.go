@@ -26,10 +26,11 @@ type State struct {
 	Usage   Usage
 	// Previous are the core sets at present.
 	Previous CoreSets
-	// Batch is what puts BE pods behind all others. With none of the mechanisms they run like others.
+	// Batch is what puts BE pods behind all others. With none of the mechanisms they run like
+	// others.
 	Batch colocation.Choice
-	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
-	// are batch pods. 0 stands for no bound.
+	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier
+	// BestEffort are batch pods. 0 stands for no bound.
 	BatchBudget ledger.MilliCPU
 	// NoKernelBurst is why the kernel has no bursts, or "".
 	NoKernelBurst string

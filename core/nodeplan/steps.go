@@ -35,14 +35,15 @@ func (d Desired) Assignments() []Assignment {
 
 // Steps returns the writes that lead from one list of assignments to another, which leaves the CPUs
 // shared to no pod alone. In their order, no container gets a CPU that another pod has exclusively,
-// and none gets a CPU exclusively that another pod still has. Containers that are only in `from` are
-// gone. Containers that are only in `to` are written last.
+// and none gets a CPU exclusively that another pod still has. Containers that are only in `from`
+// are gone. Containers that are only in `to` are new: they are written last, after the steps that
+// free their CPUs. Package linux/cgroup orders the writes within one branch of the tree.
 //
 // First, containers that lose CPUs shrink to what they keep. A container that keeps none moves to
 // those of its new CPUs that are exclusive to no other pod before or after and, if they become
 // exclusive, that no other pod had before. Next come moves for which there are no such CPUs, each
-// after those that free its CPUs. Where containers wait for each other's CPUs, one of them gives way
-// (see giveWay). Last, containers grow to their final CPUs.
+// after those that free its CPUs. Where containers wait for each other's CPUs, one of them gives
+// way (see giveWay). Last, containers grow to their final CPUs.
 func Steps(from, to []Assignment, shared cpuset.Set) []Step {
 	before := map[Ref]Assignment{}
 	for _, a := range from {
@@ -122,8 +123,8 @@ func inOrder(moves []Assignment, at map[Ref]Assignment, shared cpuset.Set) (step
 	return steps, grow
 }
 
-// giveWay chooses one of several containers that wait for each other's CPUs, and the CPUs to which it
-// moves: its new ones that no other pod has; else one that it has already; else a shared one, of
+// giveWay chooses one of several containers that wait for each other's CPUs, and the CPUs to which
+// it moves: its new ones that no other pod has; else one that it has already; else a shared one, of
 // rest. If no CPU is shared, two pods that exchange single CPUs both have one for a moment.
 func giveWay(moves, leaving []Assignment, free func(Assignment) cpuset.Set, rest cpuset.Set) (which int, to cpuset.Set) {
 	for i, m := range moves {

@@ -4,10 +4,12 @@ package placement
 // decision" in docs/figures.md.
 const decisionSteps = 3 << 17
 
-// Budget bounds the work of one decision, however many placements it takes. Work is counted in
-// steps of a few nanoseconds and not in time, so equal questions get equal answers on every
-// machine.
-type Budget struct{ left int }
+// Budget bounds the work of one decision, however many placements it takes: the number of sets of
+// nodes is exponential, and with limits on some of the nodes the problem has no polynomial solution.
+// When it is exhausted, [Result.Exact] is false or, if nothing was found, the request is rejected
+// ([InsufficientError.GaveUp]). Work is counted in steps of a few nanoseconds and not in time, so
+// equal questions get equal answers on every machine.
+type Budget struct{ steps int }
 
 // fullBudgets is how many decisions in a row have all of a budget. More of them share that, but each
 // has leastSteps, which suffice where nothing is searched for.
@@ -24,9 +26,9 @@ func ShareOf(decisions int) *Budget {
 
 // Spend counts steps. It returns false if the budget is exhausted.
 func (b *Budget) Spend(steps int) bool {
-	b.left -= steps
-	return b.left > 0
+	b.steps -= steps
+	return b.steps > 0
 }
 
 // Exhausted reports whether nothing is left.
-func (b *Budget) Exhausted() bool { return b.left <= 0 }
+func (b *Budget) Exhausted() bool { return b.steps <= 0 }

@@ -4,7 +4,16 @@
 //	result, err := index.Place(free, request)
 //	quality := index.Quality(cpus)
 //
-// # Criteria
+//	query.go      a request and free CPUs; what sums decide
+//	    v
+//	search.go     one NUMA node suffices, or a set of them: nodesets.go
+//	    +-----------------------------------------+
+//	    v                                         v
+//	uniform*.go   a closed form, if all cores     general*.go   a dynamic programme for all other
+//	are alike and have one or two threads         machines, two orders of magnitude slower
+//	    +---------------------+-------------------+
+//	                          v
+//	                Result, rated by Quality
 //
 // A static request gets n CPUs out of a free set. The best choice has, in this order of priority:
 //
@@ -21,50 +30,12 @@
 //     lowest CPU.
 //
 // Criteria 1 to 6 are optimal unless the budget is exhausted ([Budget], [Result.Exact]); the tests
-// compare them with an enumeration of all choices. An LLC that spans NUMA nodes counts as one in each.
-// Criterion 7 is optimal on regular machines if one NUMA node suffices. With several nodes it is
-// optimal except for rare arrangements of LLCs, and the general solver approximates it by sums of
-// squares. Isolated CPUs are never chosen.
+// compare them with an enumeration of all choices. An LLC that spans NUMA nodes counts as one in
+// each. Criterion 7 is optimal on regular machines if one NUMA node suffices. With several nodes it
+// is optimal except for rare arrangements of LLCs, and the general solver approximates it by sums
+// of squares. Isolated CPUs are never chosen.
 //
 // A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
 // the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them
 // decides.
-//
-// # Sets of NUMA nodes
-//
-// Criterion 2 fixes the number k of nodes: the k nodes with the most free CPUs must have n. Since k
-// is minimal, every choice on k nodes uses each of them. The sets of k nodes at the least distance
-// are found by a depth-first search with bounds on CPUs and distance (nodesets.go). The other
-// criteria decide between these. If none is possible because of limits, the next distance follows,
-// then one node more.
-//
-// # The closed form
-//
-// On a regular machine (one kind of core, all with one online thread or all with two), the minimum
-// of split cores on given nodes follows from two sums: whole free cores W, and half-free cores. Of
-// n CPUs, take as many whole cores as are needed and free. If whole cores are left over, the rest
-// of n costs at most one split core. Otherwise each CPU of it costs a half-free core. The fewest
-// LLCs are then a prefix of the LLCs sorted by whole free cores, most first. Since k and the number
-// of LLCs are minimal, the LLCs in use keep fewer whole cores free than any one of them had, so the
-// untouched LLCs are chosen greedily from the largest down.
-//
-// Free CPUs are stored as bit planes in tree order, one plane per thread. Sums are popcounts over
-// words, and cores that give all their threads are taken a word at a time.
-//
-// # The dynamic programme
-//
-// All other machines (mixed kinds or sizes of core, SMT4) are solved by a dynamic programme, and so
-// are limits that change the best choice if one node does not suffice. It runs over the classes of
-// alike cores in each piece (the part of an LLC in one NUMA node), the pieces of each node and the
-// nodes of each set. It is two orders of magnitude slower.
-//
-// Limits that cover some of the chosen nodes but not all of them turn the last step into a search,
-// bounded by the solution without them.
-//
-// # The budget
-//
-// With such limits the problem has no polynomial solution (see package ledger), and without them the
-// number of sets of nodes is exponential. So all searches of a decision share a [Budget]. When it is
-// exhausted, [Result.Exact] is false or, if nothing was found, the request is rejected
-// ([InsufficientError.GaveUp]).
 package placement

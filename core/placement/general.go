@@ -91,7 +91,8 @@ func (q *query) combine(a, b []cost) []cost {
 }
 
 // general solves one query by dynamic programming. It supports every machine, with mixed core sizes
-// and kinds, and limits. An LLC that spans NUMA nodes counts as one in each.
+// and kinds, and limits that change the best choice if one node does not suffice. It runs over the
+// classes of alike cores in each piece, the pieces of each node and the nodes of each set.
 type general struct {
 	query
 	limits []boundLimit
@@ -134,8 +135,8 @@ func (g *general) takePiece(p int) []cost {
 	costs := slices.Clone(g.pieces[p].least())
 	for t := 1; t < len(costs); t++ {
 		if costs[t].possible() {
-			left := whole - costs[t].whole()
-			costs[t] = costs[t].plus(cost{oneLLC, uint64(whole*whole - left*left)})
+			free := whole - costs[t].whole()
+			costs[t] = costs[t].plus(cost{oneLLC, uint64(whole*whole - free*free)})
 		}
 	}
 	return costs

@@ -3,7 +3,8 @@ package placement
 import "slices"
 
 // divider searches for the cheapest division of the CPUs of a request over nodes. It searches only
-// if the cheapest division without ties does not meet them.
+// if the cheapest division without ties does not meet them: limits that cover some of the nodes but
+// not all of them. That division bounds the search.
 type divider struct {
 	g     *general
 	set   mask
@@ -76,19 +77,19 @@ func (d *divider) applyLimits() bool {
 // search completes a division whose first i nodes are decided at the cost soFar. It gives the
 // earliest nodes as much as possible first, so among equal divisions it finds the one with the
 // lowest numbers.
-func (d *divider) search(i, left int, soFar cost) {
+func (d *divider) search(i, missing int, soFar cost) {
 	d.cut = d.cut || !d.g.req.Budget.Spend(1+len(d.ties)*(len(d.nodes)-i))
-	if d.cut || left >= len(d.after[i]) || !soFar.plus(d.after[i][left]).less(d.cost) || !d.room(i, left) {
+	if d.cut || missing >= len(d.after[i]) || !soFar.plus(d.after[i][missing]).less(d.cost) || !d.room(i, missing) {
 		return
 	}
 	if i == len(d.nodes) {
 		d.cost, d.best = soFar, slices.Clone(d.take)
 		return
 	}
-	for t := min(left, len(d.parts[i])-1); t >= 0; t-- {
+	for t := min(missing, len(d.parts[i])-1); t >= 0; t-- {
 		if d.use(i, t) {
 			d.take[i] = t
-			d.search(i+1, left-t, soFar.plus(d.parts[i][t]))
+			d.search(i+1, missing-t, soFar.plus(d.parts[i][t]))
 		}
 		d.use(i, -t)
 	}
@@ -106,8 +107,8 @@ func (d *divider) use(i, t int) bool {
 	return ok
 }
 
-// room reports whether each tie on its own lets the nodes from i on give `left` CPUs.
-func (d *divider) room(i, left int) bool {
+// room reports whether each tie on its own lets the nodes from i on give the `missing` CPUs.
+func (d *divider) room(i, missing int) bool {
 	for _, t := range d.ties {
 		inside, outside := 0, 0
 		for j := i; j < len(d.nodes); j++ {
@@ -117,7 +118,7 @@ func (d *divider) room(i, left int) bool {
 				outside += len(d.parts[j]) - 1
 			}
 		}
-		if outside+min(inside, t.cpus) < left {
+		if outside+min(inside, t.cpus) < missing {
 			return false
 		}
 	}

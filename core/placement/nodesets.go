@@ -17,10 +17,14 @@ func (m mask) lowest() int         { return bits.TrailingZeros64(uint64(m)) }
 func (m mask) highest() int        { return bits.Len64(uint64(m)) - 1 }
 func (m mask) contains(n int) bool { return m>>n&1 == 1 }
 
-// nodeSearch finds the sets of NUMA nodes that are the best by criteria 2 and 3. It is a
-// depth-first search with bounds. Without limits, each partial set has a completion with enough CPUs,
-// and the nearest nodes are tried first, so the first set is found at once, and an exhausted budget
-// costs only the proof that no other set is nearer.
+// nodeSearch finds the sets of NUMA nodes that are the best by criteria 2 and 3. The size k of the
+// sets is fixed: the k nodes with the most free CPUs must have n. Since k is minimal, every choice
+// on k nodes uses each of them. The sets of k nodes at the least distance are found by a
+// depth-first search with bounds on CPUs and distance; the other criteria decide between these. If
+// none is possible because of limits, the next distance follows, then one node more. Without
+// limits, each partial set has a completion with enough CPUs, and the nearest nodes are tried
+// first, so the first set is found at once, and an exhausted budget costs only the proof that no
+// other set is nearer.
 type nodeSearch struct {
 	ix       *Index
 	budget   *Budget
@@ -85,7 +89,7 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 // found any.
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
-	s.reserve = s.budget.left - s.budget.left/s.share
+	s.reserve = s.budget.steps - s.budget.steps/s.share
 	s.perSet = 16 + size*s.perNode + size*size/2 // the last when candidates are compared by node
 	clear(s.added[:len(s.capacity)])
 	s.extend(0, s.allowed, size, 0, 0)
@@ -148,7 +152,8 @@ func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []in
 	}
 }
 
-// with returns an upper bound on the CPUs of a set with one more node, if the set has at most `cpus`.
+// with returns an upper bound on the CPUs of a set with one more node, if the set has at most
+// `cpus`.
 func (s *nodeSearch) with(set mask, cpus, node int) int {
 	cpus += s.capacity[node]
 	if len(s.limits) == 0 {
@@ -173,11 +178,11 @@ func (s *nodeSearch) with(set mask, cpus, node int) int {
 	return cpus
 }
 
-// spent counts steps and reports whether the search must end. Without limits it goes on until it has
-// found a first set.
+// spent counts steps and reports whether the search must end. Without limits it goes on until it
+// has found a first set.
 func (s *nodeSearch) spent(steps int) bool {
 	s.budget.Spend(steps)
-	s.cut = s.cut || s.budget.left <= s.reserve
+	s.cut = s.cut || s.budget.steps <= s.reserve
 	s.exact = s.exact && !s.cut
 	return s.cut && (len(s.found) > 0 || s.above >= 0 || len(s.limits) > 0)
 }

@@ -121,7 +121,7 @@ func (e *InsufficientError) Error() string {
 	}
 	text := fmt.Sprintf("%s wanted, but at most %s %s free for it", quantity.Count(e.Want, "CPU"), have, verb)
 	if e.Isolated {
-		text += "; isolated CPUs (isolcpus) are not given"
+		text += "; isolated CPUs (isolcpus) are not allocated"
 	}
 	return text
 }

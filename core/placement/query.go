@@ -19,8 +19,9 @@ type query struct {
 }
 
 // Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
-// for StaticBurst, the shared CPUs. It ignores CPUs that are not online or isolated. The error wraps ErrInvalid
-// if the request is invalid, and is an *InsufficientError if there is not enough room now.
+// for StaticBurst, the shared CPUs. It ignores CPUs that are not online or isolated. The error
+// wraps ErrInvalid if the request is invalid, and is an *InsufficientError if there is not enough
+// room now.
 func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	if err := req.normalize(); err != nil {
 		return Result{}, err

@@ -24,8 +24,8 @@ func (s *search) leastFragmented() *candidate {
 	return best
 }
 
-// compareLLCs plans both candidates, compares the whole cores per LLC that they leave free, and keeps
-// the better plan. It returns 1 if c leaves the lexicographically larger list.
+// compareLLCs plans both candidates, compares the whole cores per LLC that they leave free, and
+// keeps the better plan. It returns 1 if c leaves the lexicographically larger list.
 func (s *search) compareLLCs(c, best *candidate) int {
 	if !best.planned {
 		s.plan(best)
@@ -49,8 +49,8 @@ func (s *search) compareLLCs(c, best *candidate) int {
 // a, and the nodes that only a uses with the remainder of b.
 func (s *search) compareNodes(a, b *candidate) int {
 	var x, y [maxNodes + 1]int
-	n := s.freeCores(b.mask&^a.mask, a.left, &x)
-	s.freeCores(a.mask&^b.mask, b.left, &y)
+	n := s.freeCores(b.mask&^a.mask, a.remainder, &x)
+	s.freeCores(a.mask&^b.mask, b.remainder, &y)
 	for i := range n {
 		if x[i] != y[i] {
 			return cmp.Compare(x[i], y[i])

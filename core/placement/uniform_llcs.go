@@ -5,7 +5,7 @@ import "iter"
 // countLLCs computes the minimum number of LLCs that can give the candidate's demand with its
 // minimum of split cores, and the whole cores that remain.
 func (s *search) countLLCs(c *candidate) {
-	c.left = c.sum.whole() - c.whole
+	c.remainder = c.sum.whole() - c.whole
 	switch {
 	case c.rest == 0:
 		c.llcs, _, _ = s.prefix(c.mask, c.whole)
@@ -62,7 +62,7 @@ func (s *search) countWithRest(c *candidate) {
 	}
 	c.llcs = llcs
 	if c.breaks {
-		c.left--
+		c.remainder--
 	}
 }
 

@@ -132,9 +132,9 @@ func (s *search) pickHalfCores(c *candidate, packages *int) {
 		if s.take[l] == 0 || rest == 0 {
 			continue
 		}
-		if left := s.pickCores(s.half, l, rest); left < rest {
+		if missing := s.pickCores(s.half, l, rest); missing < rest {
 			s.usePackage(l, packages)
-			rest = left
+			rest = missing
 		}
 	}
 }

@@ -2,9 +2,11 @@ package placement
 
 // plan computes s.take, the number of whole cores that each LLC gives, and s.partialLLC.
 //
-// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Criterion 7 decides
-// which: the remainder stays in one node if the minimum of LLCs permits it; then the largest LLCs
-// that fit into the remainder are left out; and the cores that still remain stay in one LLC.
+// A demand that needs m LLCs leaves all other LLCs of its nodes untouched. Since m is minimal, the
+// LLCs in use keep fewer whole cores free than any one of them had. Criterion 7 decides which ones
+// are untouched: the remainder stays in one node if the minimum of LLCs permits it; then the
+// largest LLCs that fit into the remainder are left out; and the cores that still remain stay in
+// one LLC.
 func (s *search) plan(c *candidate) {
 	clear(s.take)
 	s.partialLLC = -1
@@ -14,7 +16,7 @@ func (s *search) plan(c *candidate) {
 			s.take[l] = s.llcs[l].whole()
 		}
 	}
-	if c.halfOnly || c.rest == 0 && c.left == 0 {
+	if c.halfOnly || c.rest == 0 && c.remainder == 0 {
 		return
 	}
 	s.sortLLCs(c.mask)
@@ -45,8 +47,8 @@ type untouched struct {
 // first, and the highest number first among equals.
 func (s *search) sortLLCs(m mask) {
 	clear(s.histogram)
-	for left := m; left != 0; left &= left - 1 { // llcsOf would cost 5% of a placement
-		p := s.ix.nodes[left.lowest()].pieces
+	for nodes := m; nodes != 0; nodes &= nodes - 1 { // llcsOf would cost 5% of a placement
+		p := s.ix.nodes[nodes.lowest()].pieces
 		for l := p.from; l < p.to; l++ {
 			s.histogram[s.llcs[l].whole()]++
 		}
@@ -91,7 +93,7 @@ func (s *search) findUntouched(c *candidate, forced int, best *untouched) bool {
 				s.group = append(s.group, l)
 			}
 		}
-		if rest, ok := s.leaveOut(out, c.left); ok {
+		if rest, ok := s.leaveOut(out, c.remainder); ok {
 			better = s.keepUntouched(untouched{host, rest, true}, best) || better
 			found = true
 		}

@@ -3,8 +3,9 @@ package placement
 import "slices"
 
 // demand is how a number of CPUs is taken from the free cores of some nodes. As many whole cores as
-// fit are taken. If a whole core is left then, one more core gives the rest, which is one CPU.
-// Otherwise half-free cores do. An exchange argument shows that this is optimal.
+// fit are taken. If a whole core is left then, one more core gives the rest, which is one CPU, at
+// the cost of at most one split core. Otherwise each CPU of it costs a half-free core. An exchange
+// argument shows that this is optimal.
 type demand struct {
 	whole    int  // cores taken whole
 	rest     int  // CPUs beyond them
@@ -25,10 +26,10 @@ type candidate struct {
 	distance int
 	sum      freeSum
 	demand
-	llcs    int
-	breaks  bool // the rest splits a whole core
-	left    int  // whole free cores that stay free on the nodes
-	planned bool // s.bestTake and s.bestPartial are its plan
+	llcs      int
+	breaks    bool // the rest splits a whole core
+	remainder int  // whole free cores that stay free on the nodes
+	planned   bool // s.bestTake and s.bestPartial are its plan
 }
 
 // bestNodes finds the best nodes for the query among the allowed ones. It returns false if no nodes

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// bin is the CPU time used in consecutive samples.
+// bin is the CPU time used in consecutive samples. Its value is divided by its real duration:
+// nothing is interpolated.
 type bin struct{ usage, length time.Duration }
 
 func (b bin) cpus() float64 { return float64(b.usage) / float64(b.length) }
@@ -15,7 +16,10 @@ func (b bin) cpus() float64 { return float64(b.usage) / float64(b.length) }
 // periods returns how many periods the bin covers, rounded, but at least 1.
 func (b bin) periods(period time.Duration) int { return max(1, int((b.length+period/2)/period)) }
 
-// binsOf divides sequences into bins of one period; see the package comment.
+// binsOf divides sequences into bins of one period. A bin is complete when its samples together
+// lasted one period, less half the nominal sampling interval. If samples are as long as a period or
+// longer, each sample is a bin. A bin does not span a gap; one that a gap or the end cuts short is
+// omitted.
 func binsOf(sequences [][]Sample, period, nominal time.Duration) []bin {
 	var bins []bin
 	for _, sequence := range sequences {
@@ -80,7 +84,7 @@ const (
 )
 
 // PerPeriod returns the CPUs used in each bin of one period, which must be > 0, in the order of
-// time; see the package comment. A bin that lasted several periods is repeated that many times,
+// time. A bin that lasted several periods is repeated that many times,
 // with its average; a bin of more than 1,000 periods is omitted. Gaps are not marked. If samples
 // are longer than the period, all bins are averages and hide the peaks of single periods.
 func (s *Series) PerPeriod(nominal, period time.Duration) []float64 {

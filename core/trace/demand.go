@@ -29,7 +29,7 @@ type Demand struct {
 	Throttled float64 // share of the time in throttled samples
 	Moved     float64 // share of the usage that was moved to an earlier period
 	Exact     bool    // moved to when threads wanted to run, not to where an estimate puts it
-	Open      int     // number of open runs (see the package comment), whose demand is unknown
+	Open      int     // number of open runs (see run.open), whose demand is unknown
 	OpenShare float64 // share of the time in those runs
 }
 
@@ -81,8 +81,14 @@ func ShellWord(word string) string {
 
 // Demand returns the demand in CPUs for each bin of one period, which must be > 0. It is PerPeriod
 // of the series after correction of throttled runs: exactly if Exact is known, and otherwise by
-// estimate; see the package comment. Without throttling, demand equals usage. The errors are
-// ErrTooCoarse and ErrTooShort.
+// estimate. Without throttling, demand equals usage. The errors are ErrTooCoarse and ErrTooShort.
+//
+// The accuracy of the estimate was measured by running the same requests with and without a limit
+// in the model of package bandwidthtest, with batches and single requests of 5 to 300 ms, and
+// samples of 10 to 100 ms at any phase (TestRecoveredDemand, testdata/recovered.txt). The limit
+// that throttles 2% of the periods comes out 35% too low from usage. From recovered demand it is
+// off by 12%, mostly (10%) too high, if the quota was 2 or 3 times the average. At 1.3 times the
+// average, when most periods are throttled, it is off by 52%, almost always too high.
 func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	if nominal > period {
 		return Demand{}, fmt.Errorf("demand per %v of samples of %v: %w; record with: %s", period, nominal, ErrTooCoarse, s.RecordCommand())

@@ -18,13 +18,13 @@ import (
 // TestDemandScenarios recovers the demand of the series in testdata/demand/*.txtar, which have the
 // format of TestScenarios. The section "period" lists the periods.
 func TestDemandScenarios(t *testing.T) {
-	golden.Archives(t, "testdata/demand/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
-		if len(given.Files) != 2 {
+	golden.Archives(t, "testdata/demand/*.txtar", "want", func(t *testing.T, archive *txtar.Archive) string {
+		if len(archive.Files) != 2 {
 			t.Fatal("want the sections series, period and want")
 		}
-		s, nominal := parseSeries(t, string(given.Files[0].Data))
+		s, nominal := parseSeries(t, string(archive.Files[0].Data))
 		var b strings.Builder
-		for word := range strings.FieldsSeq(string(given.Files[1].Data)) {
+		for word := range strings.FieldsSeq(string(archive.Files[1].Data)) {
 			period := duration(t, word)
 			d, err := s.Demand(nominal, period)
 			if err != nil {
@@ -98,11 +98,11 @@ func TestUnthrottledDemandIsUsage(t *testing.T) {
 }
 
 func TestShellWord(t *testing.T) {
-	for given, want := range map[string]string{
+	for archive, want := range map[string]string{
 		"a/b-c_1,2=:@%+.": "a/b-c_1,2=:@%+.", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "é": "'é'", "a;b": "'a;b'", "~": "'~'",
 	} {
-		if got := trace.ShellWord(given); got != want {
-			t.Errorf("%q is quoted as %s, want %s", given, got, want)
+		if got := trace.ShellWord(archive); got != want {
+			t.Errorf("%q is quoted as %s, want %s", archive, got, want)
 		}
 	}
 }

@@ -9,7 +9,21 @@ const (
 	neverIdle = .95
 )
 
-// recovery replaces the usage of samples by demand; the package comment explains the method.
+// recovery estimates demand from samples. These are cut into segments; throttled ones form runs.
+// The CPU time used in a run equals the demand in it, but the demand came earlier. So the sum over
+// a run is preserved to the nanosecond, and usage moves to earlier segments of the run, within
+// these bounds:
+//
+//   - A CPU that waited would have run for no longer than it waited. So the demand of a segment is
+//     at most its usage plus its waiting time, where waiting time is throttled time summed over
+//     CPUs.
+//   - A CPU that was idle for a moment had no outstanding work. Usage plus waiting time, divided by
+//     the length of a segment, is the number of CPUs that ran or waited, say 3.4: three did all the
+//     time, and a fourth for two fifths of it. The run is viewed as stacked layers of one CPU each.
+//     Usage moves only within its layer, and only within a sequence of segments in which that layer
+//     was never idle, plus the segment that follows. There it moves as early as possible. This
+//     separates a few long-running threads from many consecutive requests.
+//   - Normal load continues: in each layer, the average usage outside of runs is not moved.
 type recovery struct {
 	sequences [][]Sample  // without gaps
 	segments  [][]segment // of each sequence
@@ -166,17 +180,17 @@ func (l *layer) endOfSequence(begin int) int {
 
 // moveEarlier moves the usage of a sequence as early as possible, except for the normal load.
 func (l *layer) moveEarlier(begin, end int, sum []float64) {
-	var left, reserved, outstanding float64
+	var remaining, reserved, outstanding float64
 	for i := begin; i < end; i++ {
-		left += l.used(i)
+		remaining += l.used(i)
 		reserved += l.floor(i)
 	}
 	for i := begin; i < end; i++ {
 		used := l.used(i)
 		reserved -= l.floor(i)
 		// Usage beyond what was outstanding is demand of this segment.
-		wanted := min(l.maxDemand(i), max(left-reserved, used-outstanding))
-		left -= wanted
+		wanted := min(l.maxDemand(i), max(remaining-reserved, used-outstanding))
+		remaining -= wanted
 		outstanding += wanted - used
 		sum[i] += outstanding
 	}

@@ -64,8 +64,9 @@ func (c *cutter) add(i int) {
 }
 
 // locate decides, at the first throttling of a sequence, whether it happened before the sample in
-// which it was counted: if a whole quota had been used in the previous period. With short samples
-// this makes no difference.
+// which it was counted. The phase of the kernel's timer is unknown, and throttled time is counted
+// when the throttling ends, so samples as long as a period may count it late: if a whole quota had
+// been used in the previous period. With short samples this makes no difference.
 func (c *cutter) locate(i int, period time.Duration) {
 	s := &c.samples[i]
 	if s.Begin()-c.counted >= period/2 {
@@ -111,7 +112,7 @@ func (c *cutter) cutThrottled(waited, period time.Duration) {
 // run is a sequence of segments in which throttling moved usage to a later time.
 type run struct {
 	begin, end int  // indices of segments
-	open       bool // still throttled at a gap or the end of the recording
+	open       bool // still throttled at a gap or the end of the recording: demand exceeds usage
 }
 
 // throttledRuns returns the runs of segments in which CPUs waited. Each run includes the first

@@ -10,6 +10,9 @@ import (
 )
 
 // Exact accumulates the traced spans of a series' threads, and computes its demand from them.
+// Nothing is estimated: a thread wants one CPU at most, and no time is lost. Time for which threads
+// waited for a CPU is not removed, but [Series.Unhindered] does that. A thread that takes one
+// request after the other from a queue, without sleeping, seems to want all of them at once.
 type Exact struct {
 	From, To time.Duration // what was traced, since the start of the recording
 
@@ -18,12 +21,14 @@ type Exact struct {
 	First, Last                          *blame.Quota // at the first and last edge; nil if there was none
 
 	samples []Sample
-	// served is the demand had nothing been throttled; unhindered had also no thread waited for a CPU.
+	// served is the demand had nothing been throttled; unhindered had also no thread waited for a
+	// CPU.
 	served, unhindered mover
 	open               []window // in which demand is not known
 }
 
-// mover moves what late threads run to when they wanted to run.
+// mover moves what late threads run to when they wanted to run: earlier, by the time for which they
+// were held up since they were last on time.
 type mover struct {
 	samples []Sample
 	moved   []time.Duration // demand minus usage of each sample

@@ -19,7 +19,7 @@ import (
 // TestRecoveredDemand runs the same requests with and without a limit in the model of package
 // bandwidthtest and samples both at the same random phase. It computes the limit that throttles 2%
 // of the periods from the unlimited usage, the limited usage and the recovered demand, and compares
-// them. The table is in testdata/recovered.txt; the package comment quotes its figures.
+// them. The table is in testdata/recovered.txt; Series.Demand quotes its figures.
 func TestRecoveredDemand(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-8s%-24s%7s%11s%8s%11s\n", "samples", "requests", "quota", "throttled", "usage", "recovered")

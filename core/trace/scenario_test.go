@@ -26,11 +26,11 @@ import (
 //
 // "limit QUOTA/PERIOD" sets the limit for the following samples. The section "want" is the summary.
 func TestScenarios(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
-		if len(given.Files) != 1 {
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, archive *txtar.Archive) string {
+		if len(archive.Files) != 1 {
 			t.Fatal("want the sections series and want")
 		}
-		return describe(parseSeries(t, string(given.Files[0].Data)))
+		return describe(parseSeries(t, string(archive.Files[0].Data)))
 	})
 }
 

@@ -24,8 +24,8 @@ type Summary struct {
 	// samples whose limits differ from the last ones before.
 	Limits       bandwidth.Limits
 	LimitChanges int
-	// Unknown are the figures that no sample has or, except for limits, that some lack. A group that
-	// was throttled had a limit, so it is not known if none was recorded.
+	// Unknown are the figures that no sample has or, except for limits, that some lack. A group
+	// that was throttled had a limit, so it is not known if none was recorded.
 	Unknown Figures
 
 	Periods, Throttled, Bursts uint64 // as in Sample
@@ -39,8 +39,10 @@ type Summary struct {
 	ThrottledShare float64
 }
 
-// Stats are statistics over bins of time, in CPUs. Without any complete bin, all except Mean are
-// unknown, and 0.
+// Stats are statistics over bins of time, in CPUs, weighted by their duration: a late sample that
+// covers five periods counts five times, with its average, which may hide a higher peak. A quantile
+// q is the smallest value such that the bins up to it last at least q of the total time. Without
+// any complete bin, all except Mean are unknown, and 0.
 type Stats struct {
 	Bins int     `json:"periods"`
 	Mean float64 `json:"mean"` // of all samples, also those in no bin

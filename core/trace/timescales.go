@@ -21,7 +21,14 @@ type Scale struct {
 }
 
 // Timescales returns the usage of a series in windows of all lengths of Lengths(nominal, Longest),
-// in ascending order, omitting lengths without windows; see the package comment.
+// in ascending order, omitting lengths without windows.
+//
+// The maximum for windows of length w is the limit that a group needs in order to be served at
+// timescale w without delay. At the enforcement period it is what a plain quota must be. At a
+// longer w it is what the quota may be if unused time can be saved up for about that long. At the
+// longest w it approaches the average.
+//
+// For n samples and s lengths the cost is O(n s) time on average and O(n) memory.
 func Timescales(s *Series, nominal time.Duration) []Scale {
 	return TimescalesAt(s, nominal, Lengths(nominal, Longest))
 }
@@ -54,7 +61,7 @@ func TimescalesAt(s *Series, nominal time.Duration, lengths []time.Duration) []S
 	return scales
 }
 
-// tolerance returns by how much a window may differ from its length.
+// tolerance returns by how much the time that a window covers may differ from its length.
 func tolerance(w, nominal time.Duration) time.Duration { return max(nominal/2, w/100) }
 
 // rank returns the index of a percentile among n values in ascending order.
@@ -87,7 +94,10 @@ func newPrefixSums(run []Sample) prefixSums {
 }
 
 // windows appends the values of all windows of length w to figures. It updates the maximum in sc
-// and the number of throttled windows.
+// and the number of throttled windows. A window starts where a sample starts, and ends at the
+// sample edge nearest in real time to w later (the later of two). Its value is the CPU time used in
+// it divided by the time it covers. So every value was measured: late samples are never divided,
+// and windows that would need part of one are omitted.
 func (p *prefixSums) windows(w, tolerance time.Duration, figures []float64, sc *Scale, throttled *int) []float64 {
 	last := len(p.length) - 1
 	end := 1
@@ -157,7 +167,8 @@ const (
 )
 
 // Lengths returns the window lengths for samples of a nominal interval, in ascending order up to
-// longest; see the package comment. If nominal exceeds longest, it returns only nominal.
+// longest: 66 for samples of 100 ms, and 116 for samples of 1 ms. If nominal exceeds longest, it
+// returns only nominal.
 func Lengths(nominal, longest time.Duration) []time.Duration {
 	if nominal <= 0 {
 		return nil

@@ -48,11 +48,11 @@ func (a *Alarm) Wait(until time.Time) error {
 	if err := a.ctx.Err(); err != nil {
 		return err
 	}
-	left := time.Until(until)
-	if left <= 0 {
+	duration := time.Until(until)
+	if duration <= 0 {
 		return nil
 	}
-	if err := unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(left))}, nil); err != nil {
+	if err := unix.TimerfdSettime(a.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(duration))}, nil); err != nil {
 		return fmt.Errorf("set a timer: %w", err)
 	}
 	var expirations [8]byte

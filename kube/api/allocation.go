@@ -126,9 +126,9 @@ func (c ContainerAllocation) check(policy placement.Policy) error {
 	case c.Name == "":
 		return fmt.Errorf("a name is missing")
 	case policy == placement.Static && c.CPUs.IsEmpty():
-		return fmt.Errorf("it has no CPUs, which policy %q gives", policy)
+		return fmt.Errorf("it has no CPUs, which policy %q allocates", policy)
 	case policy == placement.StaticBurst && !c.CPUs.IsEmpty():
-		return fmt.Errorf("it has CPUs %q of its own, which policy %q does not give", c.CPUs, policy)
+		return fmt.Errorf("it has CPUs %q of its own, which policy %q does not allocate", c.CPUs, policy)
 	case len(c.NUMANodes) == 0:
 		return fmt.Errorf("it has no NUMA nodes")
 	}

@@ -134,14 +134,14 @@ func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, all int, cpus map[strin
 	}
 	counts := newCounts(pod)
 	for _, m := range members(pod) {
-		if has, need := counts.own(m), cpus[m.Name]; has < ledger.MilliCPU(need)*1000 {
+		if request, need := counts.own(m), cpus[m.Name]; request < ledger.MilliCPU(need)*1000 {
 			return fmt.Errorf("container %s requests %v CPUs, and its resource claims ask for %d: "+
-				"set its resources.requests.cpu to %[3]d, because schedulers count requests", m.Name, has, need)
+				"set its resources.requests.cpu to %[3]d, because schedulers count requests", m.Name, request, need)
 		}
 	}
-	if has := EffectiveRequest(pod); has < ledger.MilliCPU(all)*1000 { // of init containers, the largest request counts
+	if request := EffectiveRequest(pod); request < ledger.MilliCPU(all)*1000 { // of init containers, the largest request counts
 		return fmt.Errorf("the pod requests %v CPUs, and its resource claims ask for %d: "+
-			"let init containers use the requests of other containers' claims", has, all)
+			"let init containers use the requests of other containers' claims", request, all)
 	}
 	return nil
 }
@@ -195,8 +195,8 @@ func (a Allocation) Holds(pod *corev1.Pod) error {
 	}
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		for _, c := range a.Containers {
-			if has := status.AllocatedResources; c.Name == status.Name && has != nil && MilliCPU(has) < ledger.MilliCPU(c.CPUs.Len())*1000 {
-				return fmt.Errorf("the kubelet has allocated %v of %d CPUs to container %s", MilliCPU(has), c.CPUs.Len(), c.Name)
+			if request := status.AllocatedResources; c.Name == status.Name && request != nil && MilliCPU(request) < ledger.MilliCPU(c.CPUs.Len())*1000 {
+				return fmt.Errorf("the kubelet has allocated %v of %d CPUs to container %s", MilliCPU(request), c.CPUs.Len(), c.Name)
 			}
 		}
 	}
@@ -270,8 +270,8 @@ func CompareBound(a, b *corev1.Pod) int {
 // exclusive CPUs it asks for: whether it asks, and its limits. It ignores requests.
 func AskAlike(before, after *corev1.Pod) bool {
 	for _, key := range slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys()) {
-		old, had := before.Annotations[key]
-		if now, has := after.Annotations[key]; had != has || old != now {
+		old, wasSet := before.Annotations[key]
+		if now, isSet := after.Annotations[key]; wasSet != isSet || old != now {
 			return false
 		}
 	}

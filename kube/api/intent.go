@@ -54,7 +54,7 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 		return Intent{}, err
 	}
 	if classSetting.asksForCPUs() && !w.asks {
-		intent.Warnings = append(intent.Warnings, classSetting.String()+" gives no CPUs of its own without "+asksSetting.String())
+		intent.Warnings = append(intent.Warnings, classSetting.String()+" allocates no CPUs without "+asksSetting.String())
 	}
 	if BatchRequest(pod) > 0 && intent.Class != nodeplan.BE {
 		intent.Warnings = append(intent.Warnings, fmt.Sprintf("requests of %s have no effect without %s", BatchCPU, setting{true, QoSLabel, string(nodeplan.BE)}))
@@ -65,9 +65,9 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if intent.Burst.Mode == burst.None {
 		burstSetting = setting{}
 	}
-	for _, given := range []setting{burstSetting, periodSetting} {
-		if given != (setting{}) && !hasLimit(pod) {
-			intent.Warnings = append(intent.Warnings, given.name()+" has no effect, since neither the pod nor a container has limits.cpu")
+	for _, s := range []setting{burstSetting, periodSetting} {
+		if s != (setting{}) && !hasLimit(pod) {
+			intent.Warnings = append(intent.Warnings, s.name()+" has no effect, since neither the pod nor a container has limits.cpu")
 		}
 	}
 	if w.asks {

@@ -92,8 +92,11 @@ func EffectiveRequest(pod *corev1.Pod) ledger.MilliCPU {
 	return c.together(members(pod))
 }
 
-// sharedRequest returns what a pod requests in addition to its placed containers: see the package
-// comment. own is empty if the pod does not ask.
+// sharedRequest returns what a pod requests of the shared CPUs, in addition to its placed
+// containers: what the other containers request in the phase in which they request most, plus the
+// pod overhead. With a pod-level request, it is at least what the long-running placed containers
+// leave of that. So the sum is never less than what kube-scheduler counts. own is empty if the pod
+// does not ask.
 func sharedRequest(pod *corev1.Pod, own []ledger.ContainerAsk) ledger.MilliCPU {
 	if len(own) == 0 {
 		return EffectiveRequest(pod)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Keys of the settings; see the package comment.
+// Keys of the settings; the package comment has their aliases and values.
 const (
 	CPUSetSchedulerAnnotation = "pinfold.dev/cpuset-scheduler"
 	CPUPolicyAnnotation       = "pinfold.dev/cpu-policy"
@@ -22,8 +22,8 @@ const (
 	QoSLabel                  = "pinfold.dev/qos"
 	// BatchCPU is the extended resource that batch pods request, in thousandths of a CPU.
 	BatchCPU corev1.ResourceName = "pinfold.dev/batch-cpu"
-	// BatchStarved is the type of the node condition that is True while the batch pods of a node have
-	// had next to no CPU time for a minute. The agent writes it, where batch pods are bounded.
+	// BatchStarved is the type of the node condition that is True while the batch pods of a node
+	// have had next to no CPU time for a minute. The agent writes it, where batch pods are bounded.
 	BatchStarved corev1.NodeConditionType = "PinfoldBatchStarved"
 	// WithoutAgentAnnotation is read by containerd: see docs/agent.md.
 	WithoutAgentAnnotation = "pinfold.dev/without-agent"

@@ -286,18 +286,18 @@ func (r *Request) CPUs() (of map[string]int, all int) {
 
 // Divide returns the CPUs of each part, of those that were allocated to its container.
 func (r *Request) Divide(a api.Allocation) []cpuset.Set {
-	left := map[string]cpuset.Set{}
+	free := map[string]cpuset.Set{}
 	for _, c := range a.Containers {
-		left[c.Name] = c.CPUs
+		free[c.Name] = c.CPUs
 	}
 	parts := make([]cpuset.Set, len(r.Parts))
 	for i, p := range r.Parts {
-		for cpu := range left[p.Container].Intersection(p.Within).All() {
+		for cpu := range free[p.Container].Intersection(p.Within).All() {
 			if parts[i].Len() < p.CPUs {
 				parts[i].Add(cpu)
 			}
 		}
-		left[p.Container] = left[p.Container].Difference(parts[i])
+		free[p.Container] = free[p.Container].Difference(parts[i])
 	}
 	return parts
 }

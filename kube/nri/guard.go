@@ -12,8 +12,11 @@ import (
 // errNoAnswer is wrapped by the error about a handler that panicked or took too long.
 var errNoAnswer = errors.New("the handler gave no answer")
 
-// guard calls the handler, one call at a time. It abandons calls before the runtime's time limit,
-// and recovers panics.
+// guard calls the handler, one call at a time. It recovers panics, and abandons calls before the
+// runtime's time limit, because the runtime drops a plugin that exceeds it: a handler gets three
+// quarters of the time, and is abandoned at seven eighths. The answer is then without changes, and
+// so are those to requests that arrive while an abandoned call is still running. An error that a
+// handler returns does fail the container's creation or start.
 type guard struct {
 	busy chan struct{} // holds an element while a call is running, even an abandoned one
 
@@ -34,11 +37,11 @@ type answer[T any] struct {
 // ask calls f and returns its results. The error wraps errNoAnswer if f did not return in time or
 // panicked.
 func ask[T any](ctx context.Context, g *guard, f func(context.Context) (T, error)) (T, error) {
-	left := requestTimeout
+	limit := requestTimeout
 	if deadline, ok := ctx.Deadline(); ok {
-		left = time.Until(deadline)
+		limit = time.Until(deadline)
 	}
-	abandon, cancel := context.WithTimeout(ctx, left*7/8)
+	abandon, cancel := context.WithTimeout(ctx, limit*7/8)
 	defer cancel()
 	var none T
 	if g.isStuck() {
@@ -52,7 +55,7 @@ func ask[T any](ctx context.Context, g *guard, f func(context.Context) (T, error
 	answers, ended := make(chan answer[T], 1), false
 	go func() {
 		defer g.end(&ended)
-		ctx, cancel := context.WithTimeout(ctx, left*3/4)
+		ctx, cancel := context.WithTimeout(ctx, limit*3/4)
 		defer cancel()
 		answers <- recovered(ctx, f)
 	}()
@@ -65,7 +68,7 @@ func ask[T any](ctx context.Context, g *guard, f func(context.Context) (T, error
 		return a.value, a.err
 	case <-abandon.Done():
 		g.abandon(&ended)
-		return none, fmt.Errorf("%w within %v", errNoAnswer, (left * 7 / 8).Round(time.Millisecond))
+		return none, fmt.Errorf("%w within %v", errNoAnswer, (limit * 7 / 8).Round(time.Millisecond))
 	}
 }
 

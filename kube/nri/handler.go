@@ -26,7 +26,7 @@ type Handler interface {
 	Create(ctx context.Context, pod Pod, c Container) (Settings, error)
 	// Start is called when the container's cgroup exists, before the container's first instruction.
 	// It writes all settings that differ, including those returned by Create, which the runtime
-	// does not always apply (package comment, "Other plugins").
+	// does not always apply: see tracker.
 	Start(ctx context.Context, pod Pod, c Container) error
 	// Update is called when a container's resources are updated, such as by the kubelet at a
 	// resize. The settings returned replace those of the update.
@@ -91,27 +91,27 @@ func containerOf(c *api.Container) Container {
 // CgroupPath returns the path below the root of a hierarchy of a cgroup that a runtime names. With
 // the cgroupfs driver that is the name itself. With systemd the name is a slice, or
 // "slice:prefix:name" for the scope prefix-name.scope in that slice (runc 1.5, docs/systemd.md).
-func CgroupPath(told string) (string, error) {
-	parts := strings.Split(told, ":")
+func CgroupPath(name string) (string, error) {
+	parts := strings.Split(name, ":")
 	switch {
-	case told == "":
+	case name == "":
 		return "", errors.New("the runtime gave no cgroups path")
-	case len(parts) == 1 && strings.HasSuffix(told, ".slice"):
-		return slicePath(path.Base(told))
+	case len(parts) == 1 && strings.HasSuffix(name, ".slice"):
+		return slicePath(path.Base(name))
 	case len(parts) == 1:
-		return path.Clean("/" + told), nil
+		return path.Clean("/" + name), nil
 	case len(parts) != 3 || parts[2] == "" || strings.Contains(parts[1]+parts[2], "/"):
-		return "", fmt.Errorf("cgroups path %q is neither a path nor slice:prefix:name", told)
+		return "", fmt.Errorf("cgroups path %q is neither a path nor slice:prefix:name", name)
 	}
 	slice, err := slicePath(parts[0])
 	if err != nil {
-		return "", fmt.Errorf("cgroups path %q: %w", told, err)
+		return "", fmt.Errorf("cgroups path %q: %w", name, err)
 	}
-	name := parts[2] + ".scope"
+	scope := parts[2] + ".scope"
 	if parts[1] != "" {
-		name = parts[1] + "-" + name
+		scope = parts[1] + "-" + scope
 	}
-	return path.Join(slice, name), nil
+	return path.Join(slice, scope), nil
 }
 
 // slicePath returns the path of a systemd slice: "a-b.slice" is in "a.slice" (systemd.slice(5)). ""
@@ -140,7 +140,10 @@ func slicePath(slice string) (string, error) {
 }
 
 // cpu returns the settings as NRI expects them, with times in microseconds. It returns nil if there
-// are none.
+// are none. NRI has no fields for burst, idle and pod cgroups. "No quota" is -1: containerd 2.4
+// drops a quota of 0 from updates, and runc 1.5 then keeps the old quota. -1 becomes -1 in
+// cpu.cfs_quota_us, "max" in cpu.max and infinity for systemd. A period is only sent together with
+// a quota.
 func (s Settings) cpu() *api.LinuxCPU {
 	if s.CPUs.IsEmpty() && s.Quota == 0 {
 		return nil

@@ -70,7 +70,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// backoff computes the pause before the next attempt to connect.
+// backoff computes the pause before the next attempt to connect. It is random, so that many nodes
+// do not reconnect in step. A connection that lasted less than maxPause does not reset it, so a
+// runtime that drops the plugin at once is not dialled in a loop.
 type backoff struct{ next time.Duration }
 
 const (

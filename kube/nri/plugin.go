@@ -104,8 +104,10 @@ func (p *plugin) conflict(c Conflict) {
 	p.options.OnConflict(c)
 }
 
-// UpdateContainer replaces the settings of the update by those of the handler. If another plugin
-// called earlier has set them, its settings stay and the update succeeds.
+// UpdateContainer replaces the settings of the update by those of the handler. containerd passes
+// its whole record of the container to runc, including the cpuset, and so would revert direct
+// writes to the cgroup. Other resources in the update, such as memory, are not changed. If another
+// plugin called earlier has set them, its settings stay and the update succeeds.
 func (p *plugin) UpdateContainer(ctx context.Context, nriPod *api.PodSandbox, nriContainer *api.Container, _ *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	pod, c := podOf(nriPod), containerOf(nriContainer)
 	settings, err := ask(ctx, p.guard, func(ctx context.Context) (Settings, error) {

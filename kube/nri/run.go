@@ -14,6 +14,8 @@ import (
 
 // Run connects to the runtime, serves its requests with the handler, and reconnects whenever the
 // connection ends. It returns after ctx has ended and the last call of the handler has returned.
+// Each connection starts with a Synchronize of all pods and containers, so events missed in between
+// are not lost.
 func Run(ctx context.Context, options Options, handler Handler) {
 	r := &runner{options: options.withDefaults(), handler: handler, guard: newGuard(), containers: newTracker()}
 	for ctx.Err() == nil {

@@ -234,11 +234,11 @@ func TestManyContainers(t *testing.T) {
 // synchronise is reported.
 func TestFollow(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		waits   time.Duration // until synchronised
-		lasts   time.Duration // after that
-		told    []State
-		resumes time.Duration // the longest next pause
+		name     string
+		waits    time.Duration // until synchronised
+		lasts    time.Duration // after that
+		reported []State
+		resumes  time.Duration // the longest next pause
 	}{
 		{"short", 0, time.Second, []State{{Connected: true, Runtime: "r 1"}}, 800 * time.Millisecond},
 		{"long", 0, maxPause, []State{{Connected: true, Runtime: "r 1"}}, minPause},
@@ -246,8 +246,8 @@ func TestFollow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told []State
-				o := Options{OnState: func(s State) { told = append(told, s) }}.withDefaults()
+				var reported []State
+				o := Options{OnState: func(s State) { reported = append(reported, s) }}.withDefaults()
 				r := &runner{options: o, backoff: backoff{next: 800 * time.Millisecond}}
 				synced, ended, lost := make(chan string), make(chan error), errors.New("lost")
 				go func() {
@@ -259,7 +259,7 @@ func TestFollow(t *testing.T) {
 				if err := r.follow(synced, ended); !errors.Is(err, lost) {
 					t.Error(err)
 				}
-				if diff := cmp.Diff(test.told, told, cmpopts.EquateErrors()); diff != "" {
+				if diff := cmp.Diff(test.reported, reported, cmpopts.EquateErrors()); diff != "" {
 					t.Errorf("reported (-want +got)\n%s", diff)
 				}
 				if got := r.backoff.pause(); got < test.resumes/2 || got > test.resumes {

@@ -7,8 +7,13 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// tracker follows containers from creation to start to detect those that could not be created with
-// our settings (package comment, "Other plugins").
+// tracker follows containers from creation to start, because two plugins that set the same field
+// fail the creation, and neither is notified. So a container that got settings is stopped or
+// created again without ever being started. It gets none at the next attempt; they are written in
+// the handler's Start. If a field has changed by then in a way that was not requested here, another
+// plugin is proven, and no container gets settings until the next connection. A container that
+// already has CPUs at creation got them from an earlier plugin or from the kubelet's static CPU
+// manager; it is not changed either. [Options].OnConflict is called in each case.
 type tracker struct {
 	mu      sync.Mutex
 	records map[string]*record // by container id

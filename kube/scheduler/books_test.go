@@ -125,7 +125,7 @@ func (l *life) check(t *rapid.T) {
 	allocated := l.plugin.shared.reports.Of(l.node.Node()).Allocations()
 	for _, pod := range slices.Concat(l.bound, l.assumed) {
 		claim, _ := l.plugin.nodes.claimOf(l.node.Node(), pod)
-		if a, has := allocated[pod.UID]; has && !allocates(a, claim.Containers) {
+		if a, ok := allocated[pod.UID]; ok && !matches(a, claim.Containers) {
 			t.Fatalf("pod %s has %+v in the books, and was allocated %+v", pod.Name, claim, a)
 		}
 		if asks, _ := api.Asks(pod); asks && len(claim.Containers) == 0 {

@@ -33,8 +33,8 @@ func allocatedOn(node string, f map[string]string) api.Allocations {
 		return nil
 	}
 	all, at := api.Allocations{}, decided()
-	for _, gave := range strings.FieldsFunc(f["gave"], func(r rune) bool { return r == '/' }) {
-		pod, cpus, _ := strings.Cut(gave, ":")
+	for _, allocation := range strings.FieldsFunc(f["gave"], func(r rune) bool { return r == '/' }) {
+		pod, cpus, _ := strings.Cut(allocation, ":")
 		all[types.UID(pod)] = api.Allocation{Version: 1, Node: node, Policy: placement.Static, Time: at,
 			Containers: []api.ContainerAllocation{{Name: "app", CPUs: cpuset.MustParse(cpus), NUMANodes: []topology.NUMAID{0}}}}
 	}
@@ -69,7 +69,7 @@ func (s *scenario) agents() (published bool) {
 func allocate(p *Plugin, node fwk.NodeInfo, report *agents.Report) api.Allocations {
 	all := api.Allocations{}
 	for uid, e := range p.derive(node, report, stateUse{}).pods {
-		if a, has := report.Allocations()[uid]; has && a.Concerns(e.pod) && !api.HasEnded(e.pod) {
+		if a, ok := report.Allocations()[uid]; ok && a.Concerns(e.pod) && !api.HasEnded(e.pod) {
 			all[uid] = a
 		} else if len(e.claim.Containers) > 0 {
 			a := api.NewAllocation(node.Node().Name, report.Machine(), ledger.Decision{Containers: e.claim.Containers})

@@ -11,7 +11,6 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
-	"pinfold.dev/pinfold/kube/scheduler/informer"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
@@ -55,7 +54,7 @@ func newPlugin(ctx context.Context, args runtime.Object, handle fwk.Handle, env 
 	p.nodes = &nodeStates{derive: p.derive}
 	p.shared.follow(p.published)
 	_, err = handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(
-		informer.Handlers(nil, func(node *corev1.Node) { p.nodes.forget(node.Name) }))
+		informerHandlers(nil, func(node *corev1.Node) { p.nodes.forget(node.Name) }))
 	if err != nil {
 		return nil, fmt.Errorf("start plugin %s: %w", Name, err)
 	}

@@ -74,18 +74,18 @@ func TestRanksKeepNodes(t *testing.T) {
 func TestRankTables(t *testing.T) {
 	var tables rankTables
 	key := func(i int) string { return fmt.Sprint("question ", i) }
-	has := func(question int, changes uint64) bool {
+	cached := func(question int, changes uint64) bool {
 		_, ok := tables.of(key(question), changes, 100).find(1)
 		return ok
 	}
 	tables.of(key(0), 7, 100).put(1, 1)
-	if !has(0, 7) {
+	if !cached(0, 7) {
 		t.Error("a question has two tables")
 	}
-	if has(1, 7) {
+	if cached(1, 7) {
 		t.Error("two questions share a table")
 	}
-	if has(0, 8) || has(1, 8) {
+	if cached(0, 8) || cached(1, 8) {
 		t.Error("a table is used although a topology has changed")
 	}
 	if _, ok := tables.of("no nodes", 8, 0).find(1); ok {

@@ -19,7 +19,6 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
-	"pinfold.dev/pinfold/kube/scheduler/informer"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
@@ -123,7 +122,7 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if s.evicts = args.EvictBatchPods; s.evicts {
 		go evict.New(handle, s.podsOn, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
 	}
-	if _, err := pods.AddEventHandler(informer.Handlers(nil, func(pod *corev1.Pod) { s.waiting.Remove(pod.UID) })); err != nil {
+	if _, err := pods.AddEventHandler(informerHandlers(nil, func(pod *corev1.Pod) { s.waiting.Remove(pod.UID) })); err != nil {
 		return err
 	}
 	if err := s.reports.FollowLeases(ctx, handle.ClientSet(), func(report *agents.Report) {
@@ -148,7 +147,7 @@ func (s *sharingInformer) followReports() error {
 	if err := s.SetTransform(s.reports.Transform); err != nil { // replaces the factory's
 		return err
 	}
-	registration, err := s.AddEventHandler(informer.Handlers(
+	registration, err := s.AddEventHandler(informerHandlers(
 		func(_, report *agents.Report) { s.received(report) },
 		func(report *agents.Report) {
 			if s.reports.Remove(report) {

@@ -30,10 +30,10 @@ type nodeState struct {
 	answers *answers
 	books   *ledger.Books // nil if the topology is not usable
 	pods    map[types.UID]*podEntry
-	// exclusive and left replace the books if the topology is not usable: whether pods ask for CPUs of
+	// exclusive and available replace the books if the topology is not usable: whether pods ask for CPUs of
 	// their own, and the allocatable amount minus what all pods take.
 	exclusive bool
-	left      ledger.MilliCPU
+	available ledger.MilliCPU
 	// virtual is true if the books contain pods that are not on the node yet.
 	virtual bool
 }
@@ -134,16 +134,16 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 // node does not count.
 func (s *nodeState) sumUp(node fwk.NodeInfo, nominated []*corev1.Pod) {
 	allocatable := ledger.MilliCPU(node.Node().Status.Allocatable.Cpu().MilliValue())
-	s.left = allocatable
+	s.available = allocatable
 	for _, e := range s.pods {
-		if s.left -= e.claim.SharedRequest; e.question != nil && e.question.amount() <= allocatable {
-			s.left += e.claim.SharedRequest - e.question.amount()
+		if s.available -= e.claim.SharedRequest; e.question != nil && e.question.amount() <= allocatable {
+			s.available += e.claim.SharedRequest - e.question.amount()
 			s.exclusive = s.exclusive || e.question.cpus > 0
 		}
 	}
 	for _, pod := range nominated {
 		if q, err := newQuestion(pod); err == nil {
-			s.left -= q.amount()
+			s.available -= q.amount()
 		}
 	}
 }
@@ -151,8 +151,8 @@ func (s *nodeState) sumUp(node fwk.NodeInfo, nominated []*corev1.Pod) {
 // fits checks the amounts of a node without a usable topology for a pod that does not ask. If no
 // pod asks for exclusive CPUs, kube-scheduler's own checks suffice.
 func (s *nodeState) fits(q *question) error {
-	if need := q.amount(); s.exclusive && need > 0 && need > s.left {
-		return &ledger.SharedError{Need: need, Have: max(0, s.left)}
+	if need := q.amount(); s.exclusive && need > 0 && need > s.available {
+		return &ledger.SharedError{Need: need, Have: max(0, s.available)}
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *nodeState) confirmedBy(t *agents.Report) bool {
 		a, allocated := t.Allocations()[uid]
 		switch {
 		case allocated && e.allocated && e.decided.Equal(a.Time):
-		case allocated && e.question != nil && allocates(a, e.claim.Containers):
+		case allocated && e.question != nil && matches(a, e.claim.Containers):
 		case !allocated && !e.allocated:
 		default:
 			return false
@@ -200,15 +200,23 @@ func (s *nodeState) confirmedBy(t *agents.Report) bool {
 	return true
 }
 
-// allocates reports whether an allocation has the same CPUs or NUMA nodes as claims.
-func allocates(a api.Allocation, claims []ledger.ContainerClaim) bool {
+// matches reports whether an allocation has the same CPUs or NUMA nodes as claims.
+func matches(a api.Allocation, claims []ledger.ContainerClaim) bool {
 	return slices.EqualFunc(a.Containers, claims, func(c api.ContainerAllocation, claim ledger.ContainerClaim) bool {
 		return c.Name == claim.Name && a.Policy == claim.Policy && c.CPUs == claim.CPUs &&
 			(a.Policy == placement.Static || slices.Equal(c.NUMANodes, claim.NUMANodes))
 	})
 }
 
-// nodeStates caches the last state of every node.
+// nodeStates caches the last state of every node, with the answers it has given. A NodeInfo gets a new
+// generation with every change of its pods or node, which is never used again, not even for another
+// node. Generation and topology address together identify the state of a node. A state stays when the
+// agent publishes what was predicted. For many equal pods, each pod costs one new state, that of the
+// node that took the previous pod.
+//
+// States are not cached if they are derived from a NodeInfo with pods added or removed for a trial:
+// for nominated pods and preemption, where it has a generation of its own, and for pod groups, where
+// it keeps the old one.
 type nodeStates struct {
 	derive func(node fwk.NodeInfo, topology *agents.Report, use stateUse) *nodeState
 	byName sync.Map // of *keptNode

@@ -74,7 +74,7 @@ func (c controller) putBehind(s *service) (*behind, error) {
 			return nil, err
 		}
 		give := func() error {
-			if why, has := scheduler.Ended(); has {
+			if why, ok := scheduler.Ended(); ok {
 				return fmt.Errorf("the kernel has ended the scheduler of %s: %s", s.Name, why)
 			}
 			_, err := scx.TurnOver(groups, s.groups())

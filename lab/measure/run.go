@@ -214,8 +214,8 @@ func (p *progress) done(disturbed string) {
 	if disturbed != "" {
 		p.disturbed++
 	}
-	left := time.Since(p.begun) / time.Duration(p.measured) * time.Duration(p.total-p.measured)
-	text := fmt.Sprintf("%s: window %d of %d, about %v left", p.name, p.measured, p.total, left.Round(time.Second))
+	remaining := time.Since(p.begun) / time.Duration(p.measured) * time.Duration(p.total-p.measured)
+	text := fmt.Sprintf("%s: window %d of %d, about %v left", p.name, p.measured, p.total, remaining.Round(time.Second))
 	if p.disturbed > 0 {
 		text += fmt.Sprintf("; %d disturbed", p.disturbed)
 	}

@@ -79,12 +79,12 @@ func (p Program) version() (string, error) {
 // modulesIn returns the first directory that has all of Apache's modules, or "".
 func modulesIn(dirs []string) string {
 	for _, dir := range dirs {
-		has := true
+		ok := true
 		for _, name := range modules() {
 			_, err := os.Stat(filepath.Join(dir, moduleFile(name)))
-			has = has && err == nil
+			ok = ok && err == nil
 		}
-		if has {
+		if ok {
 			return dir
 		}
 	}

@@ -37,18 +37,18 @@ const nestedTries = 4
 func (fs *FS) Apply(wanted map[string]Wanted) Outcome {
 	o := applyOnce(fs, wanted)
 	for range nestedTries {
-		again := map[string]Wanted{} // groups that were blocked by a group below
+		blocked := map[string]Wanted{} // by a group below
 		for group, w := range wanted {
 			if w.Nested && errors.Is(o.Failed[group], syscall.EBUSY) {
-				again[group] = w
+				blocked[group] = w
 			}
 		}
-		if len(again) == 0 {
+		if len(blocked) == 0 {
 			break
 		}
-		next := applyOnce(fs, again)
+		next := applyOnce(fs, blocked)
 		o.Written = append(o.Written, next.Written...)
-		for retried := range again {
+		for retried := range blocked {
 			maps.DeleteFunc(o.Failed, func(group string, _ error) bool { return isBelow(group, retried) })
 		}
 		maps.Copy(o.Failed, next.Failed)

@@ -83,6 +83,6 @@ func userManager(group string) (manager string, ok bool) {
 // hasController reports whether a group of version 2 has a controller. If that is not known, it
 // does.
 func hasController(dir string, c Controller) bool {
-	has, err := kernfile.Words(filepath.Join(dir, ControllersFile))
-	return err != nil || slices.Contains(has, string(c))
+	controllers, err := kernfile.Words(filepath.Join(dir, ControllersFile))
+	return err != nil || slices.Contains(controllers, string(c))
 }

@@ -20,9 +20,9 @@ import (
 // TestMachines reads each machine in testdata: files below a root directory and, in "want", the
 // expected hierarchies and groups.
 func TestMachines(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, archive *txtar.Archive) string {
 		t.Parallel()
-		root := cgroup.Unpack(t, given)
+		root := cgroup.Unpack(t, archive)
 		return strings.ReplaceAll(describe(root), root, "")
 	})
 }

@@ -106,7 +106,9 @@ func (t *tree) endPartitions() (writes []Write) {
 }
 
 // makePartitions plans what must follow changes of CPUs: groups get exclusive CPUs, parents before
-// children, and become partitions.
+// children, and become partitions. Since Linux 6.7 that is possible below members, if all of these
+// have the CPUs as exclusive ones. The kernel accepts the write also if the partition is not valid,
+// and says why in the file: a [PartitionError].
 func (t *tree) makePartitions() (writes []Write) {
 	for _, n := range t.nodes {
 		if now, to := n.Present.Exclusive, n.Target().Exclusive; !to.IsSubsetOf(now) {

@@ -31,8 +31,11 @@ type Write struct {
 }
 
 // Plan returns the writes that lead from present to wanted settings, in an order in which the
-// kernel accepts each of them; see the package comment. If the settings of groups above and below
-// restrict that order, include them in changes with nothing wanted.
+// kernel accepts each of them: partitions that end, CPUs, partitions, weights, bandwidth. Version 2
+// accepts any order of groups; it gets that of version 1, so that no group's effective CPUs leave
+// the union of old and new in between. (A group without a CPU list of its own uses its parent's,
+// and so does one whose CPUs are disjoint from the parent's.) If the settings of groups above and
+// below restrict the order, include them in changes with nothing wanted.
 //
 // Plan omits groups whose wanted settings cannot be valid. It returns the writes for the other
 // groups, and an error that wraps ErrInvalid and, if the kernel lacks a file, a
@@ -94,7 +97,8 @@ func newTree(changes []Change, invalid map[string]error) *tree {
 	return t
 }
 
-// weight plans cpu.idle and cpu.shares or cpu.weight. Clearing idle sets the default weight
+// weight plans cpu.idle and cpu.shares or cpu.weight. Idle groups have no weight of their own, so
+// idle is cleared before the weight is written. Clearing idle sets the default weight
 // (sched_group_set_idle in kernel/sched/fair.c).
 func (n *node) weight(l Layout) []Write {
 	var writes []Write
@@ -142,7 +146,9 @@ func everything() cpuset.Set { return cpuset.Range(0, cpuset.MaxCPUs-1) }
 type transition struct{ now, target cpuset.Set }
 
 // cpusets plans cpuset.cpus. Invariant of version 1: before and after each write, now is a subset
-// of the parent's now.
+// of the parent's now. Groups that only give up CPUs come first, so that these are free before
+// other groups take them. A group that loses some CPUs and gains others keeps both as long as a
+// child needs the old ones.
 func (t *tree) cpusets(l Layout) []Write {
 	state := make(map[*node]*transition, len(t.nodes))
 	mask := func(s cpuset.Set) cpuset.Set {

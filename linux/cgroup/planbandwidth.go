@@ -7,7 +7,8 @@ import (
 )
 
 // bandwidthPlan plans quota, period and burst. Invariant of version 1: before and after each write,
-// the ratio of a limited group is at most that of its nearest limited ancestor.
+// the ratio of a limited group is at most that of its nearest limited ancestor. Groups whose ratio
+// does not fall go first, parents before children; the others follow, children before parents.
 type bandwidthPlan struct {
 	layout Layout
 	now    map[*node]bandwidth.Limits // quota and period after the writes so far
@@ -49,11 +50,13 @@ func ratio(l bandwidth.Limits) uint64 {
 // unlimitedRatio is larger than all others.
 const unlimitedRatio = ^uint64(0)
 
-// group plans one group. Invariant: burst is at most quota, unless that is unlimited.
+// group plans one group. Invariant: burst is at most quota, unless that is unlimited. On kernels
+// before 6.10, rewriting cpu.max divided the burst by 1000 (fixed in 49217ea147df), so the burst is
+// read again.
 func (b *bandwidthPlan) group(n *node) {
-	had, gets, to := n.Present.Burst, n.Target().Burst, target(n)
-	if gets < had {
-		b.write(n, b.layout.burst(), formatMicroseconds(gets))
+	from, burst, to := n.Present.Burst, n.Target().Burst, target(n)
+	if burst < from {
+		b.write(n, b.layout.burst(), formatMicroseconds(burst))
 	}
 	rewritten := b.now[n] != to && b.layout.CPU == V2
 	if rewritten {
@@ -69,10 +72,10 @@ func (b *bandwidthPlan) group(n *node) {
 		}
 	}
 	b.now[n] = to
-	if gets > had {
-		b.write(n, b.layout.burst(), formatMicroseconds(gets))
-	} else if rewritten && gets > 0 {
-		b.writes = append(b.writes, Write{Path: n.Path, File: CPUMaxBurst, Value: formatMicroseconds(gets), IfDiffers: true})
+	if burst > from {
+		b.write(n, b.layout.burst(), formatMicroseconds(burst))
+	} else if rewritten && burst > 0 {
+		b.writes = append(b.writes, Write{Path: n.Path, File: CPUMaxBurst, Value: formatMicroseconds(burst), IfDiffers: true})
 	}
 }
 

@@ -27,8 +27,8 @@ type Settings struct {
 	// below, may have as a partition.
 	Partition PartitionState
 	Exclusive cpuset.Set
-	// BVT is the identity of the group on kernels with Group Identity: 2 and 1 are before, -1 and -2
-	// behind others. New groups below have it, too.
+	// BVT is the identity of the group on kernels with Group Identity: 2 and 1 are before, -1 and
+	// -2 behind others. New groups below have it, too.
 	BVT int
 	// NoBurst, NoIdle, NoPartition and NoBVT are true if the kernel does not have the files.
 	NoBurst, NoIdle, NoPartition, NoBVT bool
@@ -49,7 +49,8 @@ type Wanted struct {
 	Weight *Weight
 	Idle   *bool
 	BVT    *int
-	// Exclusive and Partition make the group a partition: see the package comment.
+	// Exclusive and Partition make the group a partition of version 2, which has its CPUs for
+	// itself: no other group of the machine runs on them.
 	Exclusive *cpuset.Set
 	Partition *Partition
 	// Nested extends a change of CPUs to the groups below, because a container may run containers.
@@ -118,8 +119,8 @@ func readBandwidth(fs *FS, group string, s *Settings) (err error) {
 // burstSwitch turns CPU Burst on and off for all groups, on Alibaba Cloud Linux.
 const burstSwitch = "proc/sys/kernel/sched_cfs_bw_burst_enabled"
 
-// CheckBurst returns an UnsupportedError if CPU Burst is switched off: groups have the file then, and
-// it has no effect.
+// CheckBurst returns an UnsupportedError if CPU Burst is switched off: groups have the file then,
+// and it has no effect.
 func (fs *FS) CheckBurst() error {
 	text, err := os.ReadFile(filepath.Join(fs.root, burstSwitch))
 	if err == nil && strings.TrimSpace(string(text)) != "1" {

@@ -177,8 +177,8 @@ func (g *group) sweep(notify func(string)) (taken cpuset.Set) {
 		if err != nil {
 			continue // it was removed meanwhile, or belongs to another user
 		}
-		left := group{Name: name, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}, fs: g.fs}
-		if err := left.remove(); err != nil {
+		stale := group{Name: name, Controllers: []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}, fs: g.fs}
+		if err := stale.remove(); err != nil {
 			notify(fmt.Sprintf("a run that was killed left %s, which cannot be removed: %v", name, err))
 		} else {
 			notify(fmt.Sprintf("removed %s, which a run that was killed has left", name))

@@ -100,20 +100,20 @@ func (g *group) run(ctx context.Context, s Spec, caught *signals) (*Result, erro
 // endAll waits for the processes that the command has left behind, or kills them. It returns their
 // number.
 func (g *group) endAll(s Spec) (int, error) {
-	left, err := cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
-	if len(left) == 0 {
+	processes, err := cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
+	if len(processes) == 0 {
 		return 0, err
 	}
-	for now := left; s.Wait && err == nil && len(now) > 0; {
+	for now := processes; s.Wait && err == nil && len(now) > 0; {
 		time.Sleep(leftBehindPoll)
 		now, err = cgrouptree.ProcessesBelow(g.fs, g.Name, g.Controllers...)
 	}
 	if s.Wait {
-		return len(left), err
+		return len(processes), err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
-	return len(left), cgrouptree.Kill(ctx, g.fs, g.Name, g.Controllers...)
+	return len(processes), cgrouptree.Kill(ctx, g.fs, g.Name, g.Controllers...)
 }
 
 // setExit sets how the command ended.
@@ -172,8 +172,8 @@ func (t *signalTargets) send(sig syscall.Signal) {
 		_ = t.command.Signal(sig)
 		return
 	}
-	left, _ := cgrouptree.ProcessesBelow(t.g.fs, t.g.Name, t.g.Controllers...)
-	for _, pid := range left {
+	processes, _ := cgrouptree.ProcessesBelow(t.g.fs, t.g.Name, t.g.Controllers...)
+	for _, pid := range processes {
 		_ = syscall.Kill(pid, sig)
 	}
 }

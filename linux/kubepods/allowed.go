@@ -47,8 +47,8 @@ func Narrow(tier nodeplan.Tier, cpus cpuset.Set, group string) string {
 func Throttled(cpus int, groups ...cgroup.Settings) (by int, quota quantity.CPUs) {
 	by, quota = -1, quantity.CPUs(cpus)
 	for i, s := range groups {
-		if has, limited := s.Limits.CPUs(); limited && s.Period > 0 && quantity.CPUs(has) < quota {
-			by, quota = i, quantity.CPUs(has)
+		if cpus, limited := s.Limits.CPUs(); limited && s.Period > 0 && quantity.CPUs(cpus) < quota {
+			by, quota = i, quantity.CPUs(cpus)
 		}
 	}
 	return by, quota

@@ -48,11 +48,11 @@ func VisitCPUs() error {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return os.NewSyscallError("sched_getaffinity", err)
 	}
-	for cpu, left := 0, all.Count(); left > 0; cpu++ {
+	for cpu, remaining := 0, all.Count(); remaining > 0; cpu++ {
 		if !all.IsSet(cpu) {
 			continue
 		}
-		left--
+		remaining--
 		var one unix.CPUSet
 		one.Set(cpu)
 		if err := unix.SchedSetaffinity(0, &one); err != nil && !errors.Is(err, unix.EINVAL) { // it has gone offline

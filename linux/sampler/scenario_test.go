@@ -31,9 +31,9 @@ import (
 //
 // "want" are the ticks that the consumer got.
 func TestScenarios(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
-		said := play(t, cgroup.V1, string(given.Files[0].Data))
-		if diff := cmp.Diff(said, play(t, cgroup.V2, string(given.Files[0].Data))); diff != "" {
+	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, archive *txtar.Archive) string {
+		said := play(t, cgroup.V1, string(archive.Files[0].Data))
+		if diff := cmp.Diff(said, play(t, cgroup.V2, string(archive.Files[0].Data))); diff != "" {
 			t.Errorf("-version 1 +version 2:\n%s", diff)
 		}
 		return said

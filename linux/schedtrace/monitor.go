@@ -131,12 +131,12 @@ func (m *Monitor) passedUntil(until time.Duration) {
 	m.until = until
 }
 
-// takeWanted returns the groups to observe if they have changed, or if again is true.
-func (m *Monitor) takeWanted(cost Cost, again bool) map[string]bool {
+// takeWanted returns the groups to observe if they have changed, or if retry is true.
+func (m *Monitor) takeWanted(cost Cost, retry bool) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cost = cost
-	if !m.changed && !again {
+	if !m.changed && !retry {
 		return nil
 	}
 	m.changed = false

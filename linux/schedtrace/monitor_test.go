@@ -37,7 +37,7 @@ func TestMonitor(t *testing.T) {
 			throttled.Store(group, true)
 		}
 	})
-	has := func(groups *sync.Map, group string) bool { _, has := groups.Load(group); return has }
+	contains := func(groups *sync.Map, group string) bool { _, ok := groups.Load(group); return ok }
 	m.Set([]string{a, b, a + "-missing"})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -63,7 +63,7 @@ func TestMonitor(t *testing.T) {
 	if got, took := after.Total-before.Total, after.Until-before.Until; got < used*8/10-100*time.Millisecond || got > took {
 		t.Errorf("it waited %v of %v, while the other used %v", got, took, used)
 	}
-	if !has(&waiting, a) || has(&throttled, a) {
+	if !contains(&waiting, a) || contains(&throttled, a) {
 		t.Errorf("no delay of the group was waiting, or one was throttled; it waited %v", after.Total)
 	}
 	waitedB := waited(b)
@@ -74,7 +74,7 @@ func TestMonitor(t *testing.T) {
 	load(t, fs, c, "compute")
 	m.Set([]string{b, c})
 	wait.True(t, "a group that is not wanted any more is not observed", func() bool { _, known := m.Waited(a); return !known })
-	wait.True(t, "a new group is throttled", func() bool { return has(&throttled, c) })
+	wait.True(t, "a new group is throttled", func() bool { return contains(&throttled, c) })
 	if cost, _ := m.Cost(); cost.Lost == 0 && waited(b) < waitedB {
 		t.Errorf("the group that stays waited %v altogether, and before that %v", waited(b), waitedB)
 	}

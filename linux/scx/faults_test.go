@@ -20,7 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/schedtrace"
-	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/bpf"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/wait"
 )
@@ -188,7 +188,7 @@ func TestWatchdog(t *testing.T) {
 	b := newBench(t)
 	s := b.load(Options{Watchdog: 2 * time.Second})
 	must.Do(t, s.Attach())
-	scxtest.KeepNothing(t)
+	bpf.NoExtServer(t)
 	all := b.machine.Online()
 	online := b.group("online")
 	var loads []*task

@@ -162,7 +162,7 @@ func (b bench) attach(s *Scheduler) {
 	must.Do(b, s.Attach())
 	b.Cleanup(func() {
 		for Running() != s.Name() {
-			if why, has := s.Ended(); has {
+			if why, ok := s.Ended(); ok {
 				b.Errorf("the kernel has ended the scheduler: %s; %+v", why, must.Get(s.Stats())(b))
 				return
 			}

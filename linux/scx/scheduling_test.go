@@ -13,7 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/schedtrace"
-	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/bpf"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/wait"
 )
@@ -140,7 +140,7 @@ func TestOverdue(t *testing.T) {
 // work.
 func TestOnlineFirst(t *testing.T) {
 	b := newBench(t)
-	scxtest.KeepNothing(t)
+	bpf.NoExtServer(t)
 	all := b.machine.Online()
 	online := b.group("online")
 	b.start(online, "wake", 200, all)

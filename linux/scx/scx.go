@@ -149,14 +149,14 @@ func adapt(spec *ebpf.CollectionSpec) error {
 	if err != nil {
 		return err
 	}
-	has := func(function string) bool {
+	hasFunction := func(function string) bool {
 		var found *btf.Func
 		return kernel.TypeByName(function, &found) == nil
 	}
-	if has("scx_bpf_dsq_reenq") {
+	if hasFunction("scx_bpf_dsq_reenq") {
 		delete(spec.Programs, "cpu_release")
 	}
-	if has("scx_bpf_dsq_move_to_local___v2") {
+	if hasFunction("scx_bpf_dsq_move_to_local___v2") {
 		delete(spec.Programs, "dispatch_before")
 	} else {
 		spec.Programs["dispatch_before"].AttachTo = spec.Programs["dispatch"].AttachTo
@@ -197,7 +197,7 @@ func (s *Scheduler) Attach() error {
 		return explain(err)
 	}
 	s.links = append(s.links, l)
-	if why, has := s.Ended(); has { // the kernel reports success if the programs have failed to start
+	if why, ok := s.Ended(); ok { // the kernel reports success if the programs have failed to start
 		return errors.Join(fmt.Errorf("start the scheduler for batch work: %s", why), s.Detach())
 	}
 	return visitCPUs()
@@ -372,7 +372,7 @@ func (s *Scheduler) Stats() (Stats, error) {
 }
 
 // Ended returns why the kernel has ended the scheduler, and whether it has.
-func (s *Scheduler) Ended() (why string, has bool) {
+func (s *Scheduler) Ended() (why string, ok bool) {
 	var e ended
 	if err := s.kernel.Ended.Get(&e); err != nil || e.Kind == 0 {
 		return "", false

@@ -13,7 +13,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/priority"
 	"pinfold.dev/pinfold/linux/schedtrace"
-	"pinfold.dev/pinfold/linux/scx/scxtest"
+	"pinfold.dev/pinfold/test/bpf"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -121,7 +121,7 @@ func (s service) String() string {
 // where a mechanism lets it: none is overdue, and the kernel keeps no time for it.
 func TestSideBySide(t *testing.T) {
 	b := newBench(t)
-	scxtest.KeepNothing(t)
+	bpf.NoExtServer(t)
 	all := b.machine.Online()
 	online := b.group("online")
 	b.start(online, "wake", 200, all)

@@ -64,8 +64,9 @@ type place struct {
 // llcs groups the CPUs by last-level cache: the highest-level unified or data cache of level 2 or
 // more in /sys/devices/system/cpu/cpuN/cache. A cache that has only a part of one of a lower level
 // is ignored. CPUs without a cache, and those with one about which the kernel does not say who
-// shares it, share one per package, die and NUMA node. sizes are those of the caches that their
-// CPUs agree on.
+// shares it, share one per package, die and NUMA node: no information means no preference. Arm core
+// clusters (cluster_cpus_list) are not used; if they share a cache, these files show it. sizes are
+// those of the caches that their CPUs agree on.
 func (s scan) llcs(cores grouping, levels map[uint64]*cacheLevel, placeOf func(i int) place) (llcs grouping, sizes map[topology.LLCID]uint64) {
 	largest := make([]cpuset.Set, len(s.cpus)) // by CPU: the cache of the highest level so far
 	bytes := make([]uint64, len(s.cpus))       // and its size
@@ -140,7 +141,7 @@ func (s scan) cuts(caches []cpuset.Set, other cpuset.Set) cpuset.Set {
 
 // cacheLevel is what the CPUs say about their unified or data caches of one level.
 type cacheLevel struct {
-	has   cpuset.Set
+	cpus  cpuset.Set
 	lists []cpuset.Set // by CPU: the CPUs that share its cache, empty if unknown
 	bytes []uint64     // by CPU: the size of its cache, 0 if unknown
 }
@@ -161,7 +162,7 @@ func (s scan) cacheLevels() map[uint64]*cacheLevel {
 				level = &cacheLevel{lists: make([]cpuset.Set, len(s.cpus)), bytes: make([]uint64, len(s.cpus))}
 				levels[number] = level
 			}
-			if level.has.Add(c); level.lists[i].IsEmpty() {
+			if level.cpus.Add(c); level.lists[i].IsEmpty() {
 				level.lists[i], _ = s.list(c, index+"/shared_cpu_list", index+"/shared_cpu_map") // else the kernel does not know them
 				level.bytes[i], _ = readOr(s.tree, "the size of the cache is unknown", index+"/size", parseCacheBytes)
 			}
@@ -176,10 +177,10 @@ func (s scan) cachesOf(number uint64, level *cacheLevel) (caches []cpuset.Set, a
 	labels := s.divide(fmt.Sprintf("cache of level %d", number), level.lists, nil)
 	for _, cache := range labelled(s, func(i int) int { return labels[i] }).sets {
 		if labels[s.at[cache.First()]] == unknown {
-			alone = cache.Intersection(level.has)
+			alone = cache.Intersection(level.cpus)
 			continue
 		}
-		if lacking := cache.Difference(level.has); !lacking.IsEmpty() {
+		if lacking := cache.Difference(level.cpus); !lacking.IsEmpty() {
 			s.mend("they share it", "CPUs %s have no cache of level %d, but others list them as sharing one", lacking, number)
 		}
 		caches = append(caches, cache)

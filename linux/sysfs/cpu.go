@@ -101,7 +101,8 @@ func (s scan) noCoreIDs() bool {
 }
 
 // coreIDs returns an id of the core of each CPU. core_id itself is unique only within the cluster,
-// die or package, depending on the architecture.
+// die or package, depending on the architecture, has gaps, and on some machines is per thread: so
+// cores uses ids only where lists are missing or contradict each other.
 func (s scan) coreIDs() []string {
 	all := make([]string, len(s.cpus))
 	cores, clusters, dies, packages := s.ids(coreIDFile), s.ids(clusterIDFile), s.ids(dieIDFile), s.ids(packageIDFile)

@@ -170,7 +170,8 @@ func defaultDistances(id topology.NUMAID, nodes []topology.NUMANode) []int {
 	return row
 }
 
-// setLocalCPUs sets the CPUs for which the memory of each node is local.
+// setLocalCPUs sets the CPUs for which the memory of each node is local: those of a memory-only
+// node are those of its initiators, or else those of the nearest nodes.
 func (s scan) setLocalCPUs(nodes []topology.NUMANode) {
 	for i := range nodes {
 		n := &nodes[i]

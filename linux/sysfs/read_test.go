@@ -19,8 +19,8 @@ import (
 // TestFixtures reads the /sys tree of each archive in testdata. Its file "machine" is the result of
 // Examine, in the form of [describe], with the notes.
 func TestFixtures(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "machine", func(t *testing.T, given *txtar.Archive) string {
-		tree := must.Get(ParseArchive(txtar.Format(given)))(t)
+	golden.Archives(t, "testdata/*.txtar", "machine", func(t *testing.T, archive *txtar.Archive) string {
+		tree := must.Get(ParseArchive(txtar.Format(archive)))(t)
 		m, notes, err := Examine(tree, cpuset.Set{})
 		if err != nil {
 			t.Fatal(err)

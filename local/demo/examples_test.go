@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -19,7 +19,7 @@ import (
 // has values that are not read or have no effect.
 func TestExamples(t *testing.T) {
 	readme := must.Get(os.ReadFile("../../deploy/examples/README.md"))(t)
-	files, err := fs.Glob(examples.Files, "*.yaml")
+	files, err := fs.Glob(deploy.Examples(), "*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 		if !strings.Contains(string(readme), "]("+file+")") {
 			t.Errorf("the README does not mention %s", file)
 		}
-		text := must.Get(fs.ReadFile(examples.Files, file))(t)
+		text := must.Get(fs.ReadFile(deploy.Examples(), file))(t)
 		for _, document := range strings.Split(string(text), "\n---\n") {
 			var pod corev1.Pod
 			if err := yaml.UnmarshalStrict([]byte(document), &pod); err != nil || pod.Kind != "Pod" {
@@ -46,7 +46,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, key := range []string{api.CPUSetSchedulerAnnotation, api.CPUPolicyAnnotation, api.FullCoresAnnotation, api.QoSLabel, api.CPUBurstAnnotation, api.CPUPeriodAnnotation} {
 		file := strings.TrimPrefix(key, "pinfold.dev/") + ".yaml"
-		if text, err := fs.ReadFile(examples.Files, file); err != nil || !strings.Contains(string(text), key+":") {
+		if text, err := fs.ReadFile(deploy.Examples(), file); err != nil || !strings.Contains(string(text), key+":") {
 			t.Errorf("there is no example of %s (%v)", key, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/local/localnode"
 )
 
@@ -18,7 +18,7 @@ const policyKey = "cpu-policy"
 // it sets their namespace, and the policy of the pods if one is given.
 func loadManifests(files []string, policy placement.Policy) (all []*unstructured.Unstructured, err error) {
 	for _, name := range files {
-		text, err := fs.ReadFile(examples.Files, "ack/"+name)
+		text, err := fs.ReadFile(deploy.Examples(), "ack/"+name)
 		if err != nil {
 			return nil, fmt.Errorf("read manifest: %w", err)
 		}

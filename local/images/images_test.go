@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -21,11 +21,11 @@ func TestEveryExampleHasItsImage(t *testing.T) {
 		names = append(names, full(image.Name))
 	}
 	wanted, found := regexp.MustCompile(`image: (\S+)`), 0
-	must.Do(t, fs.WalkDir(examples.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(deploy.Examples(), ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(examples.Files, path)
+		text, err := fs.ReadFile(deploy.Examples(), path)
 		for _, match := range wanted.FindAllStringSubmatch(string(text), -1) {
 			found++
 			if !slices.Contains(names, full(match[1])) {

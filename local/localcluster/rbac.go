@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/deploy/manifests"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/local/localnode"
 )
@@ -59,11 +59,11 @@ func grants(stock bool) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	agent, err := grantsOf(manifests.Agent, rbacv1.GroupKind, admission.AgentGroup)
+	agent, err := grantsOf(deploy.Agent, rbacv1.GroupKind, admission.AgentGroup)
 	if err != nil {
 		return nil, err
 	}
-	scheduler, err := grantsOf(manifests.DefaultScheduler, rbacv1.UserKind, schedulerUser)
+	scheduler, err := grantsOf(deploy.DefaultScheduler, rbacv1.UserKind, schedulerUser)
 	return slices.Concat(all, agent, scheduler, simulated), err
 }
 

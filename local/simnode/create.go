@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/local/localnode"
@@ -32,7 +32,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	definition, err := localnode.Decode(chart.NodeTopology)
+	definition, err := localnode.Decode(deploy.NodeTopology)
 	if err != nil {
 		return err
 	}

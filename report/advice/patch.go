@@ -33,16 +33,16 @@ type patched struct {
 
 // Patches writes a strategic merge patch for each pod, as YAML documents, and returns sentences on
 // what is omitted. Names that Kubernetes does not accept are omitted.
-func (r *Report) Patches(w io.Writer) (pods int, left []string, err error) {
+func (r *Report) Patches(w io.Writer) (pods int, omitted []string, err error) {
 	var all []*pod
 	for i := range r.Containers {
 		c := &r.Containers[i]
 		namespace, name, container, ok := podNames(c.Name)
 		switch {
 		case !ok:
-			left = append(left, fmt.Sprintf("%s is not a container with a name such as NAMESPACE/POD/CONTAINER, and is left out", c.title()))
+			omitted = append(omitted, fmt.Sprintf("%s is not a container with a name such as NAMESPACE/POD/CONTAINER, and is left out", c.title()))
 		case !c.LimitWithBurst.Enough:
-			left = append(left, fmt.Sprintf("%s is left out: %s", c.title(), report.Printable(c.LimitWithBurst.Reason)))
+			omitted = append(omitted, fmt.Sprintf("%s is left out: %s", c.title(), report.Printable(c.LimitWithBurst.Reason)))
 		default:
 			all = addTo(all, namespace, name, r.Goal.Burst, patched{container, c})
 		}
@@ -63,7 +63,7 @@ func (r *Report) Patches(w io.Writer) (pods int, left []string, err error) {
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return 0, nil, fmt.Errorf("print the patches: %w", err)
 	}
-	return len(all), left, nil
+	return len(all), omitted, nil
 }
 
 // addTo adds a container to its pod. If it was recorded several times, the highest limit is used.

@@ -17,8 +17,8 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// given is a container in testdata.
-type given struct {
+// input is a container in testdata.
+type input struct {
 	File string `json:"file"`
 	advice.Container
 	Timescales []trace.Scale `json:"timescales"`
@@ -29,7 +29,7 @@ func reportOf(t *testing.T, files []txtar.File) *Report {
 	t.Helper()
 	r := &Report{}
 	must.Do(t, json.Unmarshal(files[0].Data, &r.Goal))
-	var all []given
+	var all []input
 	must.Do(t, json.Unmarshal(files[1].Data, &all))
 	for _, g := range all {
 		g.Container.Timescales = g.Timescales

@@ -82,8 +82,8 @@ func read(t *testing.T, text []byte) *Chart {
 
 // TestCharts compares drawings and errors. After an update, look at the files.
 func TestCharts(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "chart.svg", func(t *testing.T, given *txtar.Archive) string {
-		c := read(t, given.Files[0].Data)
+	golden.Archives(t, "testdata/*.txtar", "chart.svg", func(t *testing.T, archive *txtar.Archive) string {
+		c := read(t, archive.Files[0].Data)
 		var svg, again, image bytes.Buffer
 		if err := c.SVG(&svg); err != nil {
 			if c.PNG(&image) == nil || image.Len() > 0 {

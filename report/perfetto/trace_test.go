@@ -11,7 +11,6 @@ import (
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report/perfetto"
-	"pinfold.dev/pinfold/report/perfetto/perfettotest"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -63,7 +62,7 @@ func TestTraceProcessor(t *testing.T) {
 		`select name || value from stats where severity in ('error', 'data_loss') and value > 0`: nil,
 		`select cast(to_realtime(min(ts)) as text) from slice`:                                   {"1800000000000000000"},
 	} {
-		if diff := cmp.Diff(want, perfettotest.Query(t, "../..", written, sql)); diff != "" {
+		if diff := cmp.Diff(want, query(t, written, sql)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", sql, diff)
 		}
 	}
@@ -72,7 +71,7 @@ func TestTraceProcessor(t *testing.T) {
 // TestCutOff: what was written of a trace can be read, whatever is missing at the end.
 func TestCutOff(t *testing.T) {
 	written := write(t)
-	rows := perfettotest.Query(t, "../..", written[:len(written)*2/3], `select cast(count() as text) from slice`)
+	rows := query(t, written[:len(written)*2/3], `select cast(count() as text) from slice`)
 	if len(rows) != 1 || rows[0] == "0" {
 		t.Errorf("%v", rows)
 	}

@@ -28,8 +28,8 @@ func read(t *testing.T, files []txtar.File) *Sweep {
 
 // TestSweeps compares the CSV file and the page without charts and style.
 func TestSweeps(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "files", func(t *testing.T, given *txtar.Archive) string {
-		s := read(t, given.Files)
+	golden.Archives(t, "testdata/*.txtar", "files", func(t *testing.T, archive *txtar.Archive) string {
+		s := read(t, archive.Files)
 		var out strings.Builder
 		for _, f := range files(t, s) {
 			fmt.Fprintf(&out, "== %s\n", f.Name)

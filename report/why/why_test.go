@@ -130,10 +130,10 @@ func contended(group, neighbour Kind) *Report {
 // TestReports prints each report in testdata as text and JSON.
 func TestReports(t *testing.T) {
 	all := reports()
-	golden.Archives(t, "testdata/*.txtar", "json", func(t *testing.T, given *txtar.Archive) string {
-		r := all[strings.TrimSpace(string(given.Comment))]
+	golden.Archives(t, "testdata/*.txtar", "json", func(t *testing.T, archive *txtar.Archive) string {
+		r := all[strings.TrimSpace(string(archive.Comment))]
 		if r == nil {
-			t.Fatalf("no report is called %q", given.Comment)
+			t.Fatalf("no report is called %q", archive.Comment)
 		}
 		data := must.Get(json.MarshalIndent(r.JSON(), "", "  "))(t)
 		return string(data) + "\n"

@@ -1,5 +1,5 @@
-// Package bpf compares compiled BPF programs with their source, for the tests of the packages that
-// have some.
+// Package bpf compares compiled BPF programs with their source, and prepares the kernel for those
+// that schedule, for the tests of the packages that have some.
 package bpf
 
 import (

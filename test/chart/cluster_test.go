@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/deploy/chart"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/local/localcluster"
@@ -122,7 +122,7 @@ func TestServerAcceptsObjects(t *testing.T) { begin(t).acceptsObjects(t) }
 
 func (c controlPlane) acceptsObjects(t *testing.T) {
 	definition := &unstructured.Unstructured{}
-	if err := yaml.UnmarshalStrict(chart.NodeTopology, &definition.Object); err != nil {
+	if err := yaml.UnmarshalStrict(deploy.NodeTopology, &definition.Object); err != nil {
 		t.Fatal(err)
 	}
 	for name, values := range allValues(t) {
@@ -260,7 +260,7 @@ func (c controlPlane) uninstall(t *testing.T, version, release, namespace string
 		})
 	}
 	var definition unstructured.Unstructured
-	if err := yaml.Unmarshal(chart.NodeTopology, &definition.Object); err != nil {
+	if err := yaml.Unmarshal(deploy.NodeTopology, &definition.Object); err != nil {
 		t.Fatal(err)
 	}
 	api, err := c.of(&definition)

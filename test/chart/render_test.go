@@ -53,8 +53,8 @@ func archived(t *testing.T, archive *txtar.Archive) string {
 // TestOptions shows how values change what is rendered.
 func TestOptions(t *testing.T) {
 	defaults := render(t, "")
-	golden.Archives(t, "testdata/*.txtar", "changes", func(t *testing.T, given *txtar.Archive) string {
-		manifest := render(t, archived(t, given))
+	golden.Archives(t, "testdata/*.txtar", "changes", func(t *testing.T, archive *txtar.Archive) string {
+		manifest := render(t, archived(t, archive))
 		for _, object := range documents(t, manifest) {
 			if !ofOperator(object) {
 				typed(t, object)

@@ -20,14 +20,14 @@ import (
 // value is a leaf of values.yaml: what a user sets, with the comment above it.
 type value struct{ path, comment, preset string }
 
-// leaves returns the values below a node.
-func leaves(t *testing.T, path string, node *yaml.Node) (all []value) {
+// scalars returns the values below a node.
+func scalars(t *testing.T, path string, node *yaml.Node) (all []value) {
 	t.Helper()
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, below := node.Content[i], node.Content[i+1]
 		name := strings.TrimPrefix(path+"."+key.Value, ".")
 		if below.Kind == yaml.MappingNode && below.Style&yaml.FlowStyle == 0 && key.HeadComment == "" || slices.Contains(sections(), name) {
-			all = append(all, leaves(t, name, below)...)
+			all = append(all, scalars(t, name, below)...)
 			continue
 		}
 		comment := strings.Join(strings.Fields(strings.ReplaceAll("\n"+key.HeadComment, "\n#", " ")), " ")
@@ -57,7 +57,7 @@ func values(t *testing.T) []value {
 	text := must.Get(os.ReadFile(chartDir + "/values.yaml"))(t)
 	var document yaml.Node
 	must.Do(t, yaml.Unmarshal(text, &document))
-	return leaves(t, "", document.Content[0])
+	return scalars(t, "", document.Content[0])
 }
 
 // TestReadme compares the table of values in the chart's README.md with values.yaml.

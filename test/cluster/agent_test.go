@@ -32,7 +32,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/status"
-	"pinfold.dev/pinfold/deploy/manifests"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -46,7 +46,7 @@ const agentNode = "agent-test"
 // applyAgentRights creates the service account of the agent's manifest, and its roles and bindings.
 func (c *test) applyAgentRights() {
 	c.Helper()
-	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests.Agent), 4096)
+	documents := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(deploy.Agent), 4096)
 	for {
 		var object unstructured.Unstructured
 		if err := documents.Decode(&object); errors.Is(err, io.EOF) {

@@ -55,8 +55,8 @@ func (a *attacker) everyAnnotation() {
 		"cpuset":                     {"0-7"},
 		"pinfold.dev/cpu-allocation": {"", "x", strings.Repeat("[", 100000)},
 	}
-	for _, has := range a.victims {
-		values["pinfold.dev/cpu-allocation"] = append(values["pinfold.dev/cpu-allocation"], has.Encode())
+	for _, allocation := range a.victims {
+		values["pinfold.dev/cpu-allocation"] = append(values["pinfold.dev/cpu-allocation"], allocation.Encode())
 	}
 	n := 0
 	for key, list := range values {

@@ -190,7 +190,7 @@ func (c *test) allocation(pod *corev1.Pod) (a api.Allocation) {
 	c.Helper()
 	c.eventually("pod "+pod.Name+" has CPUs", func() error {
 		all, err := c.allocations(pod.Spec.NodeName)
-		if found, has := all[pod.UID]; has {
+		if found, ok := all[pod.UID]; ok {
 			a = found
 		} else if err == nil {
 			err = fmt.Errorf("the agent of %s has allocated %+v", pod.Spec.NodeName, all)

@@ -117,7 +117,7 @@ func (a *attacker) gets(pod *corev1.Pod) (got api.Allocation) {
 			return err
 		}
 		all, err := a.allocations(a.node.node)
-		if found, has := all[pod.UID]; has {
+		if found, ok := all[pod.UID]; ok {
 			got = found
 		} else if err == nil {
 			err = fmt.Errorf("it has allocated %+v", all)
@@ -141,8 +141,8 @@ func (a *attacker) check() {
 	all, err := a.allocations(a.node.node)
 	a.must(err)
 	for uid, had := range a.victims {
-		if has := all[uid]; has.Encode() != had.Encode() {
-			a.Errorf("a victim had %s and has %s", had.Encode(), has.Encode())
+		if now := all[uid]; now.Encode() != had.Encode() {
+			a.Errorf("a victim had %s and has %s", had.Encode(), now.Encode())
 		}
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/admission"
 )
 
 // goDemo returns a pod of the example go-demo, which requests 1 CPU and is limited to 4.
 func (c *test) goDemo() *corev1.Pod {
 	c.Helper()
-	text, err := fs.ReadFile(examples.Files, "ack/go-demo.yaml")
+	text, err := fs.ReadFile(deploy.Examples(), "ack/go-demo.yaml")
 	c.must(err)
 	var deployment appsv1.Deployment
 	c.must(yaml.UnmarshalStrict(text, &deployment))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 )
 
 // TestExampleManifests: the manifests of ACK's documentation, unchanged.
@@ -46,7 +46,7 @@ func TestExampleWithoutPlacement(t *testing.T) {
 	}
 	for _, pod := range c.allBound(2) {
 		all, err := c.allocations(pod.Spec.NodeName)
-		if a, has := all[pod.UID]; err != nil || has {
+		if a, ok := all[pod.UID]; err != nil || ok {
 			t.Errorf("pod %s has the allocation %+v, %v", pod.Name, a, err)
 		}
 	}
@@ -87,7 +87,7 @@ func (c *test) checkExample(pod *corev1.Pod, policy placement.Policy) {
 // apply creates the objects of a manifest, including nulls, with a policy for its pods.
 func (c *test) apply(file string, policy placement.Policy) {
 	c.Helper()
-	text, err := fs.ReadFile(examples.Files, "ack/"+file)
+	text, err := fs.ReadFile(deploy.Examples(), "ack/"+file)
 	c.must(err)
 	obj := &unstructured.Unstructured{}
 	c.must(yaml.Unmarshal(text, &obj.Object))

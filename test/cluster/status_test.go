@@ -17,7 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/status"
-	"pinfold.dev/pinfold/deploy/manifests"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
@@ -156,7 +156,7 @@ func (c *test) agentIs(node string, want status.AgentState) {
 func TestStatusRights(t *testing.T) {
 	c := begin(t)
 	var all, few rbacv1.ClusterRole
-	for document := range strings.SplitSeq(string(manifests.Agent), "\n---\n") {
+	for document := range strings.SplitSeq(string(deploy.Agent), "\n---\n") {
 		if strings.Contains(document, "\n  name: pinfold:status\n") {
 			c.must(yaml.UnmarshalStrict([]byte(document), &all))
 		}

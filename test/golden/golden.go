@@ -61,7 +61,7 @@ func Scenarios(t *testing.T, pattern string, play func(t *testing.T, text string
 // Archives plays each txtar archive that matches a pattern in a subtest, which has the file's name
 // without its extension. The last file of the archive must be called want. play is called with the
 // others and returns what the last file should contain.
-func Archives(t *testing.T, pattern, want string, play func(t *testing.T, given *txtar.Archive) string) {
+func Archives(t *testing.T, pattern, want string, play func(t *testing.T, archive *txtar.Archive) string) {
 	t.Helper()
 	each(t, pattern, func(t *testing.T, file string) {
 		archive, err := txtar.ParseFile(file)

@@ -64,8 +64,8 @@ func TestArchives(t *testing.T) {
 	const before, after = "about\n-- a --\none\n-- want --\nold\n", "about\n-- a --\none\n-- want --\nnew\n"
 	file := write(t, before)
 	var played []string
-	play := func(t *testing.T, given *txtar.Archive) string {
-		played = append(played, t.Name(), string(txtar.Format(given)))
+	play := func(t *testing.T, archive *txtar.Archive) string {
+		played = append(played, t.Name(), string(txtar.Format(archive)))
 		return "new\n"
 	}
 	t.Setenv(variable, "1")
@@ -104,18 +104,18 @@ quiet
 		}
 		return "", fmt.Errorf("unknown command %q", words[0])
 	}
-	for _, given := range []string{text, want} {
-		got, err := blocks(given, run)
+	for _, archive := range []string{text, want} {
+		got, err := blocks(archive, run)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%v\n%s", err, diff)
 		}
 	}
-	for given, want := range map[string]string{
+	for archive, want := range map[string]string{
 		"say a\n":              "no expected output",
 		"say a\n----\n\nshout": `line 4: shout: unknown command "shout"`,
 	} {
-		if _, err := blocks(given, run); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error %v, want one with %q", given, err, want)
+		if _, err := blocks(archive, run); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", archive, err, want)
 		}
 	}
 }
@@ -124,8 +124,8 @@ quiet
 func TestConsole(t *testing.T) {
 	const before = "$ text\n```console\n$ say a\nold\n\nold\n$ say b\n```\n```console other\n$ say c\nold\n```\nend"
 	const after = "$ text\n```console\n$ say a\n<say a>\n$ say b\n<say b>\n```\n```console other\n$ say c\nold\n```\nend"
-	for _, given := range []string{before, after} {
-		if diff := cmp.Diff(after, Console(given, "console", func(command string) string { return "<" + command + ">\n" })); diff != "" {
+	for _, archive := range []string{before, after} {
+		if diff := cmp.Diff(after, Console(archive, "console", func(command string) string { return "<" + command + ">\n" })); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -60,7 +60,7 @@ type script struct {
 	// allocated is what agents have allocated to pods, and gone are those that were deleted.
 	allocated map[string]api.Allocation
 	gone      map[string]bool
-	told      int // number of violations that earlier checks printed
+	checked   int // number of violations that earlier checks printed
 }
 
 // run executes one command:
@@ -232,10 +232,10 @@ func (s *script) check() (string, error) {
 		return "", err
 	}
 	out := report.String() + "\n"
-	for _, v := range report.Violations[s.told:] {
+	for _, v := range report.Violations[s.checked:] {
 		out += v.String() + "\n"
 	}
-	s.told = len(report.Violations)
+	s.checked = len(report.Violations)
 	return out, nil
 }
 

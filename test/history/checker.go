@@ -71,9 +71,9 @@ func (r Report) String() string {
 
 // checker is the state of the cluster at one revision.
 type checker struct {
-	options Options
-	report  Report
-	told    map[string]bool // violations that were reported
+	options  Options
+	report   Report
+	reported map[string]bool // violations
 
 	revision uint64
 	pods     map[types.UID]*pod
@@ -96,7 +96,7 @@ type node struct {
 // Check checks a history, whose events may be in any order. It returns an error if an object cannot
 // be decoded.
 func Check(events []Event, options Options) (Report, error) {
-	c := &checker{options: options, told: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]*node{},
+	c := &checker{options: options, reported: map[string]bool{}, pods: map[types.UID]*pod{}, nodes: map[string]*node{},
 		changed: map[string]bool{}}
 	events = sorted(events)
 	for _, event := range events {
@@ -117,7 +117,7 @@ func Check(events []Event, options Options) (Report, error) {
 		}
 	}
 	for _, p := range c.pods {
-		c.leaves(p)
+		c.countUnserved(p)
 	}
 	c.report.Events = len(events)
 	return c.report, nil
@@ -182,8 +182,8 @@ func (c *checker) applyTopology(event Event, object *nodetopology.NodeTopology) 
 // violation reports a violation, once.
 func (c *checker) violation(rule Rule, format string, args ...any) {
 	v := Violation{c.revision, rule, fmt.Sprintf(format, args...)}
-	if id := string(rule) + v.Message; !c.told[id] {
-		c.told[id] = true
+	if id := string(rule) + v.Message; !c.reported[id] {
+		c.reported[id] = true
 		c.report.Violations = append(c.report.Violations, v)
 	}
 }
@@ -197,7 +197,7 @@ func (c *checker) checkNodes() {
 	with := 0
 	for _, p := range c.pods {
 		if n := c.nodes[p.Spec.NodeName]; n != nil {
-			if _, has := n.published[p.UID]; has {
+			if _, ok := n.published[p.UID]; ok {
 				with++
 			}
 		}

@@ -49,7 +49,7 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	c.changed[object.Spec.NodeName] = true
 	before := c.pods[object.UID]
 	if event.Type == Deleted {
-		c.leaves(before)
+		c.countUnserved(before)
 		delete(c.pods, object.UID)
 		return
 	}
@@ -84,9 +84,9 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 	}
 }
 
-// leaves counts a pod, in the end, if the scheduler's prediction for it was wrong: its node's agent has
+// countUnserved counts a pod, in the end, if the scheduler's prediction for it was wrong: its node's agent has
 // published what it has allocated since the pod ran, more than once because the first may be older.
-func (c *checker) leaves(p *pod) {
+func (c *checker) countUnserved(p *pod) {
 	if p == nil || p.origin != scheduled || !p.unchanged || p.served || p.Status.Phase != corev1.PodRunning ||
 		c.node(p.Spec.NodeName).publications < p.ran+2 {
 		return

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/local/load"
 	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/busy"
@@ -209,7 +209,7 @@ func (r burstRow) checkSettings(t *testing.T, k kernel, s server) {
 // examplePods returns the pods of an example manifest by name.
 func examplePods(t *testing.T, file string) map[string]*corev1.Pod {
 	t.Helper()
-	text := must.Get(fs.ReadFile(examples.Files, file))(t)
+	text := must.Get(fs.ReadFile(deploy.Examples(), file))(t)
 	pods := map[string]*corev1.Pod{}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), len(text))
 	for {

@@ -52,7 +52,7 @@ func requireNode(t testing.TB) {
 		t.Skipf("needs the programs of a node: %v", err)
 	}
 	if err := occupied(); err != nil {
-		if told.Swap(true) {
+		if logged.Swap(true) {
 			t.Skip("this machine is a node already")
 		}
 		t.Fatalf("machine: %v", err)
@@ -62,7 +62,7 @@ func requireNode(t testing.TB) {
 // occupied returns an error if this machine was a node when the first test began. It is told once.
 var (
 	occupied = sync.OnceValue(localnode.Occupied)
-	told     atomic.Bool
+	logged   atomic.Bool
 )
 
 // driverEnv is the environment variable of the node's cgroup driver.

@@ -45,7 +45,7 @@ type sampler struct {
 
 	judged   map[string]bool      // groups
 	starting map[string]time.Time // cgroups that have used others' CPUs since their start
-	told     map[string]bool
+	logged   map[string]bool
 
 	samples, compared int
 	longest           time.Duration // time until a cgroup could be judged
@@ -53,7 +53,7 @@ type sampler struct {
 }
 
 func newSampler(t *testing.T, client kubernetes.Interface, topologies nodetopology.Client) *sampler {
-	return &sampler{T: t, client: client, topologies: topologies, kernel: openKernel(t), judged: map[string]bool{}, starting: map[string]time.Time{}, told: map[string]bool{}}
+	return &sampler{T: t, client: client, topologies: topologies, kernel: openKernel(t), judged: map[string]bool{}, starting: map[string]time.Time{}, logged: map[string]bool{}}
 }
 
 func (s *sampler) String() string {
@@ -179,8 +179,8 @@ func (s *sampler) compare(ctx context.Context, o owner, group string, allowed cp
 	case s.judged[group] && s.stillOwns(ctx, o):
 		text := fmt.Sprintf("threads of %s may run on %s, of which %s are those of pod %s/%s alone (%s)",
 			group, allowed, both, o.pod.Namespace, o.pod.Name, o.group)
-		if !s.told[group+o.group] {
-			s.told[group+o.group] = true
+		if !s.logged[group+o.group] {
+			s.logged[group+o.group] = true
 			s.violations = append(s.violations, time.Now().Format("15:04:05.000 ")+text)
 		}
 	}

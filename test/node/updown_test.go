@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"pinfold.dev/pinfold/core/nodeplan"
-	"pinfold.dev/pinfold/deploy/examples"
+	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/test/must"
@@ -163,7 +163,7 @@ func (m machine) writeSysctls() error {
 // be four.
 func (c *cluster) runExample(t *testing.T) *corev1.Pod {
 	t.Helper()
-	text, err := fs.ReadFile(examples.Files, "ack/go-demo.yaml")
+	text, err := fs.ReadFile(deploy.Examples(), "ack/go-demo.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,9 +45,9 @@ func TestProblems(t *testing.T) {
 	all := checks()
 	delete(all, "length") // see TestLength
 	for name, check := range all {
-		golden.Archives(t, "testdata/"+name+".txtar", "want", func(t *testing.T, given *txtar.Archive) string {
+		golden.Archives(t, "testdata/"+name+".txtar", "want", func(t *testing.T, archive *txtar.Archive) string {
 			root := fstest.MapFS{}
-			for _, f := range given.Files {
+			for _, f := range archive.Files {
 				root[f.Name] = &fstest.MapFile{Data: f.Data}
 			}
 			got := check(read(t, root))

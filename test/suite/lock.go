@@ -24,7 +24,7 @@ func lock(ctx context.Context, file string, out io.Writer) (unlock func(), err e
 	if err != nil {
 		return nil, err
 	}
-	for told := false; ; told = true {
+	for reported := false; ; reported = true {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() {
@@ -35,7 +35,7 @@ func lock(ctx context.Context, file string, out io.Writer) (unlock func(), err e
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", file, err), f.Close())
 		}
-		if !told {
+		if !reported {
 			fmt.Fprintf(out, "waiting for another run on this machine, which has %s\n", file)
 		}
 		select {

@@ -39,17 +39,17 @@ func (r *runner) judge(ctx context.Context, u unit) (result, error) {
 		return first, r.keep(first)
 	}
 	fmt.Fprintf(r.out, "== %s failed: once more, alone (%s)\n", u.name, first.Disturbance)
-	again, err := r.once(ctx, u)
+	second, err := r.once(ctx, u)
 	if err != nil {
 		return first, err
 	}
 	switch {
-	case again.Verdict == passed:
-		again.Verdict, again.First, again.Disturbance = flake, first.First, first.Disturbance
-	case first.ofMachine() && again.ofMachine():
-		again.Verdict = machine
+	case second.Verdict == passed:
+		second.Verdict, second.First, second.Disturbance = flake, first.First, first.Disturbance
+	case first.ofMachine() && second.ofMachine():
+		second.Verdict = machine
 	}
-	return again, r.keep(again)
+	return second, r.keep(second)
 }
 
 // once runs a unit. What it prints is in DIR/NAME.log, besides what the user sees.

@@ -2,7 +2,6 @@
 package variables
 
 import (
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -14,23 +13,6 @@ const (
 	Operations = "PINFOLD_TEST_OPERATIONS" // the number of operations
 	Seed       = "PINFOLD_TEST_SEED"       // repeats the operations of a previous run
 )
-
-// Random returns a source of random operations. Its seed is [Seed]; otherwise it is 1 with -short, and
-// comes from the clock without. A test that fails prints it.
-func Random(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := 1
-	if !testing.Short() {
-		seed = int(time.Now().UnixNano() >> 10)
-	}
-	seed = Int(t, Seed, seed)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("%s=%d repeats the operations", Seed, seed)
-		}
-	})
-	return rand.New(rand.NewPCG(uint64(seed), 0))
-}
 
 // Int returns the number in an environment variable, or value if it is not set.
 func Int(t testing.TB, name string, value int) int {

@@ -272,7 +272,7 @@ func TestFixtures(t *testing.T) {
 			if diff := topologytest.Diff(withMemoryOf(t, s.Machine(), got), got); diff != "" {
 				t.Errorf("-shape +fixture:\n%s", diff)
 			}
-			for _, part := range []string{s.about, told(s.Shape), "\nkernel    Linux ", "\ncaptured  20", "\nby        pinfold "} {
+			for _, part := range []string{s.about, configured(s.Shape), "\nkernel    Linux ", "\ncaptured  20", "\nby        pinfold "} {
 				if !strings.Contains(string(text), part) {
 					t.Errorf("the header of %s lacks\n%s", s.fixture(), part)
 				}
@@ -316,13 +316,13 @@ func writeFixture(t *testing.T, name string, s named, capture string) {
 	version := must.Get(exec.Command(Emulator, "--version").Output())(t)
 	emulator, _, _ := strings.Cut(string(version), "\n")
 	about := fmt.Sprintf("%s\nA virtual machine of test/vm; 'make fixtures' makes this file anew.\n\nemulator  %s, -cpu Icelake-Server\n%s\n",
-		s.about, emulator, told(s.Shape))
+		s.about, emulator, configured(s.Shape))
 	must.Do(t, os.WriteFile(name, []byte(about+capture+"-- machine --\n"), 0o644))
 }
 
-// told returns the arguments of QEMU and the kernel and the configuration of the guest for a shape,
+// configured returns the arguments of QEMU and the kernel and the configuration of the guest for a shape,
 // one per line.
-func told(s Shape) string {
+func configured(s Shape) string {
 	arguments := s.Arguments()
 	if k := s.KernelArguments(); k != "" {
 		arguments = append(arguments, "-append", k)

@@ -30,12 +30,12 @@ func Completion(t *testing.T, script string) {
 	dir := t.TempDir()
 	must.Do(t, os.CopyFS(dir, shells))
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if !has(shell) && !testing.Short() {
+		if !available(shell) && !testing.Short() {
 			t.Logf("completion in %s is not tested: install Debian's packages bash-completion, zsh and fish", shell)
 		}
 	}
 	testscript.Run(t, testscript.Params{Files: []string{script}, RequireExplicitExec: true,
-		Condition: func(name string) (bool, error) { return has(name), nil },
+		Condition: func(name string) (bool, error) { return available(name), nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"complete": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Check(ts.Exec(args[0], append([]string{filepath.Join(dir, "complete."+args[0])}, args[1:]...)...))
@@ -44,9 +44,9 @@ func Completion(t *testing.T, script string) {
 	})
 }
 
-// has reports whether a shell can be tested. With -short none is, because it may be another one on
+// available reports whether a shell can be tested. With -short none is, because it may be another one on
 // each machine.
-func has(shell string) bool {
+func available(shell string) bool {
 	if testing.Short() {
 		return false
 	}

@@ -85,10 +85,10 @@ func wrongExamples(newRoot func() *cobra.Command, c *cobra.Command) (wrong []str
 		root := newRoot()
 		rest, ok := strings.CutPrefix(line, "  "+root.Name())
 		args, isSyntax := words(strings.TrimSpace(rest))
-		about, left, err := root.Find(args)
+		about, remaining, err := root.Find(args)
 		if err == nil {
 			about.InitDefaultHelpFlag()
-			if err = about.ParseFlags(left); err == nil {
+			if err = about.ParseFlags(remaining); err == nil {
 				err = about.ValidateArgs(about.Flags().Args())
 			}
 		}

@@ -12,24 +12,14 @@
 // [Controller] works on whole periods. [Server] serves requests within them, for recordings whose
 // samples are shorter than a period.
 //
-// # The controller
-//
-// A group has a bucket of CPU time and a timer. At each tick of the timer the quota is added to the
-// bucket. CPU time used beyond one quota since the last refill counts as burst. The bucket is then
-// capped at quota + burst. If no time was used since the previous tick, the timer stops after that
-// refill: because burst <= quota, two refills have filled the bucket. The timer starts again when
-// time is used, and keeps its previous phase. Only periods in which the timer runs are counted
-// (nr_periods).
-//
-// Every write of quota, period or burst causes one more refill, even if the value does not change.
-// The refill unthrottles CPUs and forgives their overuse. A limit that is written often enough has
-// no effect.
-//
 // [Controller] is a recurrence over periods:
 //
 //	used    = min(backlog + demand, bucket)
 //	backlog = backlog + demand - used
 //	bucket  = min(bucket - used + quota, quota + burst)
+//
+// Every write of quota, period or burst refills the bucket once more, even if the value does not
+// change, and forgives the overuse of CPUs. A limit that is written often enough has no effect.
 //
 // # What is not modelled
 //

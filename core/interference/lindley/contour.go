@@ -36,7 +36,16 @@ type factors struct {
 	radius float64
 }
 
-// factorize computes the coefficients as the package comment explains.
+// factorize computes the coefficients c[k]. V is the all-time maximum of a random walk with steps Y
+// = n(X - 1). With phi(z) = E z^Y, Spitzer's identity (1956) gives the generating function of V:
+//
+//	E z^V = P(V = 0) exp(-sum over k > 0 of c[k] z^k),    log((1 - phi(z)) / (1 - 1/z)) = sum over all k of c[k] z^k
+//
+// This is the Wiener-Hopf factorization (1931). The tails P(V > k) follow from (1 - E z^V)/(1 - z).
+// The radius damps the aliasing of the finite transforms. Outside the unit circle, |phi| < 1 up to
+// where E r^Y is 1 again, so the logarithm is well defined, and tails are accurate far below the
+// precision of a sum of probabilities. Inside it, zeros of 1 - phi between the circle and 1, which
+// stepwise demand has, are detected because the logarithm does not close.
 func (l lattice) factorize(radius float64, size int) (factors, error) {
 	f := factors{fft: fourier.NewFFT(size), z: circle(radius, size), radius: radius}
 	spectrum := f.fft.Coefficients(nil, scaled(l.weights, radius, size))

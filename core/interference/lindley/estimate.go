@@ -15,9 +15,14 @@ const (
 )
 
 // Estimate returns the probability that a period is throttled for each burst, without bounds. It
-// solves on lattices of steps and steps/2 points per quota and removes the error of second order by
-// Richardson extrapolation. It suits demand with a density. For demand with atoms off the lattice
-// use [Bounds].
+// solves on lattices of steps and steps/2 points per quota and removes the error, which falls as
+// 1/steps^2, by Richardson extrapolation. At 256 steps what remains is 1e-10 for exponential demand
+// and 1e-7 for Pareto of shape 4, which has a kink; both at u = .7, b = 0 to 4. It suits demand
+// with a density. For demand with atoms off the lattice use [Bounds].
+//
+// Bounded demand, whose CDF becomes 1, is solved outside the unit circle, halfway to where E r^Y is
+// 1 again. Heavy-tailed demand has no moments there. It is solved slightly inside, without being
+// truncated; if that fails, nearer to 1, and as a last resort truncated.
 func Estimate(d demand.Distribution, bursts []float64, steps int) ([]float64, Method, error) {
 	steps, far, err := prepare(d, bursts, steps)
 	if err != nil {

@@ -141,10 +141,16 @@ func (c certified) at(b float64) (low, high float64) {
 	return max(g-e, 0), min(g+e, 1)
 }
 
-// certify solves the queue on the lattice and bounds the error by the residual. Scaled by radius^k,
-// the operator A contracts differences by phi < 1 in the maximum norm, so the error is at most
-// residual / (1 - phi), which includes everything that the solution neglects. It returns false if
-// mean demand on the lattice is the quota or more, or if the solution or its proof fails.
+// certify solves the queue on the lattice and proves a bound of the error. Let G be tails P(V > t),
+// and
+//
+//	(A G)(t) = P(X > 1 + t) + E[G(1 + t - X); X <= 1 + t]
+//
+// the tails one period later. A is monotone in G and in demand. In the norm sup G(t) exp(rho t) it
+// contracts differences by phi = E exp(rho (X - 1)), which is below 1 for small rho > 0. Hence the
+// error of any guess G, however obtained, is at most |A G - G| / (1 - phi) in that norm, and
+// includes everything that the solution neglects. certify returns false if mean demand on the
+// lattice is the quota or more, or if the solution or its proof fails.
 func (l lattice) certify(quotas, far int) (certified, bool) {
 	theta, ok := l.decay()
 	if !ok {

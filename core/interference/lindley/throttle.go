@@ -98,8 +98,8 @@ func prepare(d demand.Distribution, bursts []float64, steps int) (points, farthe
 			greatest = max(greatest, b)
 		}
 	}
-	if left := tail(d, 0); !(left >= 0 && left <= 1) {
-		return 0, 0, fmt.Errorf("P(demand <= 0) is %v: %w", 1-left, ErrDemand)
+	if above := tail(d, 0); !(above >= 0 && above <= 1) {
+		return 0, 0, fmt.Errorf("P(demand <= 0) is %v: %w", 1-above, ErrDemand)
 	}
 	if greatest > largest/4/4 {
 		return 0, 0, fmt.Errorf("burst of %v of the quota: %w; ask for less than %d", greatest, ErrUncertain, largest/4/4)

@@ -211,8 +211,11 @@ func prove(d demand.Distribution, mode float64, n, quotas, far int) (proof, bool
 	}, true
 }
 
-// prove moves g up (sign 1) or down (-1) by the error that the operator of an envelope reveals, and
-// bounds the error that remains.
+// prove moves g up (sign 1) or down (-1) by the error that the operator A of an envelope reveals
+// (see lattice.certify), and bounds the error that remains. The two factors invert g - A g. Applied
+// to the residual A g - g, this inverse gives the correction that raises g to an upper bound.
+// Besides exp(-rho t), a multiple of g itself serves as a margin: (1 + c) g is an upper bound if (1
+// + c) (A g - g) <= c P(X > 1 + t).
 func (f factors) prove(e, lower envelope, g []float64, n int, gap, sign float64) side {
 	excess := e.excess(g, n, f.radius, len(f.c), sign)
 	moved := scaled(f.invert(excess), 1/f.radius, len(g))

@@ -200,12 +200,12 @@ func (h selected) nearest(own string) (group string, alone bool, err error) {
 // whyUnusable returns why this process cannot create groups in a group of version 2, or "" if it
 // can. Alone is true if this process is the only one in the group.
 func (h selected) whyUnusable(dir string, own bool) (alone bool, reason string) {
-	has, err := kernfile.Words(filepath.Join(dir, cgroup.ControllersFile))
+	available, err := kernfile.Words(filepath.Join(dir, cgroup.ControllersFile))
 	if err != nil {
 		return false, "cannot be read"
 	}
 	for _, c := range h.controllers {
-		if !slices.Contains(has, string(c)) {
+		if !slices.Contains(available, string(c)) {
 			return false, "does not have the controller " + string(c)
 		}
 	}

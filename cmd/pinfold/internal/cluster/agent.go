@@ -223,8 +223,8 @@ func (s *session) explain(err error) error {
 	return fmt.Errorf("run pinfold in agent %s: %w", agent, err)
 }
 
-// given returns the flags of a set of names that were given, as arguments.
-func given(cmd *cobra.Command, names ...string) (args []string) {
+// changedFlags returns those flags of a set of names that the user has set, as arguments.
+func changedFlags(cmd *cobra.Command, names ...string) (args []string) {
 	for _, name := range names {
 		if f := cmd.Flags().Lookup(name); f.Changed {
 			args = append(args, "--"+name+"="+f.Value.String())

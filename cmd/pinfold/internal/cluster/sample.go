@@ -78,7 +78,7 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	if o.exact && !s.mayTrace() {
 		return fmt.Errorf("%w: set it to more, or leave out --exact", s.mayNotTrace())
 	}
-	flags := given(cmd, "interval", "duration", "samples", "exact", "max-cost")
+	flags := changedFlags(cmd, "interval", "duration", "samples", "exact", "max-cost")
 	if o.output.Name == "" {
 		return s.run(ctx, "sample", flags, until{ctx}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

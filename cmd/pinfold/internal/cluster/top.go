@@ -51,7 +51,7 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
 		if err != nil {
 			return err
 		}
-		flags := given(cmd, "interval", "sort", "all", "once")
+		flags := changedFlags(cmd, "interval", "sort", "all", "once")
 		keys, isFile := cmd.InOrStdin().(*os.File)
 		if once || !isFile || !terminal.Is(keys) || !terminal.Is(cmd.OutOrStdout()) {
 			return s.run(ctx, "top", flags, until{ctx}, cmd.OutOrStdout(), cmd.ErrOrStderr())

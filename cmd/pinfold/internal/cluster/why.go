@@ -68,7 +68,7 @@ func (o *whyOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if !s.mayTrace() {
 		return fmt.Errorf("%w. Trace from a pod of its own, which neither reads nor writes files here and stays until you delete it:\n  kubectl debug node/%s --profile=sysadmin --image=%s --attach --quiet -- %s", s.mayNotTrace(),
-			s.node, s.container.Image, strings.Join(s.arguments("why", given(cmd, "duration", "max-cost", "histogram", "output")), " "))
+			s.node, s.container.Image, strings.Join(s.arguments("why", changedFlags(cmd, "duration", "max-cost", "histogram", "output")), " "))
 	}
 	log := io.NopCloser(strings.NewReader(""))
 	if o.requests != "" {
@@ -77,7 +77,7 @@ func (o *whyOptions) run(cmd *cobra.Command, args []string) error {
 		}
 		defer log.Close()
 	}
-	flags := given(cmd, "duration", "max-cost", "histogram", "output", "requests", "perfetto")
+	flags := changedFlags(cmd, "duration", "max-cost", "histogram", "output", "requests", "perfetto")
 	trace := func(file io.Writer) (whole bool, err error) {
 		ctx, end := context.WithCancel(ctx)
 		defer end()

@@ -261,8 +261,8 @@ func (o *adviseOptions) print(cmd *cobra.Command, found *show.Report) error {
 }
 
 func printPatches(stdout, stderr io.Writer, found *show.Report) error {
-	pods, left, err := found.Patches(stdout)
-	for _, sentence := range left {
+	pods, omitted, err := found.Patches(stdout)
+	for _, sentence := range omitted {
 		frame.Notef(stderr, "%s", sentence)
 	}
 	switch {

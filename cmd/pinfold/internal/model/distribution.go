@@ -130,17 +130,17 @@ func (f *distributionOptions) families(names ...string) ([]family, error) {
 	return chosen, nil
 }
 
-// given returns the first flag about distributions that was given, "" for none.
-func (f *distributionOptions) given() string {
+// firstChanged returns the first flag about distributions that the user has set, "" for none.
+func (f *distributionOptions) firstChanged() string {
 	names := []string{"distribution", "mean"}
 	for _, known := range families() {
 		names = append(names, known.parameters...)
 	}
-	return firstGiven(f.flags, names...)
+	return firstChangedOf(f.flags, names...)
 }
 
-// firstGiven returns the first of some flags that was given, "" for none.
-func firstGiven(flags *pflag.FlagSet, names ...string) string {
+// firstChangedOf returns the first of some flags that the user has set, "" for none.
+func firstChangedOf(flags *pflag.FlagSet, names ...string) string {
 	for _, name := range names {
 		if flags.Changed(name) {
 			return name

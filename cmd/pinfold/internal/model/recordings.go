@@ -52,10 +52,10 @@ func (r *recordingOptions) take(cmd *cobra.Command, args []string) error {
 // checkSource requires that the flags select either recordings or a distribution with a mean. more
 // are further flags about recordings.
 func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, more ...string) error {
-	aboutTraces := firstGiven(r.flags, append([]string{"group", "interval", "period", "limit"}, more...)...)
+	aboutTraces := firstChangedOf(r.flags, append([]string{"group", "interval", "period", "limit"}, more...)...)
 	switch {
-	case len(r.files) > 0 && d.given() != "":
-		return frame.Usagef("%s and --%s both say what the demand is: give one of them", r.files[0], d.given())
+	case len(r.files) > 0 && d.firstChanged() != "":
+		return frame.Usagef("%s and --%s both say what the demand is: give one of them", r.files[0], d.firstChanged())
 	case len(r.files) > 0:
 		return nil
 	case aboutTraces != "":

@@ -27,9 +27,9 @@ import (
 // TestScenarios prints the states of the clusters in testdata. Each archive has the objects of a
 // cluster, the command lines, and what these print.
 func TestScenarios(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "output", func(t *testing.T, given *txtar.Archive) string {
+	golden.Archives(t, "testdata/*.txtar", "output", func(t *testing.T, archive *txtar.Archive) string {
 		files := map[string]string{}
-		for _, f := range given.Files {
+		for _, f := range archive.Files {
 			files[f.Name] = string(f.Data)
 		}
 		var cluster fixture

