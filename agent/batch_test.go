@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
@@ -28,7 +28,7 @@ import (
 func newBatchPod(name, amount string) *corev1.Pod {
 	p := newPod(name)
 	request := corev1.ResourceList{api.BatchCPU: resource.MustParse(amount)}
-	p.Labels = map[string]string{api.QoSLabel: string(nodeplan.BE)}
+	p.Labels = map[string]string{api.QoSLabel: string(qos.BE)}
 	p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: request, Requests: request}
 	p.Status.QOSClass = corev1.PodQOSBestEffort
 	return p
@@ -109,7 +109,7 @@ func TestGroupIdentity(t *testing.T) {
 	k := newTree(t)
 	k.file(sysctl, "0")
 	online, batch := newPod("web"), newBatchPod("batch", "700")
-	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
+	online.Labels = map[string]string{api.QoSLabel: string(qos.LS)}
 	online.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":100}`}
 	k.file("proc/sys/kernel/sched_cfs_bw_burst_enabled", "0")
 	k.file("sys/fs/cgroup/cpu/kubepods/cpu.cfs_quota_us", "700000")
@@ -169,7 +169,7 @@ func TestGroupIdentity(t *testing.T) {
 func TestObjective(t *testing.T) {
 	n := newQuietNode(t, colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond})
 	online := n.pods.list()[0].DeepCopy()
-	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
+	online.Labels = map[string]string{api.QoSLabel: string(qos.LS)}
 	n.pods.list = func() []*corev1.Pod { return []*corev1.Pod{online} }
 	n.round()
 	var waited, used time.Duration

@@ -18,7 +18,7 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
@@ -195,7 +195,7 @@ func BenchmarkBatchTick(b *testing.B) {
 	e, pods := fullNode(b, newHostTree(b), 50, control.Config{Batch: batch})
 	for i, pod := range pods {
 		pods[i] = pod.DeepCopy()
-		pods[i].Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
+		pods[i].Labels = map[string]string{api.QoSLabel: string(qos.LS)}
 	}
 	e.round()
 	if online := len(e.status.Batch.Online); online != 100 {

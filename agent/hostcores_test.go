@@ -19,7 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
@@ -67,7 +67,7 @@ func TestCoresOnThisMachine(t *testing.T) {
 		}
 		return cookie
 	}
-	setClass := func(class nodeplan.Class) {
+	setClass := func(class qos.Class) {
 		online = online.DeepCopy()
 		online.Labels = map[string]string{api.QoSLabel: string(class)}
 		pods = []*corev1.Pod{batch, online}
@@ -76,10 +76,10 @@ func TestCoresOnThisMachine(t *testing.T) {
 	e := begin("core-scheduling")
 	e.round()
 	first := check("at first", true, false)
-	setClass(nodeplan.BE)
+	setClass(qos.BE)
 	e.round()
 	check("as two batch pods", true, true)
-	setClass(nodeplan.LS)
+	setClass(qos.LS)
 	e.round()
 	check("as an online pod again", true, false)
 	pids = append(pids, tree.sleeping(batch, containerID('a')))
@@ -88,7 +88,7 @@ func TestCoresOnThisMachine(t *testing.T) {
 	check("after a round", true, false, true)
 
 	e = begin("core-scheduling")
-	setClass(nodeplan.BE)
+	setClass(qos.BE)
 	e.round()
 	if now := check("with the next agent", true, true, true); now != first {
 		t.Errorf("the next agent gives the cookie %x, want %x", now, first)

@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/scx"
@@ -61,7 +61,7 @@ func TestScheduleOnThisMachine(t *testing.T) {
 			return nil
 		})
 	}
-	setClass := func(class nodeplan.Class) {
+	setClass := func(class qos.Class) {
 		online = online.DeepCopy()
 		online.Labels = map[string]string{api.QoSLabel: string(class)}
 		pods = []*corev1.Pod{batch, online}
@@ -83,9 +83,9 @@ func TestScheduleOnThisMachine(t *testing.T) {
 	if name := scx.Running(); name != scx.Name+"_"+scx.Version() {
 		t.Errorf("the kernel runs %q", name)
 	}
-	setClass(nodeplan.BE)
+	setClass(qos.BE)
 	await("as two batch pods", true, true)
-	setClass(nodeplan.LS)
+	setClass(qos.LS)
 	await("as an online pod again", true, false)
 	pids = append(pids, tree.sleeping(batch, containerID('a')))
 	await("of a process that joined", true, false, true)

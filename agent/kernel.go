@@ -17,7 +17,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -83,7 +83,7 @@ func (k *kernel) running() cpuset.Set {
 
 // findNaming determines the naming of the pods' cgroups, unless the last one is still valid.
 func (k *kernel) findNaming(cgroupRoot string) error {
-	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(nodeplan.Burstable)) {
+	if k.naming.Driver != 0 && k.naming.Root == cgroupRoot && k.groups.Exists(k.naming.Tier(qos.Burstable)) {
 		return nil
 	}
 	naming, err := kubepods.Find(k.groups, cgroupRoot)
@@ -113,9 +113,9 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		}
 	}
 	effective := v.Layout.CPUSet == cgroup.V2 // on version 1 they are the same
-	for _, t := range nodeplan.Tiers() {
+	for _, t := range qos.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
-		batch := t == nodeplan.BestEffort
+		batch := t == qos.BestEffort
 		read(naming.Tier(t), cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: true, Idle: batch, BVT: batch, Partition: true}, nil)
 	}
 	if root, err := groups.ReadParts("/", cgroup.Parts{Bandwidth: true}); err == nil { // else it is the machine's
@@ -124,8 +124,8 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	if err := groups.CheckBurst(); err != nil {
 		v.BurstOff = err.Error()
 	}
-	bvt := !v.Settings[naming.Tier(nodeplan.BestEffort)].NoBVT
-	all := naming.Tier(nodeplan.Guaranteed)
+	bvt := !v.Settings[naming.Tier(qos.BestEffort)].NoBVT
+	all := naming.Tier(qos.Guaranteed)
 	for _, above := range naming.Above() {
 		if above != all {
 			v.Above = append(v.Above, above)

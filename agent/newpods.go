@@ -9,7 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -68,7 +68,7 @@ func (n newPods) tierDirs() (dirs []string) {
 	if n.kernel.naming.Driver == 0 {
 		return nil
 	}
-	for _, t := range nodeplan.Tiers() {
+	for _, t := range qos.Tiers() {
 		if tier := n.kernel.naming.Tier(t); n.kernel.groups.Exists(tier) {
 			dirs = append(dirs, n.kernel.groups.Dir(cgroup.CPUSet, tier))
 		}

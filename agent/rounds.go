@@ -8,7 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/priority"
@@ -171,7 +171,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	}
 	v, partial, err := view(groups, naming, known, e.Partitioned())
 	groups.CloseUnused() // files of cgroups that have ended
-	if tier, found := v.Settings[naming.Tier(nodeplan.BestEffort)]; found && !e.Priority.IsNone() {
+	if tier, found := v.Settings[naming.Tier(qos.BestEffort)]; found && !e.Priority.IsNone() {
 		v.Lacking = priority.Lacking(e.kernel.root, groups, tier, priority.CheckCores())
 		if why := e.scheduler.Status().Lacking; why != "" {
 			v.Lacking[colocation.SchedExt] = why

@@ -7,7 +7,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
@@ -76,11 +76,11 @@ func TestOwnWeightIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.naming = kubepods.Naming{Driver: kubepods.Systemd}
-	for _, tier := range nodeplan.Tiers() {
+	for _, tier := range qos.Tiers() {
 		tree.group(k.naming.Tier(tier), "-1")
 	}
-	pod := k.naming.Pod(nodeplan.Burstable, "1")
-	container := k.naming.Container(nodeplan.Burstable, "1", "cri-containerd", containerID('a'))
+	pod := k.naming.Pod(qos.Burstable, "1")
+	container := k.naming.Container(qos.Burstable, "1", "cri-containerd", containerID('a'))
 	for _, group := range []string{pod, container} {
 		tree.group(group, "-1")
 		tree.file("sys/fs/cgroup/cpu"+group+"/cpu.shares", "10")

@@ -17,7 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -42,7 +42,7 @@ type managed struct {
 func newManaged(t *testing.T, limit time.Duration) *managed {
 	t.Helper()
 	m := &managed{tree: newTree(t), naming: kubepods.Naming{Driver: kubepods.Systemd}}
-	for _, tier := range nodeplan.Tiers() {
+	for _, tier := range qos.Tiers() {
 		m.tree.group(m.naming.Tier(tier), "-1")
 	}
 	web, other := asking("web"), newPod("other")
@@ -68,8 +68,8 @@ func newManaged(t *testing.T, limit time.Duration) *managed {
 
 // pod makes the groups of a pod and its container.
 func (m *managed) pod(name string, id rune) (pod, container string) {
-	pod = m.naming.Pod(nodeplan.Burstable, "uid-"+name)
-	container = m.naming.Container(nodeplan.Burstable, "uid-"+name, "cri-containerd", containerID(id))
+	pod = m.naming.Pod(qos.Burstable, "uid-"+name)
+	container = m.naming.Container(qos.Burstable, "uid-"+name, "cri-containerd", containerID(id))
 	for _, group := range []string{pod, container} {
 		m.tree.group(group, "100000")
 		m.tree.ran(group)
@@ -107,7 +107,7 @@ func (m *managed) create(cpu string) {
 	if _, err := m.client.CoreV1().Pods(pod.Namespace).Create(m.t.Context(), pod, metav1.CreateOptions{}); err != nil {
 		m.t.Fatal(err)
 	}
-	group := m.naming.Pod(nodeplan.Burstable, string(pod.UID))
+	group := m.naming.Pod(qos.Burstable, string(pod.UID))
 	m.tree.group(group, "100000")
 	settings, err := m.handler.Create(m.t.Context(), nri.Pod{ID: "s" + cpu, UID: ledger.PodID(pod.UID), Namespace: "default", Name: pod.Name, CgroupParent: group},
 		nri.Container{ID: containerID('c'), PodID: "s" + cpu, Name: "app"})
@@ -247,7 +247,7 @@ type toldUnit struct {
 func newToldUnit(t *testing.T) *toldUnit {
 	t.Helper()
 	k := newTree(t)
-	group := kubepods.Naming{Driver: kubepods.Systemd}.Container(nodeplan.Burstable, "uid-a", "cri-containerd", containerID('a'))
+	group := kubepods.Naming{Driver: kubepods.Systemd}.Container(qos.Burstable, "uid-a", "cri-containerd", containerID('a'))
 	k.group(group, "100000")
 	return &toldUnit{newUnits(k.root, k.fs), newFakeSystemd(t, k, group), k, group}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -45,13 +45,13 @@ func (c *Control) allow() {
 			a.notes = append(a.notes, fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others (its cpuset.cpus or AllowedCPUs=, or a partition elsewhere)",
 				a.cpus, online, above[by]))
 		}
-		burstable := g.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.Burstable)]
+		burstable := g.Tiers[slices.Index(qos.Tiers(), qos.Burstable)]
 		above, settings = append(above, burstable, "/"), append(settings, g.Settings[burstable], g.Root)
 		if by, quota := kubepods.Throttled(a.cpus.Len(), settings...); by >= 0 {
 			a.quota = fmt.Sprintf("pods are throttled, also on CPUs of their own: group %s has a quota of %s; remove it (CPUQuota= of its unit, cpu.max)", above[by], quota)
 		}
-		g.Allowed = map[nodeplan.Tier]cpuset.Set{}
-		for i, tier := range nodeplan.Tiers() { // without regard to partitions in other tiers
+		g.Allowed = map[qos.Tier]cpuset.Set{}
+		for i, tier := range qos.Tiers() { // without regard to partitions in other tiers
 			g.Allowed[tier] = a.cpus
 			if own := a.of(g.Settings, g.Tiers[i]).CPUs.Intersection(a.cpus); !own.IsEmpty() && own != a.cpus {
 				g.Allowed[tier] = own

@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -79,7 +80,7 @@ func (k *fakeKernel) newGroup(group string) cgroup.Settings {
 }
 
 func (k *fakeKernel) makeTiers() {
-	for _, t := range nodeplan.Tiers() {
+	for _, t := range qos.Tiers() {
 		k.groups[k.naming.Tier(t)] = k.newGroup(k.naming.Tier(t))
 	}
 }
@@ -95,11 +96,11 @@ func (k *fakeKernel) podPath(name string) string {
 }
 
 // tierOf returns the tier of a pod, Burstable if it is not known.
-func (k *fakeKernel) tierOf(pod string) nodeplan.Tier {
+func (k *fakeKernel) tierOf(pod string) qos.Tier {
 	if p := k.node.pods[pod]; p != nil {
-		return nodeplan.Tier(p.Status.QOSClass)
+		return qos.Tier(p.Status.QOSClass)
 	}
-	return nodeplan.Burstable
+	return qos.Burstable
 }
 
 // pathOf returns the path of POD, POD/CONTAINER or a tier.
@@ -238,7 +239,7 @@ func (k *fakeKernel) view() groups.View {
 			v.Settings[group] = s
 		}
 	}
-	for _, t := range nodeplan.Tiers() {
+	for _, t := range qos.Tiers() {
 		v.Tiers = append(v.Tiers, k.naming.Tier(t))
 	}
 	for _, group := range slices.Sorted(maps.Keys(k.groups)) {

@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -123,7 +124,7 @@ func (k *fakeKernel) checkPartitions() {
 		return
 	}
 	c := k.node.control
-	for _, t := range nodeplan.Tiers() {
+	for _, t := range qos.Tiers() {
 		if k.groups[k.naming.Tier(t)].Partition.Is() {
 			return // somebody else's
 		}

@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -67,9 +67,9 @@ func (c *Control) tellAuthors(n *groups.Notices) {
 				n.Tell(s, groups.Ignored, "%s", message)
 			}
 		}
-		if s.Annotations.Class == nodeplan.BE && c.config.Priority.IsNone() && c.config.Batch.Threshold == 0 && !s.Departed {
+		if s.Annotations.Class == qos.BE && c.config.Priority.IsNone() && c.config.Batch.Threshold == 0 && !s.Departed {
 			n.Tell(s, groups.Ignored, "label %s: %s has no effect on this node: its agent runs without --batch-priority and --batch-percent",
-				api.QoSLabel, nodeplan.BE)
+				api.QoSLabel, qos.BE)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/colocation"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -136,8 +136,8 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 		}
 		for name, p := range n.pods {
 			group, used := n.kernel.groups[n.kernel.podPath(name)], n.control.batch.Mechanisms(n.control.round.Groups)
-			class := nodeplan.Class(p.Labels[api.QoSLabel])
-			if class == nodeplan.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
+			class := qos.Class(p.Labels[api.QoSLabel])
+			if class == qos.BE && p.Annotations[api.CPUSetSchedulerAnnotation] != "" {
 				class = "" // batch pods get no CPUs of their own: the pod contradicts itself
 			}
 			if problem := n.control.allocate.Problem(p.UID); p.Annotations[api.CPUSetSchedulerAnnotation] == "true" && n.ids[name+"/app"] != "" && !api.HasEnded(p) {
@@ -148,9 +148,9 @@ func TestNoCPUIsEnforcedForTwo(t *testing.T) {
 			}
 			bvt := 0
 			if used.Uses(colocation.BVT) {
-				bvt = map[nodeplan.Class]int{nodeplan.LS: 2, nodeplan.BE: -1}[class]
+				bvt = map[qos.Class]int{qos.LS: 2, qos.BE: -1}[class]
 			}
-			idle := class == nodeplan.BE && used.Uses(colocation.Idle)
+			idle := class == qos.BE && used.Uses(colocation.Idle)
 			if n.ids[name+"/app"] != "" && (group.Idle != idle || group.BVT != bvt) {
 				t.Fatalf("pod %s with labels %v has %+v with %v, after\n%s", name, p.Labels, group, used, strings.Join(history, "\n"))
 			}

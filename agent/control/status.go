@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
@@ -158,7 +159,7 @@ func (c *Control) status() Status {
 		}
 	}
 	for _, p := range r.View.Pods {
-		if p.Tier == nodeplan.BestEffort && groups.IsBehind(r.Settings[p.Path]) {
+		if p.Tier == qos.BestEffort && groups.IsBehind(r.Settings[p.Path]) {
 			s.Raises.Behind = append(s.Raises.Behind, p.Path)
 		}
 	}
@@ -193,7 +194,7 @@ func (c *Control) batchStatus() Batch {
 		l := &r.Planned[i]
 		switch {
 		case !l.IsPod():
-			if l.Class == nodeplan.LS && r.Exists(l.Path) {
+			if l.Class == qos.LS && r.Exists(l.Path) {
 				b.Online = append(b.Online, l.Path)
 			}
 			continue

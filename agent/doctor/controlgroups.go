@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -102,7 +102,7 @@ func (x *examination) kubeletGroups() {
 		x.add("kubelet's groups", Problem, err.Error(), "run as root")
 		return
 	}
-	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(nodeplan.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
+	x.add("kubelet's groups", OK, fmt.Sprintf("%s, driver %s, %s", naming.Tier(qos.Guaranteed), naming.Driver, quantity.Count(len(pods), "pod")), "")
 	switch {
 	case naming.Driver != kubepods.Systemd:
 	case systemd.Running(x.Root):
@@ -117,7 +117,7 @@ func (x *examination) kubeletGroups() {
 // root, else the root, which lacks some files on version 2.
 func (x *examination) findSample() string {
 	if x.naming.Driver != 0 {
-		return x.naming.Tier(nodeplan.Guaranteed)
+		return x.naming.Tier(qos.Guaranteed)
 	}
 	entries, err := os.ReadDir(x.groups.Dir(cgroup.CPU, "/"))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
@@ -160,13 +161,13 @@ func (s *scenario) setFlow(what string, words []string) error {
 }
 
 func (s *scenario) setPod(words []string) error {
-	p := Pod{ID: ledger.PodID(words[0]), Tier: Burstable}
+	p := Pod{ID: ledger.PodID(words[0]), Tier: qos.Burstable}
 	err := eachArg(words[1:], func(key, value string) (err error) {
 		switch key {
 		case "Guaranteed", "Burstable", "BestEffort":
-			p.Tier = Tier(key)
+			p.Tier = qos.Tier(key)
 		case "BE", "LS":
-			p.Class = Class(key)
+			p.Class = qos.Class(key)
 		case "rank":
 			p.Claim.Rank, err = strconv.ParseInt(value, 10, 64)
 		case "limit":

@@ -6,6 +6,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // defaultPeriod is the kubelet's default period (pkg/kubelet/cm/helpers_linux.go, Kubernetes 1.37).
@@ -85,7 +86,7 @@ func (p *Pod) podLimit() ledger.MilliCPU {
 			return 0
 		}
 	}
-	if p.Tier == BestEffort || limit == 0 {
+	if p.Tier == qos.BestEffort || limit == 0 {
 		return 0
 	}
 	return limit + p.Overhead

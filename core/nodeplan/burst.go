@@ -6,6 +6,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // maxKernelPercent is the kernel's maximum of a burst, in percent of the quota.
@@ -13,7 +14,7 @@ const maxKernelPercent = 100
 
 // policy returns the burst policy of a pod. Batch pods have none: nothing waits for their answers.
 func (p *Pod) policy() burst.Policy {
-	if p.Class == BE {
+	if p.Class == qos.BE {
 		return burst.Policy{Mode: burst.None}
 	}
 	return p.Burst

@@ -8,6 +8,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // TestBurst: exactly the containers with a quota whose policy uses the kernel have a burst. It is
@@ -42,7 +43,7 @@ func TestBurst(t *testing.T) {
 // kernelBurst returns the kernel's part of the policy of a pod.
 func kernelBurst(s *State, p *Pod) (on bool, percent int) {
 	mode := p.Burst.Mode
-	return mode.Uses().Kernel && s.NoKernelBurst == "" && p.Class != BE, min(p.Burst.BurstPercent, 100)
+	return mode.Uses().Kernel && s.NoKernelBurst == "" && p.Class != qos.BE, min(p.Burst.BurstPercent, 100)
 }
 
 // burstBeside returns the sum of the bursts of a container and of those that run at the same time.

@@ -8,6 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // cpuPlan determines the CPUs of all containers of a node. Invariant: no cpuset is empty, and no
@@ -141,7 +142,7 @@ func (plan *cpuPlan) claimOf(p *Pod, c *Container) *ledger.ContainerClaim {
 }
 
 // exclusive returns the online exclusive CPUs of a claim in force that the pod's tier may use.
-func (plan *cpuPlan) exclusive(tier Tier, claim *ledger.ContainerClaim) cpuset.Set {
+func (plan *cpuPlan) exclusive(tier qos.Tier, claim *ledger.ContainerClaim) cpuset.Set {
 	if claim == nil || claim.Policy != placement.Static {
 		return cpuset.Set{}
 	}

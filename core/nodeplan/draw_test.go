@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/core/topology/topologytest"
 )
@@ -58,8 +59,8 @@ func drawMilli(t *rapid.T, label string) ledger.MilliCPU {
 }
 
 func drawPod(t *rapid.T, m *topology.Machine, id ledger.PodID, allBurst bool) Pod {
-	p := Pod{ID: id, Tier: rapid.SampledFrom(Tiers()).Draw(t, "tier"),
-		Class:  rapid.SampledFrom([]Class{"", LS, BE}).Draw(t, "qos"),
+	p := Pod{ID: id, Tier: rapid.SampledFrom(qos.Tiers()).Draw(t, "tier"),
+		Class:  rapid.SampledFrom([]qos.Class{"", qos.LS, qos.BE}).Draw(t, "qos"),
 		Claim:  ledger.Claim{Rank: int64(rapid.IntRange(0, 3).Draw(t, "rank"))},
 		Period: rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 20 * time.Millisecond}).Draw(t, "period"),
 		Burst:  drawBurst(t)}

@@ -7,6 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // Settings are the settings of one cgroup.
@@ -54,7 +55,7 @@ type ContainerSettings struct {
 // the pod's order.
 type PodSettings struct {
 	ID   ledger.PodID
-	Tier Tier
+	Tier qos.Tier
 	Settings
 	Raising
 	// Separate is whether the threads of the pod have the core-scheduling cookie of batch pods.
@@ -64,7 +65,7 @@ type PodSettings struct {
 
 // TierSettings are the settings of a tier's cgroup.
 type TierSettings struct {
-	Tier Tier
+	Tier qos.Tier
 	Settings
 }
 
@@ -80,7 +81,7 @@ type Desired struct {
 }
 
 // Tier returns the settings of a tier.
-func (d *Desired) Tier(t Tier) *TierSettings { return &d.Tiers[slices.Index(Tiers(), t)] }
+func (d *Desired) Tier(t qos.Tier) *TierSettings { return &d.Tiers[slices.Index(qos.Tiers(), t)] }
 
 // Binds reports whether a container has other CPUs than all containers would have without Pinfold.
 // Otherwise no cpuset needs to be set.
@@ -167,7 +168,7 @@ func planUnbound(s *State) Desired {
 // on them.
 func tiers() []TierSettings {
 	var all []TierSettings
-	for _, t := range Tiers() {
+	for _, t := range qos.Tiers() {
 		all = append(all, TierSettings{t, Settings{Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: defaultPeriod}}})
 	}
 	return all
@@ -180,15 +181,15 @@ func (s *State) prioritize(d *Desired) {
 	idle, bvt := s.Batch.Uses(colocation.Idle), s.Batch.Uses(colocation.BVT)
 	for i := range d.Pods {
 		p, settings := &s.Pods[i], &d.Pods[i]
-		if p.Class == BE && p.Tier != BestEffort && !p.ended() && (idle || bvt || s.BatchBudget > 0) {
+		if p.Class == qos.BE && p.Tier != qos.BestEffort && !p.ended() && (idle || bvt || s.BatchBudget > 0) {
 			d.Findings = append(d.Findings, Finding{Kind: NotBestEffort, Pod: p.ID, Reason: string(p.Tier)})
 		}
-		settings.Idle = idle && p.Class == BE
-		settings.Separate = s.Batch.Uses(colocation.CoreScheduling) && p.Class == BE
+		settings.Idle = idle && p.Class == qos.BE
+		settings.Separate = s.Batch.Uses(colocation.CoreScheduling) && p.Class == qos.BE
 		if !bvt {
 			continue
 		}
-		settings.BVT = map[Class]int{LS: colocation.OnlineIdentity, BE: colocation.BatchIdentity}[p.Class]
+		settings.BVT = map[qos.Class]int{qos.LS: colocation.OnlineIdentity, qos.BE: colocation.BatchIdentity}[p.Class]
 		for j := range settings.Containers {
 			settings.Containers[j].BVT = settings.BVT
 		}
@@ -206,9 +207,9 @@ func (s *State) boundBatch(d *Desired) {
 	for i := range s.Pods {
 		switch p := &s.Pods[i]; {
 		case p.ended():
-		case p.Tier == BestEffort && p.Class == BE:
+		case p.Tier == qos.BestEffort && p.Class == qos.BE:
 			batch++
-		case p.Tier == BestEffort:
+		case p.Tier == qos.BestEffort:
 			other = p
 		}
 	}
@@ -219,7 +220,7 @@ func (s *State) boundBatch(d *Desired) {
 		d.Findings = append(d.Findings, Finding{Kind: BatchUnbounded, Pod: other.ID})
 		return
 	}
-	d.Tier(BestEffort).Limits = KubeletConfig{}.quota(s.BatchBudget)
+	d.Tier(qos.BestEffort).Limits = KubeletConfig{}.quota(s.BatchBudget)
 }
 
 // ended reports whether all containers have ended.

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // TestRaise: a raise changes only the quotas of containers and of their pods. Each is within its
@@ -44,7 +45,7 @@ func TestRaise(t *testing.T) {
 func mayRaise(p *Pod, c *ContainerSettings) bool {
 	policy := p.Burst
 	limits, declared := p.containerLimits()
-	return policy.Mode.Uses().Quota && policy.QuotaPercent > 100 && p.Class != BE &&
+	return policy.Mode.Uses().Quota && policy.QuotaPercent > 100 && p.Class != qos.BE &&
 		p.container(c.Name).Limit > 0 && c.Base.Quota > 0 && (p.Limit == 0 || declared && p.Limit >= limits)
 }
 

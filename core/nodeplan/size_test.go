@@ -8,6 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/need"
@@ -16,7 +17,7 @@ import (
 // largePod returns a pod with one container that has a CPU of its own, and n others, of which the
 // last two have a limit.
 func largePod(n int, role ledger.Role, phase Phase) Pod {
-	p := Pod{ID: "large", Tier: Burstable, Limit: ledger.MilliCPU(n) * 1000, Burst: burst.Policy{Mode: burst.Auto, BurstPercent: 100, QuotaPercent: 300}}
+	p := Pod{ID: "large", Tier: qos.Burstable, Limit: ledger.MilliCPU(n) * 1000, Burst: burst.Policy{Mode: burst.Auto, BurstPercent: 100, QuotaPercent: 300}}
 	for i := range n {
 		p.Containers = append(p.Containers, Container{Name: fmt.Sprint("a-long-name-of-a-container-", i), Role: role, Phase: phase})
 	}
@@ -85,7 +86,7 @@ func burstPods(n int) []Pod {
 	pods := make([]Pod, n)
 	for i := range pods {
 		p := &pods[i]
-		p.ID, p.Tier, p.Claim.Rank = ledger.PodID(fmt.Sprintf("pod-%04d", i)), Burstable, int64(i)
+		p.ID, p.Tier, p.Claim.Rank = ledger.PodID(fmt.Sprintf("pod-%04d", i)), qos.Burstable, int64(i)
 		for _, name := range []string{"a", "b", "c", "d"} {
 			p.Containers = append(p.Containers, Container{Name: name, Phase: Running, Limit: 1000})
 			p.Claim.Containers = append(p.Claim.Containers, ledger.ContainerClaim{Name: name, Limit: 1, Policy: placement.StaticBurst,

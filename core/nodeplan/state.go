@@ -8,6 +8,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // State is everything that a plan depends on.
@@ -22,7 +23,7 @@ type State struct {
 	Kubelet    KubeletConfig
 	Pods       []Pod
 	// Allowed are the CPUs that the groups of tiers may use, of those that are missing all.
-	Allowed map[Tier]cpuset.Set
+	Allowed map[qos.Tier]cpuset.Set
 	Usage   Usage
 	// Previous are the core sets at present.
 	Previous CoreSets
@@ -44,34 +45,11 @@ type KubeletConfig struct {
 	Period time.Duration
 }
 
-// Tier is the Kubernetes QoS class of a pod, which determines its parent cgroup.
-type Tier string
-
-// The tiers. The cgroups of Guaranteed pods are directly in kubepods.
-const (
-	Guaranteed Tier = "Guaranteed"
-	Burstable  Tier = "Burstable"
-	BestEffort Tier = "BestEffort"
-)
-
-// Tiers returns all tiers, parents first.
-func Tiers() []Tier { return []Tier{Guaranteed, Burstable, BestEffort} }
-
-// Class is the co-location class of a pod, "" if it has none.
-type Class string
-
-// The classes. LS (latency-sensitive) pods have priority when CPU time is short; BE (best-effort)
-// pods are batch work.
-const (
-	LS Class = "LS"
-	BE Class = "BE"
-)
-
 // Pod is a pod on the node.
 type Pod struct {
 	ID    ledger.PodID
-	Tier  Tier
-	Class Class
+	Tier  qos.Tier
+	Class qos.Class
 	// Claim is what is allocated to the pod; its ID is ignored. It is the zero Claim for pods
 	// that did not ask for CPUs and pods that are unknown to the API server.
 	Claim ledger.Claim

@@ -101,7 +101,7 @@ func TestInsufficient(t *testing.T) {
 // Many decisions in a row share the budget of some, and each has what a plain one needs.
 func TestShares(t *testing.T) {
 	for n := range 5000 {
-		if one := ShareOf(n).left; one < leastSteps || n > 0 && n*one > max(fullBudgets*decisionSteps, n*leastSteps) || n <= fullBudgets && one < decisionSteps {
+		if one := ShareOf(n).steps; one < leastSteps || n > 0 && n*one > max(fullBudgets*decisionSteps, n*leastSteps) || n <= fullBudgets && one < decisionSteps {
 			t.Errorf("each of %d decisions has %d steps", n, one)
 		}
 	}

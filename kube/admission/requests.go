@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -91,7 +91,7 @@ func exclusive() []admissionv1.MatchCondition {
 		{Name: "served", Expression: fmt.Sprintf("!(%q in %s)", corev1.MirrorPodAnnotationKey, annotations)},
 		{Name: "asks", Expression: only(annotations, "true", api.CPUSetSchedulerKeys())},
 		{Name: "static", Expression: all(annotations, string(placement.Static), api.CPUPolicyKeys())},
-		{Name: "not-batch", Expression: "!(" + only(labels, string(nodeplan.BE), api.QoSKeys()) + ")"},
+		{Name: "not-batch", Expression: "!(" + only(labels, string(qos.BE), api.QoSKeys()) + ")"},
 	}
 }
 

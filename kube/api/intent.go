@@ -11,8 +11,8 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // Intent is what a pod asks for, according to its annotations, labels and resources.
@@ -23,7 +23,7 @@ type Intent struct {
 	// MayMove is set if the agent may allocate better CPUs to the running pod.
 	MayMove bool
 	// Class is "" if the pod has none.
-	Class nodeplan.Class
+	Class qos.Class
 	// Burst is the zero value if the pod has no burst policy.
 	Burst burst.Policy
 	// Period is the CFS period, 0 if the pod sets none.
@@ -56,10 +56,10 @@ func Parse(pod *corev1.Pod) (Intent, error) {
 	if classSetting.asksForCPUs() && !w.asks {
 		intent.Warnings = append(intent.Warnings, classSetting.String()+" allocates no CPUs without "+asksSetting.String())
 	}
-	if BatchRequest(pod) > 0 && intent.Class != nodeplan.BE {
-		intent.Warnings = append(intent.Warnings, fmt.Sprintf("requests of %s have no effect without %s", BatchCPU, setting{true, QoSLabel, string(nodeplan.BE)}))
+	if BatchRequest(pod) > 0 && intent.Class != qos.BE {
+		intent.Warnings = append(intent.Warnings, fmt.Sprintf("requests of %s have no effect without %s", BatchCPU, setting{true, QoSLabel, string(qos.BE)}))
 	}
-	if w.asks && intent.Class == nodeplan.BE {
+	if w.asks && intent.Class == qos.BE {
 		return Intent{}, contradiction(w.asking, classSetting, "batch pods run in the shared CPUs; remove one of the two")
 	}
 	if intent.Burst.Mode == burst.None {
@@ -177,21 +177,21 @@ func parsePlacement(pod *corev1.Pod) (placementSettings, error) {
 const DefaultMinSharedCPUs = 1
 
 // TierOf returns the pod's QoS class, which the API server computes at creation and never changes.
-func TierOf(pod *corev1.Pod) nodeplan.Tier {
+func TierOf(pod *corev1.Pod) qos.Tier {
 	switch pod.Status.QOSClass {
 	case corev1.PodQOSGuaranteed:
-		return nodeplan.Guaranteed
+		return qos.Guaranteed
 	case corev1.PodQOSBestEffort:
-		return nodeplan.BestEffort
+		return qos.BestEffort
 	}
-	return nodeplan.Burstable
+	return qos.Burstable
 }
 
 // parseClass parses the class of a pod.
-func parseClass(pod *corev1.Pod) (nodeplan.Class, setting, error) {
-	aliases := []alias[nodeplan.Class]{{true, QoSLabel, oneOf(nodeplan.LS, nodeplan.BE)}}
+func parseClass(pod *corev1.Pod) (qos.Class, setting, error) {
+	aliases := []alias[qos.Class]{{true, QoSLabel, oneOf(qos.LS, qos.BE)}}
 	for _, key := range QoSKeys()[1:] {
-		aliases = append(aliases, alias[nodeplan.Class]{true, key, parseForeignClass})
+		aliases = append(aliases, alias[qos.Class]{true, key, parseForeignClass})
 	}
 	return lookUp(pod, aliases)
 }
@@ -207,12 +207,12 @@ func (s setting) asksForCPUs() bool { return s.Label && (s.Value == "LSE" || s.V
 
 // parseForeignClass parses Koordinator's classes. LSE and LSR are LS pods with exclusive CPUs,
 // which Pinfold's pods request by another annotation; SYSTEM is for Koordinator's own daemons.
-func parseForeignClass(text string) (nodeplan.Class, error) {
+func parseForeignClass(text string) (qos.Class, error) {
 	switch text {
 	case "LS", "LSE", "LSR":
-		return nodeplan.LS, nil
+		return qos.LS, nil
 	case "BE":
-		return nodeplan.BE, nil
+		return qos.BE, nil
 	case "SYSTEM":
 		return "", nil
 	}

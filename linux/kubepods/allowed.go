@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -37,7 +37,7 @@ func Allowed(layout cgroup.Layout, cpus cpuset.Set, groups ...cgroup.Settings) (
 }
 
 // Narrow says that pods of a QoS class, with this group, may use fewer CPUs than all pods.
-func Narrow(tier nodeplan.Tier, cpus cpuset.Set, group string) string {
+func Narrow(tier qos.Tier, cpus cpuset.Set, group string) string {
 	return fmt.Sprintf("pods of QoS class %s use CPUs %s: group %s may not use the others", tier, cpus, group)
 }
 
@@ -56,7 +56,7 @@ func Throttled(cpus int, groups ...cgroup.Settings) (by int, quota quantity.CPUs
 
 // Above returns the groups from below the root down to that of all pods.
 func (n Naming) Above() (groups []string) {
-	for group := n.Tier(nodeplan.Guaranteed); group != "/"; group = path.Dir(group) {
+	for group := n.Tier(qos.Guaranteed); group != "/"; group = path.Dir(group) {
 		groups = append(groups, group)
 	}
 	slices.Reverse(groups)

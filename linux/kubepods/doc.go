@@ -3,7 +3,7 @@
 //
 //	naming, err := kubepods.Find(fs, "")           // which cgroup driver does the kubelet use?
 //	pods, err := naming.Pods(fs)                   // the pods and containers that have groups
-//	group := naming.Pod(nodeplan.Burstable, uid)   // the path of a pod's group
+//	group := naming.Pod(qos.Burstable, uid)   // the path of a pod's group
 //	place, ok := naming.Parse(group)               // tier, pod and container of a path
 //
 // Paths are those of package cgroup. With the driver cgroupfs they look like

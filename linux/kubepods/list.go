@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -18,7 +18,7 @@ import (
 type Pod struct {
 	Path       string
 	UID        string
-	Tier       nodeplan.Tier
+	Tier       qos.Tier
 	Containers []Container // sorted by name, including sandboxes
 	// Others are the paths of groups in the pod's group that have no container's name, such as
 	// those of another runtime (kata_ID) or of a monitor (crio-conmon-ID).
@@ -116,7 +116,7 @@ func rootsBelow(fs *cgroup.FS, group string, depth int) (roots []string, unliste
 	for _, child := range children {
 		above := strings.TrimSuffix(path.Base(group), slice)
 		for _, n := range []Naming{{Cgroupfs, group}, {Systemd, "/" + strings.ReplaceAll(above, "-", "/")}} {
-			if n.Tier(nodeplan.Guaranteed) == child {
+			if n.Tier(qos.Guaranteed) == child {
 				roots = append(roots, n.Root)
 			}
 		}
@@ -129,7 +129,7 @@ func rootsBelow(fs *cgroup.FS, group string, depth int) (roots []string, unliste
 }
 
 // topDir returns the directory of the group that contains all pods.
-func (n Naming) topDir(fs *cgroup.FS) string { return fs.Dir(cgroup.CPU, n.Tier(nodeplan.Guaranteed)) }
+func (n Naming) topDir(fs *cgroup.FS) string { return fs.Dir(cgroup.CPU, n.Tier(qos.Guaranteed)) }
 
 // Pods lists the pods and containers that have groups in the hierarchy of the cpu controller:
 // burstable pods first, then best effort, then guaranteed ones, each sorted by name. It omits

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/golden"
@@ -88,7 +88,7 @@ func TestContainers(t *testing.T) {
 	locates := func(want string) {
 		t.Helper()
 		naming, err := Locate(fs, "")
-		if got := naming.Tier(nodeplan.Guaranteed); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
+		if got := naming.Tier(qos.Guaranteed); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("located %s, %v; want %s", got, err, want)
 		}
 	}

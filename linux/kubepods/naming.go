@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 )
 
 // Driver is the kubelet's cgroup driver. It determines how the kubelet and the runtime name groups.
@@ -82,15 +82,15 @@ func IsTop(name string) bool {
 }
 
 // deepestFirst returns all tiers. A tier whose group is in that of another one precedes it.
-func deepestFirst() []nodeplan.Tier {
-	return []nodeplan.Tier{nodeplan.Burstable, nodeplan.BestEffort, nodeplan.Guaranteed}
+func deepestFirst() []qos.Tier {
+	return []qos.Tier{qos.Burstable, qos.BestEffort, qos.Guaranteed}
 }
 
 // Tier returns the path of the group that holds the pods of a tier.
-func (n Naming) Tier(t nodeplan.Tier) string { return n.path(tierNames(t)...) }
+func (n Naming) Tier(t qos.Tier) string { return n.path(tierNames(t)...) }
 
-func tierNames(t nodeplan.Tier) []string {
-	if t == nodeplan.Guaranteed {
+func tierNames(t qos.Tier) []string {
+	if t == qos.Guaranteed {
 		return []string{kubepods}
 	}
 	return []string{kubepods, strings.ToLower(string(t))}
@@ -98,13 +98,13 @@ func tierNames(t nodeplan.Tier) []string {
 
 // Pod returns the path of a pod's group. The UID is the kubelet's, which for static pods is the
 // annotation kubernetes.io/config.hash.
-func (n Naming) Pod(t nodeplan.Tier, uid string) string {
+func (n Naming) Pod(t qos.Tier, uid string) string {
 	return n.path(append(tierNames(t), podPrefix+uid)...)
 }
 
 // Container returns the path of a container's group. The runtime is the prefix of the group's name
 // ("cri-containerd", "crio"), or "" if there is none, as with containerd and the cgroupfs driver.
-func (n Naming) Container(t nodeplan.Tier, uid, runtime, id string) string {
+func (n Naming) Container(t qos.Tier, uid, runtime, id string) string {
 	name := id
 	if runtime != "" {
 		name = runtime + "-" + id
@@ -117,7 +117,7 @@ func (n Naming) Container(t nodeplan.Tier, uid, runtime, id string) string {
 
 // StatusContainer returns the path of the group of a container with the ID of a pod's status,
 // RUNTIME://ID, or "" for a container that has not started. It knows containerd and CRI-O.
-func (n Naming) StatusContainer(t nodeplan.Tier, uid, containerID string) string {
+func (n Naming) StatusContainer(t qos.Tier, uid, containerID string) string {
 	runtime, id, ok := strings.Cut(containerID, "://")
 	if !ok {
 		return ""
@@ -135,7 +135,7 @@ func (n Naming) StatusContainer(t nodeplan.Tier, uid, containerID string) string
 
 // Place is the tier, pod or container that a group belongs to.
 type Place struct {
-	Tier      nodeplan.Tier
+	Tier      qos.Tier
 	PodUID    string // "" for a tier
 	Runtime   string // prefix of the container's group, may be ""
 	Container string // id of the container; "" for a tier or pod
@@ -168,7 +168,7 @@ func (n Naming) Parse(p string) (Place, bool) {
 }
 
 // parsePod parses the name of a pod's group within its tier.
-func (n Naming) parsePod(t nodeplan.Tier, name string) (uid string, ok bool) {
+func (n Naming) parsePod(t qos.Tier, name string) (uid string, ok bool) {
 	if n.Driver != Systemd {
 		uid, ok = strings.CutPrefix(name, podPrefix)
 		return uid, ok && uid != ""

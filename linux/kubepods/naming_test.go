@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -15,18 +15,18 @@ const testID = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 func TestNamingPaths(t *testing.T) {
 	const uid = "1234-abcd"
 	for want, got := range map[string]string{
-		"/kubepods":                                   Naming{Cgroupfs, ""}.Tier(nodeplan.Guaranteed),
-		"/kubepods/besteffort/pod1234-abcd":           Naming{Cgroupfs, "/"}.Pod(nodeplan.BestEffort, uid),
-		"/kubelet/kubepods/pod1234-abcd/ID":           Naming{Cgroupfs, "/kubelet"}.Container(nodeplan.Guaranteed, uid, "", "ID"),
-		"/kubepods.slice":                             Naming{Systemd, ""}.Tier(nodeplan.Guaranteed),
-		"/kubepods.slice/kubepods-pod1234_abcd.slice": Naming{Systemd, ""}.Pod(nodeplan.Guaranteed, uid),
-		"/kubepods/pod1/ID":                           Naming{Cgroupfs, ""}.StatusContainer(nodeplan.Guaranteed, "1", "containerd://ID"),
-		"/kubepods/pod1/crio-ID":                      Naming{Cgroupfs, ""}.StatusContainer(nodeplan.Guaranteed, "1", "cri-o://ID"),
-		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-ID.scope": Naming{Systemd, ""}.StatusContainer(nodeplan.Guaranteed, "1", "containerd://ID"),
-		"/kubepods.slice/kubepods-pod1.slice/crio-ID.scope":           Naming{Systemd, ""}.StatusContainer(nodeplan.Guaranteed, "1", "cri-o://ID"),
-		"": Naming{Systemd, ""}.StatusContainer(nodeplan.Guaranteed, "1", ""),
-		"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice":                       Naming{Systemd, "/kubelet"}.Tier(nodeplan.Burstable),
-		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_abcd.slice/crio-ID.scope": Naming{Systemd, ""}.Container(nodeplan.Burstable, uid, "crio", "ID"),
+		"/kubepods":                                   Naming{Cgroupfs, ""}.Tier(qos.Guaranteed),
+		"/kubepods/besteffort/pod1234-abcd":           Naming{Cgroupfs, "/"}.Pod(qos.BestEffort, uid),
+		"/kubelet/kubepods/pod1234-abcd/ID":           Naming{Cgroupfs, "/kubelet"}.Container(qos.Guaranteed, uid, "", "ID"),
+		"/kubepods.slice":                             Naming{Systemd, ""}.Tier(qos.Guaranteed),
+		"/kubepods.slice/kubepods-pod1234_abcd.slice": Naming{Systemd, ""}.Pod(qos.Guaranteed, uid),
+		"/kubepods/pod1/ID":                           Naming{Cgroupfs, ""}.StatusContainer(qos.Guaranteed, "1", "containerd://ID"),
+		"/kubepods/pod1/crio-ID":                      Naming{Cgroupfs, ""}.StatusContainer(qos.Guaranteed, "1", "cri-o://ID"),
+		"/kubepods.slice/kubepods-pod1.slice/cri-containerd-ID.scope": Naming{Systemd, ""}.StatusContainer(qos.Guaranteed, "1", "containerd://ID"),
+		"/kubepods.slice/kubepods-pod1.slice/crio-ID.scope":           Naming{Systemd, ""}.StatusContainer(qos.Guaranteed, "1", "cri-o://ID"),
+		"": Naming{Systemd, ""}.StatusContainer(qos.Guaranteed, "1", ""),
+		"/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice":                       Naming{Systemd, "/kubelet"}.Tier(qos.Burstable),
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1234_abcd.slice/crio-ID.scope": Naming{Systemd, ""}.Container(qos.Burstable, uid, "crio", "ID"),
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -63,7 +63,7 @@ func TestNamingParseRefuses(t *testing.T) {
 func TestNamingRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := Naming{rapid.SampledFrom([]Driver{Cgroupfs, Systemd}).Draw(t, "driver"), rapid.SampledFrom([]string{"", "/", "/kubelet", "a/b-c"}).Draw(t, "root")}
-		want := Place{Tier: rapid.SampledFrom(nodeplan.Tiers()).Draw(t, "tier"),
+		want := Place{Tier: rapid.SampledFrom(qos.Tiers()).Draw(t, "tier"),
 			PodUID:    rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}|[0-9a-f]{32}`).Draw(t, "UID"),
 			Runtime:   rapid.SampledFrom([]string{"cri-containerd", "crio", "docker", ""}).Draw(t, "runtime"),
 			Container: rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "id")}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/systemd"
@@ -33,7 +33,7 @@ func namings() (all []naming) {
 
 // top returns the directory of the group, in the hierarchy with the given root, below which the
 // kubelet puts all pods.
-func (n naming) top(root string) string { return filepath.Join(root, n.Tier(nodeplan.Guaranteed)) }
+func (n naming) top(root string) string { return filepath.Join(root, n.Tier(qos.Guaranteed)) }
 
 // containerGroups returns the directories of the cgroups of the containers, which are given by ID.
 func (n naming) containerGroups(root string, containers []string) ([]string, error) {
@@ -91,7 +91,7 @@ func stopSlice(ctx context.Context) error {
 		return err
 	}
 	defer units.Close()
-	return units.Stop(ctx, path.Base(kubepods.Naming{Driver: kubepods.Systemd}.Tier(nodeplan.Guaranteed)))
+	return units.Stop(ctx, path.Base(kubepods.Naming{Driver: kubepods.Systemd}.Tier(qos.Guaranteed)))
 }
 
 // delegationName is the file by which a version 2 root passes controllers on to its groups. The

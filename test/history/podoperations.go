@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -72,7 +72,7 @@ func (d *Driver) draw() *corev1.Pod {
 		pod.Annotations[key] = value
 	}
 	if len(pod.Annotations) == 0 && d.Random.IntN(2) == 0 {
-		pod.Labels[api.QoSLabel] = string(nodeplan.BE)
+		pod.Labels[api.QoSLabel] = string(qos.BE)
 	}
 	pod.Spec.Containers = []corev1.Container{d.container("a", 1+d.Random.IntN(d.CPUs))}
 	switch d.Random.IntN(5) {

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/bandwidth"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -50,12 +50,12 @@ func TestBatch(t *testing.T) {
 	}
 	s := &settled{cluster: start(t, flags...), kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	online := podOf("online", "", container("main", "8001", "64"))
-	online.Labels[api.QoSLabel] = string(nodeplan.LS)
+	online.Labels[api.QoSLabel] = string(qos.LS)
 	online = s.run(t, online)
 	batch := podOf("batch", "", container("main", "8002", ""))
-	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
+	batch.Labels[api.QoSLabel] = string(qos.BE)
 	batch = s.run(t, batch)
-	tier := s.kernel.naming.Tier(nodeplan.BestEffort)
+	tier := s.kernel.naming.Tier(qos.BestEffort)
 	quota := func() time.Duration { return must.Get(s.kernel.groups.Read(tier))(t).Quota }
 	for range runtime.NumCPU() {
 		s.kernel.spin(t, s.kernel.containerGroup(batch, "main"))
@@ -120,7 +120,7 @@ func TestBatch(t *testing.T) {
 // another QoS class.
 func (s *settled) testLimitedBatch(t *testing.T) {
 	pod := podOf("limited-batch", "", container("main", "8004", "100m"))
-	pod.Labels[api.QoSLabel] = string(nodeplan.BE)
+	pod.Labels[api.QoSLabel] = string(qos.BE)
 	pod = s.run(t, pod)
 	defer s.remove(t, pod.Name)
 	eventually(t, "idle priority and a quota", func() error {
@@ -149,7 +149,7 @@ func (s *settled) testCapacity(t *testing.T) {
 		return nil
 	})
 	large := podOf("large", "", container("main", "8004", ""))
-	large.Labels[api.QoSLabel] = string(nodeplan.BE)
+	large.Labels[api.QoSLabel] = string(qos.BE)
 	request := corev1.ResourceList{api.BatchCPU: *resource.NewQuantity(1_000_000, resource.DecimalSI)}
 	large.Spec.Containers[0].Resources = corev1.ResourceRequirements{Limits: request, Requests: request}
 	must.Do(t, s.create(t, large))

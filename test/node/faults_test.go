@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/local/localcluster"
@@ -120,7 +120,7 @@ func (s *settled) testDoctor(t *testing.T) {
 		t.Errorf("%v\n%s", err, output)
 	}
 	for _, line := range []string{`ok\s+CPU manager policy\s+none \(the kubelet's configuration\)`, `ok\s+NRI\s+/`,
-		`ok\s+kubelet's groups\s+` + naming().Tier(nodeplan.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+condition\s+True`, `ok\s+quota`} {
+		`ok\s+kubelet's groups\s+` + naming().Tier(qos.Guaranteed) + `, driver ` + naming().Driver.String() + `, \d+ pods`, `ok\s+condition\s+True`, `ok\s+quota`} {
 		if !regexp.MustCompile(line).MatchString(output) {
 			t.Errorf("no line like %s in\n%s", line, output)
 		}

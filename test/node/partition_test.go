@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -61,7 +61,7 @@ func (s *settled) checkPartition(kind cgroup.Partition) error {
 	}
 	tier := api.TierOf(pod)
 	for group, want := range map[string]cpuset.Set{s.kernel.podGroup(pod): s.own, s.kernel.naming.Tier(tier): s.own,
-		s.kernel.naming.Tier(nodeplan.Guaranteed): s.own, s.kernel.podGroup(s.pods["limited"]): {}} {
+		s.kernel.naming.Tier(qos.Guaranteed): s.own, s.kernel.podGroup(s.pods["limited"]): {}} {
 		got, err := s.kernel.groups.ReadParts(group, cgroup.Parts{Partition: true})
 		if err != nil {
 			return err

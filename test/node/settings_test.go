@@ -26,7 +26,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -82,7 +82,7 @@ func settleOn(t *testing.T, c *cluster) *settled {
 	}
 	s := &settled{cluster: c, kernel: openKernel(t), pods: map[string]*corev1.Pod{}}
 	batch := podOf("batch", "", container("main", "8001", "300m"))
-	batch.Labels[api.QoSLabel] = string(nodeplan.BE)
+	batch.Labels[api.QoSLabel] = string(qos.BE)
 	bursting := podOf("bursting", "", container("main", "8001", "500m"), container("side", "8002", "200m"))
 	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":50}`, api.CPUPeriodAnnotation: "20ms"}
 	solver := podOf("burst", "static-burst", container("main", "8001", "1"))

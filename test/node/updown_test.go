@@ -25,7 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/local/localnode"
@@ -66,7 +66,7 @@ func TestAnotherKubeletAfterACrash(t *testing.T) {
 	pod := c.runExample(t)
 	c.kill(t)
 	kubepods := groupsOfPods(t)
-	other := filepath.Join(mountOf(kubepods[0]), naming().Pod(nodeplan.Guaranteed, "other"), "other")
+	other := filepath.Join(mountOf(kubepods[0]), naming().Pod(qos.Guaranteed, "other"), "other")
 	file := "/var/lib/kubelet/config.yaml"
 	sleep := exec.Command("sleep", "600")
 	sleep.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -103,7 +103,7 @@ func groupsOfPods(t *testing.T) []string {
 	mounts := must.Get(mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup", "cgroup2")))(t)
 	var groups []string
 	for _, mount := range mounts {
-		group := filepath.Join(mount.Mountpoint, naming().Tier(nodeplan.Guaranteed))
+		group := filepath.Join(mount.Mountpoint, naming().Tier(qos.Guaranteed))
 		if _, err := os.Stat(group); err == nil {
 			groups = append(groups, group)
 		}
@@ -117,7 +117,7 @@ func groupsOfPods(t *testing.T) []string {
 
 // mountOf returns the mount point of the hierarchy of a group that contains all pods.
 func mountOf(group string) string {
-	return strings.TrimSuffix(group, naming().Tier(nodeplan.Guaranteed))
+	return strings.TrimSuffix(group, naming().Tier(qos.Guaranteed))
 }
 
 // removeKubelet removes what the test has created, and what remained because of it.

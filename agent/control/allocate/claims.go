@@ -13,8 +13,8 @@ import (
 	"pinfold.dev/pinfold/agent/control/pods"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
@@ -61,7 +61,7 @@ func (c *Controller) refusal(r *groups.Round, s *pods.Pod, request *dra.Request)
 		return c.lapsed[s.Object.UID].why
 	case asks || err != nil:
 		return fmt.Errorf("the pod asks for CPUs by annotation (%s), too: remove the annotation or the claims", api.CPUSetSchedulerAnnotation)
-	case s.Annotations.Class == nodeplan.BE:
+	case s.Annotations.Class == qos.BE:
 		return fmt.Errorf("the pod is a batch pod (label %s), and these run in the shared CPUs: remove the label or the claims", api.QoSLabel)
 	}
 	return cmp.Or(belongsToOther(s.Object, c.claimants(r)), api.ClaimsRequested(s.Object, request.Claims, all, cpus), ceiling.CheckPod(all))

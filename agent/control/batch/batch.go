@@ -19,6 +19,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -111,7 +112,7 @@ func (c *Controller) waits(g *groups.Groups, t colocation.Tick) bool {
 // tier of batch pods. That quota of an earlier agent is removed by the first decision, or, if there
 // is to be a bound, stays until the first sample.
 func (c *Controller) Decide(r *groups.Round, w *groups.Writes) {
-	isBatchTier := func(p nodeplan.PodSettings) bool { return p.Tier == nodeplan.BestEffort }
+	isBatchTier := func(p nodeplan.PodSettings) bool { return p.Tier == qos.BestEffort }
 	bounds := r.First
 	if c.Bounded() {
 		bounds = c.Decision.Budget > 0 || !slices.ContainsFunc(r.Plan.Pods, isBatchTier)
@@ -131,7 +132,7 @@ func wanted(r *groups.Round, bounds bool) map[string]cgroup.Wanted {
 		}
 	}
 	tier := r.BatchTier()
-	if w := groups.LimitChanges(r.Settings[tier], r.Plan.Tier(nodeplan.BestEffort).Limits); bounds && r.Exists(tier) && w != (cgroup.Wanted{}) {
+	if w := groups.LimitChanges(r.Settings[tier], r.Plan.Tier(qos.BestEffort).Limits); bounds && r.Exists(tier) && w != (cgroup.Wanted{}) {
 		all[tier] = w
 	}
 	return all

@@ -41,6 +41,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -188,7 +189,7 @@ func (c *Controller) Restore(r *groups.Round, w *groups.Writes) {
 // they were offline.
 func widen(r *groups.Round, a *groups.Changes) {
 	for i, path := range r.Tiers { // on version 2 they inherit what comes online again
-		cpus := r.Allowed[nodeplan.Tiers()[i]]
+		cpus := r.Allowed[qos.Tiers()[i]]
 		if r.Layout.CPUSet == cgroup.V1 && r.Exists(path) && !cpus.IsSubsetOf(r.Held(path)) {
 			a.Widen[path] = cgroup.Wanted{CPUs: &cpus}
 		}

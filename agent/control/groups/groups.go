@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/kubepods"
@@ -51,7 +52,7 @@ type Groups struct {
 	View
 	Online cpuset.Set // CPUs of the machine that pods may use
 	// Allowed are those that the groups of tiers may use, and Withheld those that no pod may use.
-	Allowed  map[nodeplan.Tier]cpuset.Set
+	Allowed  map[qos.Tier]cpuset.Set
 	Withheld cpuset.Set
 	// NoBurst is why the kernel has no burst, or "".
 	NoBurst string
@@ -144,7 +145,7 @@ func (g *Groups) Held(group string) cpuset.Set {
 // Within returns the CPUs of a set that a cgroup may use: those of its tier, or all if its tier has
 // none of them.
 func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
-	tiers := nodeplan.Tiers()
+	tiers := qos.Tiers()
 	for i, tier := range slices.Backward(g.Tiers) { // parents first
 		if strings.HasPrefix(group, tier+"/") {
 			if some := cpus.Intersection(g.Allowed[tiers[i]]); !some.IsEmpty() {
@@ -161,7 +162,7 @@ func (g *Groups) AbovePods() []string { return slices.Concat(g.Above, g.Tiers) }
 
 // BatchTier returns the path of the tier of batch pods.
 func (g *Groups) BatchTier() string {
-	return g.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.BestEffort)]
+	return g.Tiers[slices.Index(qos.Tiers(), qos.BestEffort)]
 }
 
 // Runs reports whether the pod with this id, as the kubelet uses it, had cgroups below its own when

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -83,7 +84,7 @@ func (r *Round) RunsElsewhere(p *Planned) bool {
 // Limits reports whether anything else is planned that the kubelet would not set, or a quota may be
 // raised.
 func (r *Round) Limits() bool {
-	tier := nodeplan.BestEffort
+	tier := qos.BestEffort
 	return r.Plan.Tier(tier).Limits != r.Kubelet.Tier(tier).Limits || slices.ContainsFunc(r.Planned, func(l Planned) bool {
 		return l.Want.Limits != l.Kubelet || l.Want.Idle || l.Want.BVT != 0 || l.Raising.Policy.Mode != ""
 	})
@@ -117,8 +118,8 @@ type Planned struct {
 	Ref           nodeplan.Ref // Container is "" for the pod's own cgroup
 	Path, PodPath string
 	Pod           *pods.Pod
-	Class         nodeplan.Class // that the plan follows
-	Separate      bool           // see nodeplan.PodSettings
+	Class         qos.Class // that the plan follows
+	Separate      bool      // see nodeplan.PodSettings
 	// Want is the plan, Raising is a part of it, and Kubelet is what the kubelet would set.
 	Want    *nodeplan.Settings
 	Raising *nodeplan.Raising
@@ -130,5 +131,5 @@ func (p *Planned) IsPod() bool { return p.Ref.Container == "" }
 
 // IsBatch reports whether the cgroup is that of a batch pod of QoS class BestEffort.
 func (p *Planned) IsBatch() bool {
-	return p.IsPod() && p.Class == nodeplan.BE && p.Pod.Plan.Tier == nodeplan.BestEffort
+	return p.IsPod() && p.Class == qos.BE && p.Pod.Plan.Tier == qos.BestEffort
 }

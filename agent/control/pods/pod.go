@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -41,7 +42,7 @@ type Pod struct {
 
 // Annotations are the settings in a pod's annotations and labels, within the ceilings.
 type Annotations struct {
-	Class  nodeplan.Class
+	Class  qos.Class
 	Period time.Duration
 	Burst  burst.Policy
 }

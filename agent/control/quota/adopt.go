@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -190,7 +191,7 @@ func (c *Controller) annotationsInForce(r *groups.Round, s *pods.Pod) pods.Annot
 	if period == 0 { // no cgroup with a quota
 		return a
 	}
-	if a.Class == nodeplan.BE && !groups.IsBehind(r.Settings[r.Pod[s.Plan.ID]]) {
+	if a.Class == qos.BE && !groups.IsBehind(r.Settings[r.Pod[s.Plan.ID]]) {
 		a.Class = ""
 	}
 	ceiling := c.ceilings.For(s.Object.Namespace)

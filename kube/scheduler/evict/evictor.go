@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -169,8 +169,8 @@ func (e *Evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod
 
 // Evictable reports whether a pod of a class is a batch pod that is placed elsewhere if it is
 // evicted. That of a DaemonSet is not, nor is a mirror pod.
-func Evictable(pod *corev1.Pod, class nodeplan.Class) bool {
-	if class != nodeplan.BE || pod.Status.QOSClass != corev1.PodQOSBestEffort {
+func Evictable(pod *corev1.Pod, class qos.Class) bool {
+	if class != qos.BE || pod.Status.QOSClass != corev1.PodQOSBestEffort {
 		return false
 	}
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
