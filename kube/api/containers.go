@@ -72,13 +72,16 @@ func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 // its CPUs, and a part of the allocation, which has to fit in the pod's annotations.
 const MostPlaced = 256
 
+// ErrTooMany is why a pod asks in vain whatever the node.
+var ErrTooMany = fmt.Errorf("and no node has more than %d CPUs", cpuset.MaxCPUs)
+
 // mostNamed is how many containers a message names.
 const mostNamed = 8
 
 // checkLimits returns an error if the limits contradict the request for CPUs.
 func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking setting) error {
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%s asks for CPUs, but %s", asking, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s asks for CPUs, but %w", asking, fmt.Errorf(format, args...))
 	}
 	if n := len(ask.Containers); n > MostPlaced {
 		return refuse("%d of its containers have a whole number of CPUs as limits.cpu: at most %d may, "+
@@ -87,8 +90,7 @@ func checkLimits(pod *corev1.Pod, ask *ledger.Ask, asking setting) error {
 	all := members(pod)
 	for _, m := range all {
 		if n := m.wholeCPUs(); n > cpuset.MaxCPUs {
-			return refuse("limits.cpu of container %s is %d, and no node has more than %d CPUs: lower it",
-				m.Name, n, cpuset.MaxCPUs)
+			return refuse("limits.cpu of container %s is %d, %w: lower it", m.Name, n, ErrTooMany)
 		}
 	}
 	if len(ask.Containers) == 0 {

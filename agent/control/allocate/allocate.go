@@ -378,11 +378,12 @@ func (c *Controller) give(n node, at int) error {
 	if err == nil && intent.Ask.Policy != placement.StaticBurst {
 		err = c.aboveCeiling(n.Round, s.Object, intent.Ask.CPUs())
 	}
+	_, has := c.allocated[uid]
 	if err != nil {
-		return notGivenError{error: err}
+		return notGivenError{error: err, keeps: has}
 	}
 	defer func() { n.books.Add(c.claims[uid]) }()
-	if _, has := c.allocated[uid]; has {
+	if has {
 		return c.resize(n, at, intent.Ask)
 	}
 	n.books.Add(ledger.Claim{ID: ledger.PodID(uid)}) // it counts as a request until it has its CPUs

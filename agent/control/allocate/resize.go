@@ -17,8 +17,8 @@ import (
 // CPUs.
 func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
 	intent, err := api.Parse(s.Object)
-	return err == nil && intent.Asks() && intent.Ask.Policy == placement.Static && a.Policy == placement.Static && len(a.Claims) == 0 &&
-		a.Node == c.name && !s.MayResize()
+	asks := errors.Is(err, api.ErrTooMany) || err == nil && intent.Asks() && intent.Ask.Policy == placement.Static
+	return asks && a.Policy == placement.Static && len(a.Claims) == 0 && a.Node == c.name && !s.MayResize()
 }
 
 // decisions returns how many decisions pods take that wait: a resize takes some for each container.
