@@ -388,7 +388,11 @@ func (c *Controller) give(n node, at int) error {
 	}
 	n.books.Add(ledger.Claim{ID: ledger.PodID(uid)}) // it counts as a request until it has its CPUs
 	intent.Ask.Within = allowed(n.Round, s, n.Online)
-	decision, err := c.decide(n, intent.Ask, !api.Covers(&intent.Ask))
+	var decision ledger.Decision
+	err = c.withBorrowed(n, uid, !api.Covers(&intent.Ask), func() (err error) {
+		decision, err = n.books.Decide(intent.Ask)
+		return err
+	})
 	if err == nil {
 		err = c.put(n, at, api.NewAllocation(c.name, n.books.Machine(), decision))
 	}

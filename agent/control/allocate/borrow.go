@@ -2,10 +2,11 @@ package allocate
 
 import (
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
-	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -32,33 +33,32 @@ func (c *Controller) borrowers(n node) (places []int) {
 	return places
 }
 
-// decide answers a question of a pod. If it does not borrow, others give back what they have borrowed, as
-// far as it needs that, and as far as it has an answer then.
-func (c *Controller) decide(n node, ask ledger.Ask, borrows bool) (ledger.Decision, error) {
-	d, err := n.books.Decide(ask)
+// withBorrowed tries to allocate CPUs to a pod. If that fails and the pod does not borrow, others give
+// back what they have borrowed, as far as it needs that, and as far as it succeeds then.
+func (c *Controller) withBorrowed(n node, pod types.UID, borrows bool, try func() error) error {
+	err := try()
 	if err == nil || borrows {
-		return d, err
+		return err
 	}
 	places := c.borrowers(n)
+	places = slices.DeleteFunc(places, func(at int) bool { return n.Pods[at].Object.UID == pod })
 	for _, at := range places {
 		n.books.Add(n.Pods[at].Plan.Claim) // without CPUs
 	}
-	if _, all := n.books.Decide(ask); all != nil || len(places) == 0 {
-		for _, at := range places {
-			n.books.Add(c.claims[n.Pods[at].Object.UID])
-		}
-		return d, err
-	}
+	helps := len(places) > 0 && try() == nil
 	for _, at := range places {
 		n.books.Add(c.claims[n.Pods[at].Object.UID])
 	}
+	if !helps {
+		return err
+	}
 	for _, at := range places {
 		c.giveBack(n, at)
-		if d, err = n.books.Decide(ask); err == nil {
+		if err = try(); err == nil {
 			break
 		}
 	}
-	return d, err
+	return err
 }
 
 // settle takes back what pods have borrowed while others request it as a part of the shared CPUs.

@@ -44,7 +44,11 @@ func (c *Controller) Claim(r *groups.Round, pod types.UID, request dra.Request) 
 	}
 	c.readAll(r)
 	n := node{r, c.name, c.books(r, len(request.Parts))}
-	allocation, err := n.place(s, request)
+	var allocation api.Allocation
+	err := c.withBorrowed(n, pod, false, func() (err error) {
+		allocation, err = n.place(s, request)
+		return err
+	})
 	if err != nil {
 		return err
 	}

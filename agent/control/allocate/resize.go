@@ -40,10 +40,13 @@ func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 	for _, part := range before.Containers {
 		had[part.Name] = part.CPUs.Difference(gone)
 	}
-	cpus := n.shrink(s, &ask, had)
+	var cpus map[string]cpuset.Set
 	err := covers(&ask, had)
 	if err == nil {
-		err = n.grow(s, &ask, cpus)
+		err = c.withBorrowed(n, s.Object.UID, !api.Covers(&ask), func() error {
+			cpus = n.shrink(s, &ask, had)
+			return n.grow(s, &ask, cpus)
+		})
 	}
 	if err == nil {
 		n.addInits(&ask, had, cpus)
