@@ -39,6 +39,8 @@ type hostile struct {
 func TestHostileTenant(t *testing.T) {
 	h := &hostile{settled: settle(t)}
 	h.tenant = h.createTenant(t)
+	requests := []byte(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"1"}}}]}}`) // it borrows no CPU
+	must.Get(h.client.CoreV1().Pods(metav1.NamespaceDefault).Patch(t.Context(), "static", types.StrategicMergePatchType, requests, metav1.PatchOptions{}, "resize"))(t)
 	eventually(t, "settings", h.check)
 	const limit, quota = "100m", 10 * time.Millisecond
 	for _, a := range []struct{ name, key, one, other string }{
