@@ -9,6 +9,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -48,7 +49,9 @@ func (c *Controller) recover(n node) {
 	n.books = c.books(n.Round, 0)
 	var shown cpuset.Set
 	var rest []int
-	for _, at := range c.byRank(n.Round) {
+	all := c.byRank(n.Round)
+	slices.SortStableFunc(all, func(x, y int) int { return n.quotas(x) - n.quotas(y) })
+	for _, at := range all {
 		s := &n.Pods[at]
 		saved, had := c.allocated[s.Object.UID]
 		switch {
@@ -73,6 +76,18 @@ func (c *Controller) recover(n node) {
 			c.damage("CPUs %s were saved for pod %s, and others run there", taken, s.Name())
 		}
 	}
+}
+
+// quotas returns 0 for a pod of which a container runs without a quota, else 1. The agent removes those
+// of containers with CPUs of their own; others may run on as many shared CPUs as they ask for.
+func (n node) quotas(at int) int {
+	for _, c := range n.Pods[at].Plan.Containers {
+		path := n.Container[nodeplan.Ref{Pod: n.Pods[at].Plan.ID, Container: c.Name}]
+		if n.Exists(path) && n.Settings[path].Quota == bandwidth.Unlimited {
+			return 0
+		}
+	}
+	return 1
 }
 
 // lose records that a pod has lost its CPUs.
