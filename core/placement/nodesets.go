@@ -25,13 +25,11 @@ type nodeSearch struct {
 	ix       *Index
 	budget   *Budget
 	want     int
-	allowed  mask
 	capacity []int // by node: how many CPUs it can give
 	fullest  []int // the nodes, those with the largest capacity first
 	added    []int // by depth and node: the distance that the node would add to the set
 
 	limits  []boundLimit
-	share   int // 1/share of what is left of the budget is for one search
 	reserve int // what must be left
 
 	above int // only sets at a larger distance are wanted
@@ -42,15 +40,15 @@ type nodeSearch struct {
 	exact    bool // it ended none
 }
 
-func newNodeSearch(ix *Index, share int) nodeSearch {
+func newNodeSearch(ix *Index) nodeSearch {
 	n := len(ix.nodes)
-	return nodeSearch{ix: ix, share: share, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
+	return nodeSearch{ix: ix, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
 }
 
 // start prepares the search for sets with `want` CPUs together. The capacities must be set. It
 // returns the smallest size of such sets, or more than there are nodes.
-func (s *nodeSearch) start(budget *Budget, want int, allowed mask) (size int) {
-	s.budget, s.want, s.allowed, s.exact = budget, want, allowed, true
+func (s *nodeSearch) start(budget *Budget, want int) (size int) {
+	s.budget, s.want, s.exact = budget, want, true
 	s.fullest = s.fullest[:0]
 	for n, c := range s.capacity {
 		at := len(s.fullest)
@@ -60,7 +58,7 @@ func (s *nodeSearch) start(budget *Budget, want int, allowed mask) (size int) {
 		}
 		s.fullest[at] = n
 	}
-	for size = 1; size <= len(s.capacity) && s.most(allowed, size) < want; size++ {
+	for size = 1; size <= len(s.capacity) && s.most(s.ix.all(), size) < want; size++ {
 	}
 	return size
 }
@@ -83,10 +81,10 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 // found any.
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
-	s.reserve = s.budget.left - s.budget.left/s.share
+	s.reserve = s.budget.left / 2 // the rest is for one search
 	clear(s.added[:len(s.capacity)])
-	s.extend(0, s.allowed, size, 0, 0)
-	if len(s.found) > 1 {
+	s.extend(0, s.ix.all(), size, 0, 0)
+	if size > 1 {
 		slices.SortFunc(s.found, func(a, b mask) int {
 			return cmp.Compare(bits.Reverse64(uint64(b)), bits.Reverse64(uint64(a)))
 		})

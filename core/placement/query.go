@@ -32,10 +32,7 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 	s.query = query{ix, free.Intersection(ix.balanced), free, req}
 	s.req.Budget.Spend(len(ix.cores))
 	if s.free.Len() >= req.CPUs && !s.wholeMachineForbids() && s.admits(ix.all()) && !req.Budget.Exhausted() {
-		if r, ok := s.placeFast(); ok {
-			return r, nil
-		}
-		if r, ok := s.placeGeneral(); ok {
+		if r, ok := s.place(); ok {
 			return r, nil
 		}
 	}
@@ -66,15 +63,6 @@ func (r *Request) normalize() error {
 	return nil
 }
 
-// placeFast uses the fast solver if it applies.
-func (s *search) placeFast() (Result, bool) {
-	u := s.ix.uniform
-	if u == nil || s.req.FullCores == FullCoresRequired && s.req.CPUs%u.threads != 0 {
-		return Result{}, false
-	}
-	return s.place()
-}
-
 func (q *query) wholeMachineForbids() bool {
 	return q.req.Policy == Static && slices.ContainsFunc(q.req.Limits, func(l Limit) bool {
 		return l.NUMANodes == nil && l.CPUs < q.req.CPUs
@@ -87,14 +75,18 @@ type boundLimit struct {
 	cpus  int
 }
 
-// boundLimits returns the limits that can affect the request.
-func (q *query) boundLimits() []boundLimit {
-	if q.req.Policy != Static {
-		return nil
+// boundLimits appends the limits that can affect the request.
+func (s *search) boundLimits(bound []boundLimit) []boundLimit {
+	if s.req.Policy != Static {
+		return bound
 	}
-	var bound []boundLimit
-	for _, l := range q.req.Limits {
-		if nodes := q.ix.limitNodes(l); l.CPUs < min(q.req.CPUs, q.freeIn(nodes)) {
+	for _, l := range s.req.Limits {
+		free := 0
+		nodes := s.ix.limitNodes(l)
+		for rest := nodes; rest != 0; rest &= rest - 1 {
+			free += s.nodes[rest.lowest()].cpus
+		}
+		if l.CPUs < min(s.req.CPUs, free) {
 			bound = append(bound, boundLimit{nodes, l.CPUs})
 		}
 	}
@@ -117,22 +109,14 @@ func (q *query) admits(nodes mask) bool {
 // freeOf returns the number of free CPUs of node n.
 func (q *query) freeOf(n int) int { return q.ix.nodes[n].cpus.Intersection(q.free).Len() }
 
-// freeIn returns the number of free CPUs of some nodes.
-func (q *query) freeIn(nodes mask) (sum int) {
-	for ; nodes != 0; nodes &= nodes - 1 {
-		sum += q.freeOf(nodes.lowest())
-	}
-	return sum
-}
-
 // mayFit checks the sums that every placement must meet.
-func (q *query) mayFit() bool {
-	return q.free.Len() >= q.req.CPUs && q.atMost() >= q.req.CPUs && (q.req.FullCores != FullCoresRequired || q.coreSums()[q.req.CPUs])
+func (s *search) mayFit() bool {
+	return s.free.Len() >= s.req.CPUs && (len(s.limits) == 0 || s.atMost() >= s.req.CPUs) &&
+		(s.req.FullCores != FullCoresRequired || s.coreSums()[s.req.CPUs])
 }
 
-// insufficient returns the error for a request that does not fit. Like placeGeneral it takes the
-// query by value, so that Place does not allocate.
-func (q query) insufficient() error {
+// insufficient returns the error for a request that does not fit.
+func (q *query) insufficient() error {
 	e := &InsufficientError{Want: q.req.CPUs, Policy: q.req.Policy, FullCores: q.req.FullCores, GaveUp: q.req.Budget.Exhausted(),
 		Isolated: q.all.Difference(q.free).Intersects(q.ix.machine.Isolated)}
 	if q.req.Policy == StaticBurst {
@@ -148,6 +132,9 @@ func (q query) insufficient() error {
 		return e
 	}
 	sums := q.coreSums()
+	if e.Have >= e.Want && sums[e.Want] && !e.GaveUp { // overlapping limits forbid it
+		e.Have = e.Want - 1
+	}
 	for !sums[e.Have] {
 		e.Have--
 	}
@@ -163,10 +150,10 @@ func (q query) insufficient() error {
 
 // coreSums returns which numbers of CPUs whole free cores add up to.
 func (q *query) coreSums() []bool {
-	counts := map[int]int{} // of cores, by size
+	counts, free := map[int]int{}, q.free.Words() // of cores, by size
 	for i := range q.ix.cores {
-		if threads := q.ix.cores[i].threads; cpuset.Of(threads...).IsSubsetOf(q.free) {
-			counts[len(threads)]++
+		if c := &q.ix.cores[i]; c.held(&free) == len(c.threads) {
+			counts[len(c.threads)]++
 		}
 	}
 	sums := make([]bool, q.free.Len()+1)

@@ -1,0 +1,86 @@
+package placement
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"pinfold.dev/pinfold/core/cpuset"
+)
+
+// maxDesigns is the largest number of designs of core for which all sets are tried.
+const maxDesigns = 8
+
+// place solves the query. It returns false if nothing fits or the budget is exhausted.
+func (s *search) place() (Result, bool) {
+	if s.req.Policy == StaticBurst { // without a preference for a design
+		if r, ok := s.placeOnNodes(); ok {
+			return r, true
+		}
+		return Result{CPUs: s.free, Quality: s.ix.Quality(s.free)}, true // all nodes are admitted
+	}
+	all := s.free
+	for _, designs := range s.ix.designSets {
+		if !s.req.Budget.Spend(len(s.ix.cores)) {
+			break
+		}
+		if len(s.ix.designs) > 1 {
+			s.free = s.ix.ofDesigns(designs).Intersection(all)
+		}
+		if r, ok := s.placeOnNodes(); ok {
+			return r, true
+		}
+	}
+	s.free = all
+	return Result{}, false
+}
+
+// setsOfDesigns returns the sets of designs in the order of criterion 1: fewer designs first, then
+// faster ones.
+func (ix *Index) setsOfDesigns() []uint32 {
+	var sets []uint32
+	for m := uint32(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
+		sets = append(sets, m)
+	}
+	slices.SortFunc(sets, func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(bits.OnesCount32(a), bits.OnesCount32(b)), cmp.Compare(bits.Reverse32(b), bits.Reverse32(a)))
+	})
+	return sets
+}
+
+func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
+	var s cpuset.Set
+	for i, cpus := range ix.cpusOfDesign {
+		if designs>>min(i, maxDesigns-1)&1 == 1 {
+			s = s.Union(cpus)
+		}
+	}
+	return s
+}
+
+// placeOnNodes finds the best nodes and the best CPUs on them.
+func (s *search) placeOnNodes() (Result, bool) {
+	s.gather()
+	s.limits = s.boundLimits(s.limits[:0])
+	if !s.mayFit() {
+		return Result{}, false
+	}
+	s.sets.limits = s.limits
+	for n := range s.sets.capacity {
+		s.sets.capacity[n] = s.capacity(n)
+	}
+	for s.size = s.sets.start(s.req.Budget, s.req.CPUs); s.size <= len(s.ix.nodes); s.size++ {
+		s.forget()
+		for above := -1; s.sets.next(s.size, above); above = s.sets.distance {
+			if s.bestOf(s.sets.found) {
+				r := Result{Exact: s.sets.exact && !s.cut}
+				if r.CPUs = s.ix.cpusOf(s.best).Intersection(s.free); s.req.Policy == Static {
+					r.CPUs = s.pick()
+				}
+				r.Quality = s.ix.Quality(r.CPUs)
+				return r, true
+			}
+		}
+	}
+	return Result{}, false
+}
