@@ -17,7 +17,7 @@ type division struct {
 	set     mask
 	members []int // the nodes of the set
 	ofSet   chain
-	ties    []boundLimit // the limits on several of the nodes, with the CPUs that are left
+	ties    []limit // the limits on several of the nodes, with the CPUs that are left
 	trying  []int
 }
 
@@ -100,9 +100,9 @@ func (s *search) meets() bool {
 // tie lists the limits on several nodes of the set. It returns false if a limit on all of them is below
 // the number wanted. Limits on one node are part of its capacity.
 func (s *search) tie() bool {
-	s.req.Budget.Spend(2 * len(s.limits) * len(s.members))
+	s.req.Budget.Spend(2 * len(s.bound) * len(s.members))
 	s.ties = s.ties[:0]
-	for _, l := range s.limits {
+	for _, l := range s.bound {
 		members := l.nodes & s.set
 		if members == s.set && l.cpus < s.req.CPUs {
 			return false

@@ -18,6 +18,7 @@ type Index struct {
 	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
 	nodes  []node
+	nodeAt map[topology.NUMAID]int
 	pieces []piece
 	cores  []core
 	llcs   int // number of LLCs; piece.llc is below it
@@ -82,7 +83,7 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, balanced: m.Balanced()}
+	ix := &Index{machine: m, balanced: m.Balanced(), nodeAt: map[topology.NUMAID]int{}}
 	for _, k := range m.Kinds {
 		at := slices.Index(ix.designs, k.Design())
 		if at < 0 {
@@ -109,6 +110,7 @@ func (ix *Index) buildTree() {
 	for i, c := range cores {
 		first := ix.mustCPU(c.threads[0])
 		if len(ix.nodes) == 0 || ix.nodes[len(ix.nodes)-1].id != first.NUMA {
+			ix.nodeAt[first.NUMA] = len(ix.nodes)
 			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}, cores: span{i, i}})
 		}
 		llc, known := llcs[first.LLC]
@@ -203,9 +205,12 @@ func (ix *Index) coresInOrder() []core {
 
 // limitNodes returns the nodes that a limit covers.
 func (ix *Index) limitNodes(l Limit) (nodes mask) {
-	for i := range ix.nodes {
-		if l.NUMANodes == nil || slices.Contains(l.NUMANodes, ix.nodes[i].id) {
-			nodes |= 1 << i
+	if l.NUMANodes == nil {
+		return ix.all()
+	}
+	for _, id := range l.NUMANodes {
+		if n, ok := ix.nodeAt[id]; ok {
+			nodes |= 1 << n
 		}
 	}
 	return nodes

@@ -29,7 +29,7 @@ type nodeSearch struct {
 	fullest  []int // the nodes, those with the largest capacity first
 	added    []int // by depth and node: the distance that the node would add to the set
 
-	limits  []boundLimit
+	limits  []limit
 	reserve int // what must be left
 
 	above int // only sets at a larger distance are wanted

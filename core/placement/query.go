@@ -14,6 +14,8 @@ type query struct {
 	free cpuset.Set // online and not isolated
 	all  cpuset.Set // also those that are neither
 	req  Request
+	// limits are those of req.
+	limits []limit
 }
 
 // Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
@@ -29,9 +31,13 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 		s.budget = *NewBudget()
 		req.Budget = &s.budget
 	}
-	s.query = query{ix, free.Intersection(ix.balanced), free, req}
+	s.query = query{ix, free.Intersection(ix.balanced), free, req, s.limits[:0]}
 	s.req.Budget.Spend(len(ix.cores))
-	if s.free.Len() >= req.CPUs && !s.wholeMachineForbids() && s.admits(ix.all()) && !req.Budget.Exhausted() {
+	for _, l := range req.Limits {
+		s.req.Budget.Spend(len(l.NUMANodes))
+		s.limits = append(s.limits, limit{ix.limitNodes(l), l.CPUs})
+	}
+	if s.free.Len() >= req.CPUs && s.admits(ix.all()) && !req.Budget.Exhausted() {
 		if r, ok := s.place(); ok {
 			return r, nil
 		}
@@ -63,34 +69,28 @@ func (r *Request) normalize() error {
 	return nil
 }
 
-func (q *query) wholeMachineForbids() bool {
-	return q.req.Policy == Static && slices.ContainsFunc(q.req.Limits, func(l Limit) bool {
-		return l.NUMANodes == nil && l.CPUs < q.req.CPUs
-	})
-}
-
-// boundLimit is a Limit that is below both the request and the CPUs free there.
-type boundLimit struct {
+// limit is a [Limit] of nodes of the index.
+type limit struct {
 	nodes mask
 	cpus  int
 }
 
-// boundLimits appends the limits that can affect the request.
-func (s *search) boundLimits(bound []boundLimit) []boundLimit {
+// bind finds the limits that can affect a static request.
+func (s *search) bind() {
+	s.bound = s.bound[:0]
 	if s.req.Policy != Static {
-		return bound
+		return
 	}
-	for _, l := range s.req.Limits {
+	s.req.Budget.Spend(len(s.limits) * len(s.nodes) / 4)
+	for _, l := range s.limits {
 		free := 0
-		nodes := s.ix.limitNodes(l)
-		for rest := nodes; rest != 0; rest &= rest - 1 {
+		for rest := l.nodes; rest != 0; rest &= rest - 1 {
 			free += s.nodes[rest.lowest()].cpus
 		}
-		if l.CPUs < min(s.req.CPUs, free) {
-			bound = append(bound, boundLimit{nodes, l.CPUs})
+		if l.cpus < min(s.req.CPUs, free) {
+			s.bound = append(s.bound, l)
 		}
 	}
-	return bound
 }
 
 // admits reports whether req.Admit permits the nodes.
@@ -111,7 +111,7 @@ func (q *query) freeOf(n int) int { return q.ix.nodes[n].cpus.Intersection(q.fre
 
 // mayFit checks the sums that every placement must meet.
 func (s *search) mayFit() bool {
-	return s.free.Len() >= s.req.CPUs && (len(s.limits) == 0 || s.atMost() >= s.req.CPUs) &&
+	return (len(s.bound) == 0 || s.atMost() >= s.req.CPUs) &&
 		(s.req.FullCores != FullCoresRequired || s.coreSums()[s.req.CPUs])
 }
 
@@ -173,13 +173,13 @@ func (q *query) coreSums() []bool {
 // atMost returns an upper bound on the CPUs that the limits permit to take: each limit joins the
 // blocks of nodes within it to one. A limit that covers only a part of some block is ignored.
 func (q *query) atMost() (sum int) {
-	blocks := make([]boundLimit, len(q.ix.nodes))
-	q.req.Budget.Spend((4 + len(q.req.Limits)) * len(blocks))
+	blocks := make([]limit, len(q.ix.nodes))
+	q.req.Budget.Spend((4 + len(q.limits)) * len(blocks))
 	for n := range blocks {
-		blocks[n] = boundLimit{1 << n, q.freeOf(n)}
+		blocks[n] = limit{1 << n, q.freeOf(n)}
 	}
-	for _, l := range q.req.Limits {
-		joined, apart := boundLimit{q.ix.limitNodes(l), 0}, blocks[:0:0]
+	for _, l := range q.limits {
+		joined, apart := limit{l.nodes, 0}, blocks[:0:0]
 		for _, b := range blocks {
 			if b.nodes&^joined.nodes == 0 {
 				joined.cpus += b.cpus
@@ -187,10 +187,10 @@ func (q *query) atMost() (sum int) {
 				apart = append(apart, b)
 			}
 		}
-		if slices.ContainsFunc(apart, func(b boundLimit) bool { return b.nodes&joined.nodes != 0 }) {
+		if slices.ContainsFunc(apart, func(b limit) bool { return b.nodes&joined.nodes != 0 }) {
 			continue
 		}
-		joined.cpus = min(joined.cpus, l.CPUs)
+		joined.cpus = min(joined.cpus, l.cpus)
 		blocks = append(apart, joined)
 	}
 	for _, b := range blocks {

@@ -10,8 +10,8 @@ import (
 // nothing.
 type search struct {
 	query
-	budget Budget // of a query without one
-	limits []boundLimit
+	budget Budget  // of a query without one
+	bound  []limit // the limits that can affect the request
 	sets   nodeSearch
 	division
 
@@ -90,7 +90,7 @@ func (s *search) gather() {
 // capacity returns how many CPUs a node can give at most.
 func (s *search) capacity(n int) int {
 	cpus := s.nodes[n].cpus
-	for _, l := range s.limits {
+	for _, l := range s.bound {
 		if l.nodes.contains(n) {
 			cpus = min(cpus, l.cpus)
 		}

@@ -60,12 +60,14 @@ func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 
 // placeOnNodes finds the best nodes and the best CPUs on them.
 func (s *search) placeOnNodes() (Result, bool) {
-	s.gather()
-	s.limits = s.boundLimits(s.limits[:0])
-	if !s.mayFit() {
+	if s.free.Len() < s.req.CPUs {
 		return Result{}, false
 	}
-	s.sets.limits = s.limits
+	s.gather()
+	if s.bind(); !s.mayFit() {
+		return Result{}, false
+	}
+	s.sets.limits = s.bound
 	for n := range s.sets.capacity {
 		s.sets.capacity[n] = s.capacity(n)
 	}
