@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
@@ -71,14 +72,16 @@ func (w *worst) measure(f func()) bool {
 	return true
 }
 
-// cpuTime returns the CPU time that a function takes on this thread.
+// cpuTime returns the CPU time that a function takes on this thread. getrusage(2) lags by up to a
+// tick.
 func cpuTime(f func()) worst {
+	const threadCPUTime = 3 // CLOCK_THREAD_CPUTIME_ID
 	used := func() int64 {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(1, &u); err != nil { // RUSAGE_THREAD
+		var t syscall.Timespec
+		if _, _, err := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, threadCPUTime, uintptr(unsafe.Pointer(&t)), 0); err != 0 {
 			panic(err)
 		}
-		return u.Utime.Nano() + u.Stime.Nano()
+		return t.Nano()
 	}
 	begun := used()
 	f()

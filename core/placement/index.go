@@ -182,24 +182,27 @@ func (ix *Index) coresInOrder() []core {
 		lowestOfNode[c.NUMA] = c.ID
 		lowestOfPiece[pieceKey{c.NUMA, c.LLC}] = c.ID
 	}
-	var cores []core
+	type place struct {
+		node, piece cpuset.CPU
+		core
+	}
+	places := make([]place, 0, len(ix.machine.CPUs))
 	threads := make([]cpuset.CPU, 0, len(ix.machine.CPUs)) // together, for the speed of a search
 	for _, g := range ix.machine.Cores() {
-		first := len(threads)
+		from := len(threads)
 		threads = slices.AppendSeq(threads, g.CPUs.All())
-		c := core{threads: threads[first:]}
-		c.kind = slices.Index(ix.machine.Kinds, ix.mustCPU(c.threads[0]).Kind)
-		c.design = slices.Index(ix.designs, ix.machine.Kinds[c.kind].Design())
-		cores = append(cores, c)
+		first := ix.mustCPU(threads[from])
+		c := core{threads: threads[from:], kind: slices.Index(ix.machine.Kinds, first.Kind)}
+		c.design = slices.Index(ix.designs, first.Kind.Design())
+		places = append(places, place{lowestOfNode[first.NUMA], lowestOfPiece[pieceKey{first.NUMA, first.LLC}], c})
 	}
-	slices.SortFunc(cores, func(a, b core) int {
-		x, y := ix.mustCPU(a.threads[0]), ix.mustCPU(b.threads[0])
-		return cmp.Or(
-			cmp.Compare(lowestOfNode[x.NUMA], lowestOfNode[y.NUMA]),
-			cmp.Compare(lowestOfPiece[pieceKey{x.NUMA, x.LLC}], lowestOfPiece[pieceKey{y.NUMA, y.LLC}]),
-			cmp.Compare(x.ID, y.ID),
-		)
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.piece, b.piece), cmp.Compare(a.threads[0], b.threads[0]))
 	})
+	cores := make([]core, len(places))
+	for i := range places {
+		cores[i] = places[i].core
+	}
 	return cores
 }
 
