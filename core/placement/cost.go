@@ -40,7 +40,7 @@ func (a *cost) possible() bool { return a.criteria < impossible.criteria }
 
 // weights returns a weight for each number of free cores up to most, such that of two descending
 // lists of `parts` numbers the lexicographically larger one has the larger sum: powers of parts+1.
-// Where these exceed 62 bits, a smaller base or squares approximate that order.
+// Where these exceed 61 bits, a smaller base or squares approximate that order.
 func weights(most, parts int) []uint64 {
 	base := parts + 1
 	for base > 1 && math.Pow(float64(base), float64(most)) > 1<<61/float64(parts) {

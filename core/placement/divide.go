@@ -76,7 +76,7 @@ func (s *search) divideOver(set mask) {
 	if s.meets() {
 		s.keep(*s.ofSet.rest(0).at(n))
 	} else {
-		s.search(0, n, cost{})
+		s.complete(0, n, cost{})
 	}
 }
 
@@ -97,8 +97,8 @@ func (s *search) meets() bool {
 	return ok
 }
 
-// tie lists the limits on several nodes of the set. It returns false if a limit on all of them is below
-// the number wanted. Limits on one node are part of its capacity.
+// tie lists the limits on several nodes of the set. It returns false if a limit on all of them is
+// below the number wanted. Limits on one node are part of its capacity.
 func (s *search) tie() bool {
 	s.req.Budget.Spend(2 * len(s.bound) * len(s.members))
 	s.ties = s.ties[:0]
@@ -114,10 +114,10 @@ func (s *search) tie() bool {
 	return true
 }
 
-// search completes a division whose first i nodes are decided at the cost soFar. It gives the
+// complete completes a division whose first i nodes are decided at the cost soFar. It gives the
 // earliest nodes as much as possible first, so among equal divisions it finds the one with the
 // lowest numbers.
-func (s *search) search(i, left int, soFar cost) {
+func (s *search) complete(i, left int, soFar cost) {
 	s.cut = s.cut || !s.req.Budget.Spend(1+len(s.ties)*(len(s.members)-i))
 	if s.cut {
 		return
@@ -133,7 +133,7 @@ func (s *search) search(i, left int, soFar cost) {
 	for t := min(left, part.most()); t >= part.from; t-- {
 		if s.use(i, t) {
 			s.trying[i] = t
-			s.search(i+1, left-t, soFar.plus(part.at(t)))
+			s.complete(i+1, left-t, soFar.plus(part.at(t)))
 		}
 		s.use(i, -t)
 	}

@@ -20,11 +20,10 @@
 //  8. the lowest numbers: of nodes, then LLCs, then cores, then threads, each identified by its
 //     lowest CPU.
 //
-// Criteria 1 to 6 are optimal unless the budget is exhausted ([Budget], [Result.Exact]); the tests
-// compare them with an enumeration of all choices. An LLC that spans NUMA nodes counts as one in each.
-// Criterion 7 is optimal on regular machines if one NUMA node suffices. With several nodes it is
-// optimal except for rare arrangements of LLCs, and the general solver approximates it by sums of
-// squares. Isolated CPUs are never chosen.
+// Criteria 1 to 7 are optimal unless the budget is exhausted ([Budget], [Result.Exact]); the tests
+// compare them with an enumeration of all choices. An LLC that spans NUMA nodes counts as one in
+// each. Where the powers that compare the lists of criterion 7 exceed 61 bits (as on 2 NUMA nodes of
+// more than 37 cores), sums of squares approximate it. Isolated CPUs are never chosen.
 //
 // A static-burst request gets all shared CPUs of a set of NUMA nodes that has at least n of them,
 // the best one by criteria 2 and 3. Between equal sets, the quality of the best n CPUs in them
@@ -38,25 +37,15 @@
 // criteria decide between these. If none is possible because of limits, the next distance follows,
 // then one node more.
 //
-// # The closed form
-//
-// On a regular machine (one kind of core, all with one online thread or all with two), the minimum
-// of split cores on given nodes follows from two sums: whole free cores W, and half-free cores. Of
-// n CPUs, take as many whole cores as are needed and free. If whole cores are left over, the rest
-// of n costs at most one split core. Otherwise each CPU of it costs a half-free core. The fewest
-// LLCs are then a prefix of the LLCs sorted by whole free cores, most first. Since k and the number
-// of LLCs are minimal, the LLCs in use keep fewer whole cores free than any one of them had, so the
-// untouched LLCs are chosen greedily from the largest down.
-//
-// Free CPUs are stored as bit planes in tree order, one plane per thread. Sums are popcounts over
-// words, and cores that give all their threads are taken a word at a time.
-//
 // # The dynamic programme
 //
-// All other machines (mixed kinds or sizes of core, SMT4) are solved by a dynamic programme, and so
-// are limits that change the best choice if one node does not suffice. It runs over the classes of
-// alike cores in each piece (the part of an LLC in one NUMA node), the pieces of each node and the
-// nodes of each set. It is two orders of magnitude slower.
+// Every other criterion is a sum over cores, so the least cost of each number of CPUs is found by
+// dynamic programming: over the classes of alike cores in each piece (the part of an LLC in one NUMA
+// node), the pieces of each node and the nodes of each set. Three things make it fast:
+//
+//   - pieces with equally many cores of each class have one table, which one question computes once;
+//   - a node must give what the fullest other nodes cannot, so tables begin there and not at 0;
+//   - sets of nodes that begin with the same nodes share what these cost.
 //
 // Limits that cover some of the chosen nodes but not all of them turn the last step into a search,
 // bounded by the solution without them.

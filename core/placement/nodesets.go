@@ -81,7 +81,10 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 // found any.
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
-	s.reserve = s.budget.left / 2 // the rest is for one search
+	s.reserve = s.budget.left / 8 // for the other criteria
+	if len(s.limits) > 0 {
+		s.reserve = s.budget.left / 2 // and for further searches
+	}
 	clear(s.added[:len(s.capacity)])
 	s.extend(0, s.ix.all(), size, 0, 0)
 	if size > 1 {
@@ -125,8 +128,7 @@ func (s *nodeSearch) extend(set, candidates mask, missing, cpus, distance int) {
 	}
 }
 
-// stepsPerSet is the work for one set that is found, including its rating by the other criteria on
-// regular machines.
+// stepsPerSet is the work for one set that is found, without its rating by the other criteria.
 const stepsPerSet = 16
 
 // finish completes a set by one more node.
