@@ -33,7 +33,7 @@ func (s *search) bestOf(sets []mask) bool {
 		if s.cut = s.cut || len(s.shares) > 0 && s.req.Budget.Exhausted(); s.cut {
 			break
 		}
-		if s.admits(set) && s.leastOf(set).less(&s.cost) {
+		if s.leastOf(set).less(&s.cost) && s.admits(set) {
 			s.divideOver(set)
 		}
 	}

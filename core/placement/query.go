@@ -103,6 +103,7 @@ func (q *query) admits(nodes mask) bool {
 		ids = append(ids, q.ix.nodes[nodes.lowest()].id)
 	}
 	slices.Sort(ids)
+	q.req.Budget.Spend(4 * len(ids))
 	return q.req.Admit(ids)
 }
 
