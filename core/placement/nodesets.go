@@ -14,7 +14,6 @@ type mask uint64
 
 func (m mask) len() int            { return bits.OnesCount64(uint64(m)) }
 func (m mask) lowest() int         { return bits.TrailingZeros64(uint64(m)) }
-func (m mask) highest() int        { return bits.Len64(uint64(m)) - 1 }
 func (m mask) contains(n int) bool { return m>>n&1 == 1 }
 
 // nodeSearch finds the sets of NUMA nodes that are the best by criteria 2 and 3. It is a
