@@ -1,9 +1,6 @@
 package placement
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // cost is what a search minimises on a given set of NUMA nodes: three numbers that are compared one
 // after the other. Each is a sum over cores, pieces and nodes, so a dynamic programme finds the
@@ -80,12 +77,24 @@ func (t *table) at(n int) *cost {
 	return &t.costs[n-t.from]
 }
 
-// combine returns the least costs of taking `low` to `high` CPUs from a and b together. It uses the
-// memory of t.
-func (t *table) combine(a, b *table, low, high int, budget *Budget) {
+// arena is the memory of the tables of one question. Side by side they stay in the CPU's caches.
+type arena []cost
+
+// take returns an empty list with room for n costs.
+func (a *arena) take(n int) []cost {
+	if n > cap(*a)-len(*a) {
+		*a = make(arena, 0, 2*cap(*a)+n) // earlier tables keep the old memory
+	}
+	from := len(*a)
+	*a = (*a)[:from+n]
+	return (*a)[from : from : from+n]
+}
+
+// combine finds the least costs of taking `low` to `high` CPUs from a and b together.
+func (t *table) combine(a, b *table, low, high int, m *arena, budget *Budget) {
 	t.from = max(low, a.from+b.from)
 	high = min(high, a.most()+b.most())
-	t.costs = slices.Grow(t.costs[:0], max(0, high-t.from+1))
+	t.costs = m.take(max(0, high-t.from+1))
 	budget.Spend(1 + max(0, high-t.from+1)*min(len(a.costs), len(b.costs)))
 	for n := t.from; n <= high; n++ {
 		least := impossible
@@ -109,14 +118,6 @@ type chain struct {
 	after []table // of the parts from one on, without the last part
 }
 
-// add adds an empty part, with the memory of an earlier one.
-func (c *chain) add() *table {
-	c.parts = grow(c.parts)
-	part := &c.parts[len(c.parts)-1]
-	part.from, part.costs = 0, part.costs[:0]
-	return part
-}
-
 // grow makes a list one longer. The new element is what was there before.
 func grow[T any](list []T) []T {
 	if len(list) < cap(list) {
@@ -127,7 +128,7 @@ func grow[T any](list []T) []T {
 }
 
 // solve computes the least costs of taking `low` to `high` CPUs from all parts.
-func (c *chain) solve(low, high int, budget *Budget) {
+func (c *chain) solve(low, high int, m *arena, budget *Budget) {
 	for len(c.after) < len(c.parts) {
 		c.after = append(c.after, table{})
 	}
@@ -137,7 +138,7 @@ func (c *chain) solve(low, high int, budget *Budget) {
 	for i := len(c.parts) - 1; i >= 0; i-- {
 		low += c.parts[i].most()
 		if i < len(c.parts)-1 {
-			c.after[i].combine(&c.parts[i], c.rest(i+1), low, high, budget)
+			c.after[i].combine(&c.parts[i], c.rest(i+1), low, high, m, budget)
 		}
 	}
 }

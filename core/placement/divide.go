@@ -17,6 +17,7 @@ type division struct {
 	set     mask
 	members []int // the nodes of the set
 	ofSet   chain
+	scratch arena   // of ofSet
 	ties    []limit // the limits on several of the nodes, with the CPUs that are left
 	trying  []int
 }
@@ -24,6 +25,7 @@ type division struct {
 type prefix struct {
 	node int
 	table
+	memory arena
 }
 
 // bestOf finds the best division over one of the sets. It returns false if there is none.
@@ -52,7 +54,9 @@ func (s *search) leastOf(set mask) *cost {
 		p := &s.prefix[i]
 		if i >= s.same || p.node != n {
 			s.same, p.node = i, n
-			p.combine(last, &s.node(n).table, s.least(first), s.req.CPUs, s.req.Budget)
+			node := s.node(n)
+			p.memory = p.memory[:0]
+			p.combine(last, &node.table, s.least(first), s.req.CPUs, &p.memory, s.req.Budget)
 			s.same++
 		}
 		last = &p.table
@@ -71,7 +75,8 @@ func (s *search) divideOver(set mask) {
 	if !s.tie() || !s.room(0, n) {
 		return
 	}
-	s.ofSet.solve(n, n, s.req.Budget)
+	s.scratch = s.scratch[:0]
+	s.ofSet.solve(n, n, &s.scratch, s.req.Budget)
 	s.trying = s.ofSet.divide(s.trying[:0], n)
 	if s.meets() {
 		s.keep(*s.ofSet.rest(0).at(n))

@@ -1,10 +1,6 @@
 package placement
 
-import (
-	"slices"
-
-	"pinfold.dev/pinfold/core/cpuset"
-)
+import "pinfold.dev/pinfold/core/cpuset"
 
 // search is the working memory for one query. Index.pool reuses it, so that a placement allocates
 // nothing.
@@ -22,6 +18,7 @@ type search struct {
 
 	known             map[shapeKey]int // the positions in shapes
 	shapes            []shape
+	costs             arena
 	ofPieces, ofSlots []int // what one node and one piece give
 }
 
@@ -101,7 +98,7 @@ func (s *search) capacity(n int) int {
 // forget drops the tables: they are only for sets of one size.
 func (s *search) forget() {
 	clear(s.known)
-	s.shapes = s.shapes[:0]
+	s.shapes, s.costs = s.shapes[:0], s.costs[:0]
 	for n := range s.nodes {
 		s.nodes[n].solved = false
 	}
@@ -123,9 +120,9 @@ func (s *search) node(n int) *openNode {
 			node.parts = append(node.parts, s.piece(p, max(0, low-node.cpus+s.pieces[p].cpus)))
 		}
 	}
-	node.solve(low, high, s.req.Budget)
+	node.solve(low, high, &s.costs, s.req.Budget)
 	all := node.rest(0)
-	node.from, node.costs = all.from, append(node.costs[:0], all.costs...)
+	node.from, node.costs = all.from, append(s.costs.take(len(all.costs)), all.costs...)
 	if node.most() > high { // of a single piece
 		node.costs = node.costs[:max(0, high-node.from+1)]
 	}
@@ -178,7 +175,7 @@ func (s *search) piece(p, least int) table {
 	s.solveShape(sh, slots, least)
 	weights, whole := s.ix.llcWeights, s.pieces[p].whole
 	all := sh.rest(0)
-	sh.from, sh.costs = all.from, append(sh.costs[:0], all.costs...)
+	sh.from, sh.costs = all.from, append(s.costs.take(len(all.costs)), all.costs...)
 	for i := range sh.costs {
 		if k := &sh.costs[i]; k.possible() && sh.from+i > 0 {
 			k.criteria += oneLLC
@@ -194,17 +191,17 @@ func (s *search) solveShape(sh *shape, slots span, least int) {
 	for at := slots.from; at < slots.to; at++ {
 		if s.counts[at] > 0 {
 			sh.slots = append(sh.slots, at-slots.from)
-			s.takeSlot(sh.add(), s.ix.slots[at], s.counts[at])
+			sh.parts = append(sh.parts, s.takeSlot(s.ix.slots[at], s.counts[at]))
 		}
 	}
-	sh.solve(least, s.req.CPUs, s.req.Budget)
+	sh.solve(least, s.req.CPUs, &s.costs, s.req.Budget)
 }
 
-// takeSlot fills a table with the costs of taking CPUs from alike cores, one core after the other.
-func (s *search) takeSlot(t *table, slot slot, cores int) {
+// takeSlot returns the costs of taking CPUs from alike cores, one core after the other.
+func (s *search) takeSlot(slot slot, cores int) (t table) {
 	most := min(cores*slot.free, s.req.CPUs)
 	s.req.Budget.Spend(most)
-	t.costs = slices.Grow(t.costs, most+1)
+	t.costs = s.costs.take(most + 1)
 	for n := range most + 1 {
 		used := (n + slot.free - 1) / slot.free
 		k := cost{criteria: uint64(n * slot.kind)}
@@ -219,6 +216,7 @@ func (s *search) takeSlot(t *table, slot slot, cores int) {
 		}
 		t.costs = append(t.costs, k)
 	}
+	return t
 }
 
 // pick returns the CPUs of the best division.
