@@ -102,14 +102,17 @@ func TestBatchPods(t *testing.T) {
 	}
 }
 
-// TestGroupIdentity runs the agent on files like those of a kernel with Group Identity: while that
-// is off batch pods have cpu.idle instead, then cpu.bvt_warp_ns, and after a cleanup neither.
+// TestGroupIdentity runs the agent on files like those of a kernel with Group Identity (and CPU Burst,
+// which is off, and a quota of all pods): while that is off batch pods have cpu.idle instead, then cpu.bvt_warp_ns, and after a cleanup neither.
 func TestGroupIdentity(t *testing.T) {
 	const sysctl = "proc/sys/kernel/sched_group_identity_enabled"
 	k := newTree(t)
 	k.file(sysctl, "0")
 	online, batch := newPod("web", ""), newBatchPod("batch", "700")
 	online.Labels = map[string]string{api.QoSLabel: string(nodeplan.LS)}
+	online.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":100}`}
+	k.file("proc/sys/kernel/sched_cfs_bw_burst_enabled", "0")
+	k.file("sys/fs/cgroup/cpu/kubepods/cpu.cfs_quota_us", "700000")
 	groups := map[*corev1.Pod]string{}
 	for i, p := range []*corev1.Pod{online, batch} {
 		id := containerID('a' + rune(i))
@@ -141,8 +144,12 @@ func TestGroupIdentity(t *testing.T) {
 	stop := w.start()
 	w.eventually(settled(true, nil))
 	w.eventually(func() error {
-		if c := w.condition(); !strings.Contains(c.Message, "Group Identity is off: write 1 to /"+sysctl) {
-			return fmt.Errorf("the condition says %q", c.Message)
+		c := w.condition()
+		for _, note := range []string{"Group Identity is off: write 1 to /" + sysctl, "CPU Burst is switched off: write 1 to /proc/sys/kernel/sched_cfs_bw_burst_enabled",
+			"group /kubepods has a quota of 7 CPUs"} {
+			if !strings.Contains(c.Message, note) {
+				return fmt.Errorf("the condition says %q, want %q", c.Message, note)
+			}
 		}
 		return nil
 	})

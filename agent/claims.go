@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,8 +32,11 @@ func newClaims(e *engine) *claims.Driver {
 	return claims.New(claims.Options{Client: e.Client, NodeName: e.NodeName, Offers: e.Devices != "", KubeletDir: e.KubeletDir, CDIDir: e.CDIDir,
 		Files: files, HostFiles: host,
 		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return e.devices(roots) },
-		Give:    e.claim, TakeBack: e.unclaim, Kept: e.claimed,
-		Period: e.Period, RetryAfter: e.RetryAfter, Log: e.Log, Dedup: e.reports.dedup})
+		Give:    e.claim, TakeBack: e.unclaim, Kept: e.claimed, Unserved: e.unserved, Forfeit: e.forfeit,
+		Tell: func(pod *corev1.Pod, text string) {
+			e.reports.warn(control.Notice{Pod: pod, Reason: control.GivenBack, Message: text})
+		},
+		Now: e.Now, Period: e.Period, RetryAfter: e.RetryAfter, Log: e.Log, Dedup: e.reports.dedup})
 }
 
 // servesClaims reports whether claims are served, or some still have CPUs.
@@ -101,6 +105,28 @@ func (e *engine) unclaim(uids []types.UID) (err error) {
 		}
 	})
 	return err
+}
+
+// unserved returns the pods with claims that were given no CPUs for any.
+func (e *engine) unserved() (pods []*corev1.Pod) {
+	e.with(func(c *control.Control) {
+		e.updatePods()
+		pods = c.Unserved()
+	})
+	return pods
+}
+
+// forfeit decides that a pod never gets CPUs for its claims, and returns why, or nil if it may.
+func (e *engine) forfeit(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (why error) {
+	e.with(func(c *control.Control) {
+		if request, err := e.claimRequest(pod, read); !errors.Is(err, control.ErrNotYet) {
+			why = c.Forfeit(pod, request, err)
+		}
+	})
+	if why != nil {
+		e.requestRound() // which tells the pod
+	}
+	return why
 }
 
 // claimed returns the UIDs of the claims that have CPUs, or had some that their pods have lost.

@@ -24,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	drapb "k8s.io/kubelet/pkg/apis/dra/v1"
 
+	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/test/must"
@@ -237,5 +238,33 @@ func TestClaimsAfterLoss(t *testing.T) {
 	stop()
 	if _, err := Cleanup(t.Context(), w.options()); err == nil || !strings.Contains(err.Error(), "pod default/web has CPUs for resource claims") {
 		t.Errorf("cleanup under a pod with a claim answers %v", err)
+	}
+}
+
+// TestClaimGivenBack checks that a pod that does not request what its claim asks for loses the claim, and
+// is told so, also if the pod is mended and the claim allocated again.
+func TestClaimGivenBack(t *testing.T) {
+	w := newClaimWorld(t)
+	pods, claims := w.client.CoreV1().Pods("default"), w.client.ResourceV1().ResourceClaims("default")
+	pod := must.Get(pods.Get(t.Context(), "web", metav1.GetOptions{}))(t)
+	allocated := must.Get(claims.Get(t.Context(), "web-cpus", metav1.GetOptions{}))(t)
+	pod.Status.Phase = corev1.PodPending
+	for i, request := range []string{"1m", "2"} {
+		pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(request)
+		must.Get(pods.Update(t.Context(), pod, metav1.UpdateOptions{}))(t)
+		must.Get(claims.Update(t.Context(), allocated, metav1.UpdateOptions{}))(t)
+		if i == 0 {
+			w.start()
+		}
+		w.eventually(func() error {
+			claim, err := claims.Get(t.Context(), "web-cpus", metav1.GetOptions{})
+			if err == nil && (claim.Status.Allocation != nil || claim.Status.ReservedFor != nil) {
+				err = errors.New("the claim is allocated")
+			}
+			return err
+		})
+		for _, reason := range []string{control.GivenBack, control.NotGiven} {
+			w.eventually(func() error { return w.told("web", reason, "set its resources.requests.cpu to 2") })
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"pinfold.dev/pinfold/internal/connlimit"
 )
 
 // Bounds of what clients can make the agent keep, whoever they are. A connection takes 64 KiB with
@@ -42,7 +42,7 @@ func listen(flag, address string, handler http.Handler, certificates *tls.Config
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a connection of HTTP/2 has any number of requests at a time
-	return &endpoint{flag: flag, listener: netutil.LimitListener(listener, maxConnections), http: &http.Server{
+	return &endpoint{flag: flag, listener: connlimit.New(listener, maxConnections), http: &http.Server{
 		Handler: handler, TLSConfig: certificates, Protocols: protocols, MaxHeaderBytes: maxHeader,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),

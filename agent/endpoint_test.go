@@ -1,24 +1,31 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/test/must"
 )
 
 // TestEndpointBounds checks that clients without credentials cannot make the agent keep more than
-// its bounds.
+// its bounds, nor keep others out.
 func TestEndpointBounds(t *testing.T) {
-	var served atomic.Int64
-	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
+	served := make(chan context.Context, 10)
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		served <- r.Context()
+		if r.URL.Path == "/held" {
+			<-r.Context().Done()
+		}
+	})
 	e := must.Get(listen("listen", "127.0.0.1:0", handler, nil, slog.New(slog.DiscardHandler)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -29,51 +36,70 @@ func TestEndpointBounds(t *testing.T) {
 	})
 	dial := func() net.Conn {
 		c := must.Get(net.Dial("tcp", e.String()))(t)
-		t.Cleanup(func() { _ = c.Close() }) // possibly once more
+		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	ask := func(c net.Conn, header string) int {
+	ask := func(path, token string) net.Conn {
+		c := dial()
 		// The server may answer and close before it has read a long header.
-		_, _ = fmt.Fprintf(c, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", header)
-		response, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return 0
-		}
-		must.Do(t, response.Body.Close())
-		return response.StatusCode
+		_, _ = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", path, token)
+		return c
 	}
-	for size, want := range map[int]int64{4 << 10: 1, 64 << 10: 0} {
-		served.Store(0)
-		c := dial()
-		if got := ask(c, strings.Repeat("x", size)); served.Load() != want {
-			t.Errorf("a token of %d KiB: status %d, served %d times, want %d", size>>10, got, served.Load(), want)
+	for size, want := range map[int]int{4 << 10: 1, 64 << 10: 0} {
+		_, _ = ask("/metrics", strings.Repeat("x", size)).Read(make([]byte, 1)) // the answer, or an end without one
+		if len(served) != want {
+			t.Errorf("a token of %d KiB is served %d times, want %d", size>>10, len(served), want)
 		}
-		must.Do(t, c.Close())
-	}
-	var first net.Conn
-	for n := range maxConnections {
-		c := dial()
-		if n == 0 {
-			first = c
-		}
-		if got := ask(c, ""); got != http.StatusOK {
-			t.Fatalf("status %d on connection %d", got, n)
+		for len(served) > 0 {
+			<-served
 		}
 	}
-	var freed atomic.Bool
-	answered := make(chan bool)
-	go func() {
-		ask(dial(), "")
-		answered <- freed.Load()
-	}()
-	for range 100 { // meanwhile, the others are served
-		if got := ask(first, ""); got != http.StatusOK {
-			t.Fatalf("status %d on an open connection", got)
+	ask("/held", "")
+	held := <-served
+	for range 2 * maxConnections {
+		dial()
+	}
+	<-held.Done()
+	response, err := http.Get("http://" + e.String() + "/metrics")
+	must.Do(t, err)
+	must.Do(t, response.Body.Close())
+}
+
+// TestReviewsInFlight checks that unknown tokens do not wait for others, and that a known one is
+// served meanwhile.
+func TestReviewsInFlight(t *testing.T) {
+	asked, answer := make(chan bool, 100), make(chan bool)
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+			asked <- true
+			<-answer
 		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"status":{"authenticated":true,"allowed":true,"user":{"username":"prometheus"}}}`)
+	}))
+	defer api.Close()
+	secure := &Secure{Reviews: must.Get(kubernetes.NewForConfig(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)}
+	metrics := must.Get(secure.authorized(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))(t)
+	ask := func(ctx context.Context, token string) int {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		metrics.ServeHTTP(w, r)
+		return w.Code
 	}
-	freed.Store(true)
-	must.Do(t, first.Close())
-	if !<-answered {
-		t.Errorf("a connection is served beside %d others", maxConnections)
+	go func() { answer <- true }()
+	if code := ask(t.Context(), "known"); code != http.StatusOK {
+		t.Errorf("a token that is reviewed: %d", code)
 	}
+	<-asked
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range maxReviews {
+		ask(gone, fmt.Sprint("unknown", i))
+		<-asked
+	}
+	if known, another := ask(t.Context(), "known"), ask(t.Context(), "another"); known != http.StatusOK || another != http.StatusServiceUnavailable {
+		t.Errorf("during %d reviews of clients that left: %d for a known token, %d for another", maxReviews, known, another)
+	}
+	close(answer)
 }

@@ -22,7 +22,8 @@ import (
 const leaseSeconds = 40
 
 // heartbeat renews the agent's lease while the agent works. It tells the scheduler that decisions
-// for this node will be enforced.
+// for this node will be enforced. The controller of k8s.io/component-helpers does not say when a
+// renewal has succeeded again, and its requests have no deadline.
 type heartbeat struct {
 	Options
 	// node is the UID of the Node object, nil until it has been read.
@@ -69,6 +70,9 @@ func (h *heartbeat) once(ctx context.Context) (renewed bool, err error) {
 	defer cancel()
 	if err := h.renew(ctx, *node); err != nil {
 		h.last = nil
+		if apierrors.IsConflict(err) {
+			err = fmt.Errorf("another program writes it, perhaps the agent of another machine with this node's name: %w", err)
+		}
 		return false, fmt.Errorf("lease %s/%s: %w", h.LeaseNamespace, h.NodeName, err)
 	}
 	now := time.Now() // monotonic, unlike h.Now

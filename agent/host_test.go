@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,9 +16,11 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 )
 
@@ -59,50 +60,26 @@ func (h *hostTree) divide() (own, rest cpuset.Set) {
 	return own, online.Difference(own)
 }
 
-// make makes a cgroup with the CPUs and memory nodes of its parent.
+// make makes a cgroup with the CPUs and memory nodes of its parent, unless it exists. It tries again if
+// an agent removes CPUs from the parent meanwhile, because the kernel then rejects the old ones.
 func (h *hostTree) make(group string) {
-	h.t.Helper()
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-		dir := h.fs.Dir(c, group)
-		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-			h.t.Fatal(err)
-		}
-		if c != cgroup.CPUSet {
-			continue
-		}
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			h.inherit(dir, file)
-		}
-	}
-}
-
-// inherit copies a setting of the parent. It tries again if an agent removes CPUs from the parent
-// meanwhile, because the kernel then rejects the old ones.
-func (h *hostTree) inherit(dir, file string) {
 	h.t.Helper()
 	var err error
 	for range 10 {
-		text, readErr := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
-		if readErr != nil {
-			h.t.Fatal(readErr)
+		if h.fs.Exists(group) {
+			return
 		}
-		if err = tryWrite(filepath.Join(dir, file), strings.TrimSpace(string(text))); !errors.Is(err, os.ErrPermission) {
+		if err = cgrouptree.Make(h.fs, group, cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct); !errors.Is(err, os.ErrPermission) {
 			break
 		}
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, err)
 }
 
 func (h *hostTree) write(file, value string) {
 	h.t.Helper()
-	if err := tryWrite(file, value); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Do(h.t, os.WriteFile(file, []byte(value), 0o644))
 }
-
-func tryWrite(file, value string) error { return os.WriteFile(file, []byte(value), 0o644) }
 
 // container makes the cgroup of a container and a process in it.
 func (h *hostTree) container(pod *corev1.Pod, id string) (group string, pid int) {
@@ -129,9 +106,7 @@ func (h *hostTree) start(command *exec.Cmd, group string) *os.Process {
 
 func (h *hostTree) move(process *os.Process, group string, controllers ...cgroup.Controller) {
 	h.t.Helper()
-	for _, c := range controllers {
-		h.write(filepath.Join(h.fs.Dir(c, group), "cgroup.procs"), fmt.Sprint(process.Pid))
-	}
+	cgrouptest.Move(h.t, h.fs, group, process.Pid, controllers...)
 }
 
 // set writes a setting of a container and of its pod, the pod's first.
@@ -154,39 +129,15 @@ func (h *hostTree) podGroup(pod *corev1.Pod) string {
 	return h.root + "/kubepods/burstable/pod" + string(pod.UID)
 }
 
-// remove removes all cgroups, children first. The processes have ended by then.
+// remove removes all cgroups. The processes have ended by then.
 func (h *hostTree) remove() {
-	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-		var dirs []string
-		_ = filepath.WalkDir(h.fs.Dir(c, h.root), func(name string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, name)
-			}
-			return nil
-		})
-		slices.Reverse(dirs)
-		for _, dir := range dirs {
-			if err := syscall.Rmdir(dir); err != nil {
-				h.t.Errorf("remove %s: %v", dir, err)
-			}
-		}
-	}
+	must.Do(h.t, cgrouptree.Remove(context.Background(), h.fs, h.root, cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct))
 }
 
 // allowed returns the CPUs that a process may run on.
 func allowed(t *testing.T, pid int) string {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return strings.TrimSpace(list)
-		}
-	}
-	t.Fatal("no Cpus_allowed_list")
-	return ""
+	return must.Get(sysfs.AffinityOf(pid))(t).String()
 }
 
 // TestOnThisMachine runs the agent on the cgroups of this machine, with a bound pod and another
@@ -203,9 +154,10 @@ func TestOnThisMachine(t *testing.T) {
 	groupBound, pidBound := tree.container(bound, idBound)
 	groupBeside, pidBeside := tree.container(beside, idBeside)
 	tree.set(groupBound, cgroup.CPUCFSQuota, "100000")
-	inner := groupBound + "/container" // as crun makes it
+	inner := groupBound + "/some" // as crun makes it
 	tree.make(inner)
 	tree.write(tree.fs.File(inner, cgroup.CPUCFSQuota), "100000")
+	cgrouptest.Move(t, tree.fs, inner, pidBound, cgroup.CPU, cgroup.CPUSet)
 
 	w := tree.world(t, bound, beside)
 	stop := w.start()
@@ -274,43 +226,21 @@ func TestOnThisMachine(t *testing.T) {
 func TestCreateOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
 	own, rest := tree.divide()
-	beside := newPod("beside", "")
+	beside, bound := newPod("beside", ""), newPod("bound", own.String())
 	run(beside, containerID('b'))
 	_, pidBeside := tree.container(beside, containerID('b'))
-	bound := newPod("bound", own.String())
-	w := tree.world(t, beside, bound)
-	got := make(chan nri.Settings, 1)
-	w.runtime = func(ctx context.Context, o nri.Options, h nri.Handler) {
-		o.OnState(nri.State{Connected: true})
-		h.Synchronize(ctx, nil, nil)
-		w.eventually(func() error {
-			if list := allowed(t, pidBeside); list == own.String() {
-				return fmt.Errorf("runs on %s", list)
-			}
-			return w.ready()
-		})
-		pod := nri.Pod{ID: "s", UID: "uid-bound", Namespace: "default", Name: "bound", CgroupParent: tree.podGroup(bound)}
-		c := nri.Container{ID: containerID('a'), PodID: "s", Name: "app", CgroupsPath: tree.podGroup(bound) + "/" + containerID('a')}
-		tree.make(tree.podGroup(bound))
-		tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
-		settings, err := h.Create(ctx, pod, c)
-		if err != nil {
-			t.Error(err)
-		}
-		if list := allowed(t, pidBeside); list != rest.String() {
-			t.Errorf("at the creation of the container the other one still runs on %s", list)
-		}
-		tree.make(c.CgroupsPath)
-		if err := h.Start(ctx, pod, c); err != nil {
-			t.Error(err)
-		}
-		got <- settings
-		<-ctx.Done()
-	}
+	w := tree.world(t, beside)
+	send := w.runtimeOf()
 	stop := w.start()
 	defer stop()
-	if settings := <-got; settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
+	w.eventually(w.ready)
+	tree.make(tree.podGroup(bound))
+	tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
+	if settings := w.bind(tree, send, bound, containerID('a')); settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
 		t.Errorf("the container gets CPUs %s and quota %v", settings.CPUs, settings.Quota)
+	}
+	if list := allowed(t, pidBeside); list != rest.String() {
+		t.Errorf("when the container starts the other one still runs on %s", list)
 	}
 	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != bandwidth.Unlimited {
 		t.Errorf("the pod has quota %v when its container starts (%v)", s.Quota, err)

@@ -25,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/priority"
+	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 )
 
@@ -163,12 +164,8 @@ func (g *groupTree) engine(mechanisms string, o Options, pods func() []*corev1.P
 // make makes a group in which groups may be made, unless it exists.
 func (g *groupTree) make(group string) {
 	g.t.Helper()
-	dir := g.fs.Dir(cgroup.CPU, group)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"), []byte("+cpu +cpuset"), 0o644); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-		g.t.Fatal(err)
+	if !g.fs.Exists(group) {
+		must.Do(g.t, cgrouptree.Make(g.fs, group, cgroup.CPU, cgroup.CPUSet))
 	}
 }
 
@@ -199,10 +196,7 @@ func (g *groupTree) start(pod *corev1.Pod, id, what string) (pid int) {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(func() { _ = input.Close(); _ = command.Process.Kill(); _ = command.Wait() })
-	procs := filepath.Join(g.fs.Dir(cgroup.CPU, group+"/"+id), string(cgroup.Procs))
-	if err := os.WriteFile(procs, []byte(fmt.Sprint(command.Process.Pid)), 0o644); err != nil {
-		g.t.Fatal(err)
-	}
+	cgrouptest.Move(g.t, g.fs, group+"/"+id, command.Process.Pid, cgroup.CPU)
 	return command.Process.Pid
 }
 

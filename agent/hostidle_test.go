@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,9 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/test/logtext"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // files returns the contents of all files of all cgroups of the tree, except counters.
@@ -152,18 +153,12 @@ func (w *world) bind(tree *hostTree, send func(func(context.Context, nri.Handler
 }
 
 // end removes a pod and its cgroups.
-func (w *world) end(tree *hostTree, pod *corev1.Pod, id string) {
+func (w *world) end(tree *hostTree, pod *corev1.Pod) {
 	w.t.Helper()
 	if err := w.client.CoreV1().Pods(pod.Namespace).Delete(w.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	for _, group := range []string{tree.podGroup(pod) + "/" + id, tree.podGroup(pod)} {
-		for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
-			if err := syscall.Rmdir(tree.fs.Dir(c, group)); err != nil {
-				w.t.Fatal(err)
-			}
-		}
-	}
+	must.Do(w.t, cgrouptree.Remove(w.t.Context(), tree.fs, tree.podGroup(pod), cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct))
 }
 
 // TestIdleOnThisMachine compares all files of all control groups before and after an agent is
@@ -195,7 +190,7 @@ func TestIdleOnThisMachine(t *testing.T) {
 		t.Errorf("a new container gets %+v", answer)
 	}
 	w.rounds()
-	w.end(tree, late, containerID('c'))
+	w.end(tree, late)
 	w.rounds()
 	if err := errors.Join(tree.unchanged(before), w.wroteNothing()); err != nil {
 		t.Fatal("after the agent was installed: ", err)
@@ -215,7 +210,7 @@ func TestIdleOnThisMachine(t *testing.T) {
 		if killed {
 			stop()
 		}
-		w.end(tree, web, containerID('d'))
+		w.end(tree, web)
 		if killed {
 			w.log = &logtext.Log{}
 			w.start()

@@ -3,8 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +59,7 @@ func TestObserveOnThisMachine(t *testing.T) {
 		t.Errorf("a new container gets %+v", answer)
 	}
 	w.rounds()
-	w.end(tree, late, containerID('c'))
+	w.end(tree, late)
 	w.rounds()
 	if err := errors.Join(tree.unchanged(before), w.wroteNothing(), w.observes()); err != nil {
 		t.Error("an agent that observes: ", err)
@@ -101,13 +99,9 @@ func TestObserveOnThisMachine(t *testing.T) {
 // observes returns an error unless the node says that its agent only observes, and users of pods
 // know it.
 func (w *world) observes() error {
-	c := w.condition()
-	events, err := w.client.CoreV1().Events("default").List(w.t.Context(), metav1.ListOptions{})
-	told := slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-		return e.Reason == "NotBound" && e.InvolvedObject.Name == "bound" && strings.Contains(e.Message, "the agent observes")
-	})
-	if c.Status != corev1.ConditionFalse || c.Reason != nodetopology.Observing || !told {
-		err = errors.Join(err, fmt.Errorf("condition %s %s: %s; the pod has been told: %v", c.Status, c.Reason, c.Message, told))
+	c, err := w.condition(), w.told("bound", "NotBound", "the agent observes")
+	if c.Status != corev1.ConditionFalse || c.Reason != nodetopology.Observing {
+		err = errors.Join(err, fmt.Errorf("condition %s %s: %s", c.Status, c.Reason, c.Message))
 	}
 	return errors.Join(err, w.health(nodetopology.AgentObserves))
 }

@@ -166,13 +166,6 @@ func (h *hostTree) has(group string, want bandwidth.Limits) error {
 	return err
 }
 
-// requireBurst skips the test on kernels without burst.
-func (h *hostTree) requireBurst() {
-	if s, err := h.fs.Read(h.root); err != nil || s.NoBurst {
-		h.t.Skipf("this kernel has no CPU burst (%v): use Linux 5.14 or newer", err)
-	}
-}
-
 // burstPod returns a pod with a limit of one CPU and the given annotations.
 func burstPod(name string, annotations map[string]string) *corev1.Pod {
 	p := newPod(name, "")

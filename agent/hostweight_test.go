@@ -1,12 +1,10 @@
 package agent
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,37 +13,20 @@ import (
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
-// TestWeightOnThisMachine checks that beside a busy neighbour with a request of two CPUs, on the
-// same CPU, an agent with a request of 10m gets next to nothing, and a third after it has raised
-// its weight. Other weights do not change.
+// TestWeightOnThisMachine checks that the agent raises the weight of its own pod, and lowers it again
+// when nothing is set any more. Other weights do not change.
 func TestWeightOnThisMachine(t *testing.T) {
 	tree := newHostTree(t)
-	one, _ := tree.divide()
 	tier := tree.root + "/kubepods/burstable"
-	tree.write(tree.fs.File(tier, cgroup.CPUSetCPUs), one.String())
-	busy := func(name string, shares int) (group string) {
-		p := newPod(name, "")
-		tree.make(tree.podGroup(p))
-		group = tree.podGroup(p) + "/" + containerID('a')
-		tree.make(group)
+	container := func(name string, shares int) (group string) {
+		group, _ = tree.container(newPod(name, ""), containerID('a'))
 		tree.set(group, cgroup.CPUShares, strconv.Itoa(shares))
-		tree.move(tree.spin(group), group, cgroup.CPUSet)
 		return group
 	}
-	agent, neighbour := busy("agent", 10), busy("neighbour", 2048)
-	before := tree.shareOf(agent, neighbour)
+	agent, neighbour := container("agent", 10), container("neighbour", 2048)
 	k := &kernel{groups: tree.fs, naming: kubepods.Naming{Driver: kubepods.Cgroupfs, Root: tree.root}}
 	if err := k.setWeight(agent, true, nil); err != nil {
 		t.Fatal(err)
-	}
-	after := tree.shareOf(agent, neighbour)
-	wait := func(share float64) time.Duration {
-		return time.Duration(5 / share * float64(time.Millisecond)).Round(time.Millisecond)
-	}
-	t.Logf("the agent gets %.1f%% of the CPU with the weight of its request, %.1f%% with the raised one: 5 ms of work take %v and %v",
-		100*before, 100*after, wait(before), wait(after))
-	if want := ownShares / (ownShares + 2048.); before > 0.05 || after < want*2/3 || after > want*3/2 {
-		t.Errorf("%.3f of the CPU before, %.3f after; want about 0.005 and %.3f", before, after, want)
 	}
 	for group, want := range map[string]cgroup.Weight{tier: 1024, filepath.Dir(agent): ownShares, agent: 10, neighbour: 2048} {
 		if s, err := tree.fs.Read(group); err != nil || s.Weight != want {
@@ -79,25 +60,4 @@ func TestWeightOnThisMachine(t *testing.T) {
 	if err := k.setWeight(agent, true, nil); err == nil || !strings.Contains(err.Error(), "CPU request of 100m") {
 		t.Errorf("in a tier with 12 shares: %v", err)
 	}
-}
-
-// shareOf returns the share of one of two busy cgroups in what both use.
-func (h *hostTree) shareOf(one, other string) float64 {
-	h.t.Helper()
-	usage := func(group string) float64 {
-		text, err := os.ReadFile(filepath.Join(h.fs.Dir(cgroup.CPUAcct, group), "cpuacct.usage"))
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		return n
-	}
-	time.Sleep(200 * time.Millisecond) // the scheduler has balanced the time before
-	a, b := usage(one), usage(other)
-	time.Sleep(2 * time.Second)
-	a, b = usage(one)-a, usage(other)-b
-	return a / (a + b)
 }

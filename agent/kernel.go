@@ -96,7 +96,7 @@ func (k *kernel) findNaming(cgroupRoot string) error {
 // CPUs, without which there can be none in it. Cgroups that disappear meanwhile or cannot be read
 // are left out. partial is the error of the latter.
 func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, partitions bool) (v control.View, partial, err error) {
-	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}}
+	v = control.View{Layout: groups.Layout(), Settings: map[string]cgroup.Settings{}, Inner: map[string]string{}}
 	if v.Pods, err = naming.Pods(groups); err != nil {
 		return v, nil, fmt.Errorf("list the groups of pods: %w", err)
 	}
@@ -113,14 +113,20 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 	for _, t := range nodeplan.Tiers() {
 		v.Tiers = append(v.Tiers, naming.Tier(t))
 		batch := t == nodeplan.BestEffort
-		read(naming.Tier(t), cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: batch, Idle: batch, BVT: batch, Partition: true}, nil)
+		read(naming.Tier(t), cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: true, Idle: batch, BVT: batch, Partition: true}, nil)
+	}
+	if root, err := groups.ReadParts("/", cgroup.Parts{Bandwidth: true}); err == nil { // else it is the machine's
+		v.Root = root
+	}
+	if err := groups.CheckBurst(); err != nil {
+		v.BurstOff = err.Error()
 	}
 	bvt := !v.Settings[naming.Tier(nodeplan.BestEffort)].NoBVT
 	all := naming.Tier(nodeplan.Guaranteed)
 	for _, above := range naming.Above() {
 		if above != all {
 			v.Above = append(v.Above, above)
-			read(above, cgroup.Parts{CPUs: true, Effective: effective, Partition: true}, nil)
+			read(above, cgroup.Parts{CPUs: true, Effective: effective, Bandwidth: true, Partition: true}, nil)
 		}
 	}
 	partitions = partitions || !v.Settings[all].Exclusive.IsEmpty()
@@ -131,8 +137,11 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		}
 		read(p.Path, cgroup.Parts{CPUs: true, Bandwidth: true, Idle: true, BVT: bvt, Partition: partitions}, ignore)
 		for _, c := range p.Containers {
-			if inner := control.Inner(c.Path); known[c.ID] && groups.Exists(inner) {
-				read(inner, cgroup.Parts{Bandwidth: true}, cgroup.ErrNotEnabled)
+			if known[c.ID] {
+				if inner := innerGroup(groups, c.Path); inner != "" {
+					v.Inner[c.Path] = inner
+					read(inner, cgroup.Parts{Bandwidth: true}, cgroup.ErrNotEnabled)
+				}
 			}
 			read(c.Path, cgroup.Parts{CPUs: true, Effective: effective && known[c.ID], Bandwidth: known[c.ID], BVT: bvt && known[c.ID], Partition: partitions}, nil)
 		}
@@ -141,6 +150,18 @@ func view(groups *cgroup.FS, naming kubepods.Naming, known map[string]bool, part
 		}
 	}
 	return v, errors.Join(errs...), nil
+}
+
+// innerGroup returns the only group in a container's, if that has no processes of its own.
+func innerGroup(groups *cgroup.FS, container string) string {
+	children, err := groups.Children(cgroup.CPU, container)
+	if err != nil || len(children) != 1 {
+		return ""
+	}
+	if own, err := cgrouptree.ProcessesIn(groups.Dir(cgroup.CPU, container)); err != nil || len(own) > 0 {
+		return ""
+	}
+	return children[0]
 }
 
 // locate parses a cgroup path as the OCI runtime gets it. It reports whether it is the path of a

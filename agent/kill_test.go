@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,19 +11,25 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/test/must"
 )
 
-// The environment variables of a copy of this program that runs as an agent to be killed.
-const (
-	childGroups = "PINFOLD_TEST_AGENT_GROUPS" // the kubelet's cgroupRoot
-	childRunDir = "PINFOLD_TEST_AGENT_RUN_DIR"
-	childCPU    = "PINFOLD_TEST_AGENT_CPU" // the bound pod's CPU
-)
+// childVariable has the options of a copy of this program that runs as an agent to be killed.
+const childVariable = "PINFOLD_TEST_AGENT"
+
+type childOptions struct {
+	Root, Groups, RunDir string // Groups is the kubelet's cgroupRoot
+	CPU                  string // of the bound pod
+	Listen, Reviews      string // the address of metrics, and the URL of an API server that reviews tokens
+}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childGroups) != "" {
+	if os.Getenv(childVariable) != "" {
 		if err := runChild(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -32,15 +39,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runChild runs an agent for the pods of TestKill.
+// runChild runs an agent for two pods.
 func runChild() error {
-	bound, beside := newPod("bound", os.Getenv(childCPU)), newPod("beside", "")
+	var c childOptions
+	if err := json.Unmarshal([]byte(os.Getenv(childVariable)), &c); err != nil {
+		return err
+	}
+	bound, beside := newPod("bound", c.CPU), newPod("beside", "")
 	run(bound, containerID('a'))
 	run(beside, containerID('b'))
 	w := makeWorld(bound, beside)
-	w.root, w.runDir = "/", os.Getenv(childRunDir)
-	w.kubelet.CgroupRoot = os.Getenv(childGroups)
-	return Run(context.Background(), w.options())
+	w.root, w.runDir, w.kubelet.CgroupRoot = c.Root, c.RunDir, c.Groups
+	o := w.options()
+	if c.Reviews != "" {
+		reviews, err := kubernetes.NewForConfig(&rest.Config{Host: c.Reviews})
+		if err != nil {
+			return err
+		}
+		o.Listen, o.Secure = c.Listen, &Secure{Reviews: reviews}
+	}
+	return Run(context.Background(), o)
 }
 
 // TestKill kills agents at different moments of their work. The settings in force must be valid
@@ -52,7 +70,7 @@ func TestKill(t *testing.T) {
 	bound, beside := newPod("bound", own.String()), newPod("beside", "")
 	groupBound, _ := tree.container(bound, containerID('a'))
 	groupBeside, _ := tree.container(beside, containerID('b'))
-	runDir := t.TempDir()
+	options := childOptions{Root: "/", Groups: tree.root, RunDir: t.TempDir(), CPU: own.String()}
 	widen := func() { // as the kubelet creates them, parents first: a cgroup must contain its children's CPUs
 		tree.set(groupBound, cgroup.CPUSetCPUs, online.String())
 		tree.set(groupBeside, cgroup.CPUSetCPUs, online.String())
@@ -72,14 +90,14 @@ func TestKill(t *testing.T) {
 	}
 	for i := range 12 {
 		widen()
-		kill := startChild(t, tree.root, runDir, own.String())
+		_, kill := startChild(t, options)
 		time.Sleep(time.Duration(20+10*i) * time.Millisecond)
 		kill()
 		if err := errors.Join(allowed(groupBound, online, own), allowed(groupBeside, online, rest)); err != nil {
 			t.Errorf("killed after %d ms: %v", 20+10*i, err)
 		}
 	}
-	kill := startChild(t, tree.root, runDir, own.String())
+	_, kill := startChild(t, options)
 	w := &world{t: t}
 	enforced := func() error { return errors.Join(allowed(groupBound, own), allowed(groupBeside, rest)) }
 	w.eventually(enforced)
@@ -89,20 +107,18 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func startChild(t *testing.T, groups, runDir, cpu string) (kill func()) {
+func startChild(t testing.TB, o childOptions) (pid int, kill func()) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), childGroups+"="+groups, childRunDir+"="+runDir, childCPU+"="+cpu)
+	command.Env = append(os.Environ(), childVariable+"="+string(must.Get(json.Marshal(o))(t)))
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	command.Stderr = os.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	kill = func() {
 		if err := command.Process.Kill(); err != nil {
 			t.Errorf("the agent had already ended: %v", err)
 		}
 		_ = command.Wait() // it was killed
 	}
-	return kill
+	return command.Process.Pid, kill
 }

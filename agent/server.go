@@ -16,9 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
 )
@@ -104,14 +108,20 @@ const (
 	reviewTimeout = 5 * time.Second
 )
 
+// maxReviews is how many tokens are reviewed at a time: a review outlives the client's connection.
+const maxReviews = 4
+
+var errBusy = errors.New("too many unknown tokens at a time: try again")
+
 // authorized passes those requests on to next that the API server allows.
 func (s *Secure) authorized(next http.Handler) (http.Handler, error) {
 	backoff := &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
-	authn, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{TokenAccessReviewClient: s.Reviews.AuthenticationV1(),
-		TokenAccessReviewTimeout: reviewTimeout, WebhookRetryBackoff: backoff, CacheTTL: tokenTTL}.New()
+	reviews, err := webhook.NewFromInterface(s.Reviews.AuthenticationV1(), nil, *backoff, reviewTimeout, webhook.AuthenticatorMetrics{
+		RecordRequestTotal: authenticatorfactory.RecordRequestTotal, RecordRequestLatency: authenticatorfactory.RecordRequestLatency})
 	if err != nil {
 		return nil, fmt.Errorf("authenticate readers of metrics: %w", err)
 	}
+	authn := group.NewAuthenticatedGroupAdder(bearertoken.New(cache.New(atMost(maxReviews, reviews), false, tokenTTL, tokenTTL)))
 	authz, err := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: s.Reviews.AuthorizationV1(),
 		AllowCacheTTL: allowedTTL, DenyCacheTTL: deniedTTL, WebhookRetryBackoff: backoff}.New()
 	if err != nil {
@@ -124,10 +134,28 @@ func (s *Secure) authorized(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
+// atMost refuses tokens while n others are reviewed.
+func atMost(n int, reviews authenticator.Token) authenticator.Token {
+	slots := make(chan struct{}, n)
+	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			return reviews.AuthenticateToken(ctx, token)
+		default:
+			return nil, false, errBusy
+		}
+	})
+}
+
 // admit reports whether a request may be served. If not, it writes the response.
 func admit(w http.ResponseWriter, r *http.Request, authn authenticator.Request, authz authorizer.Authorizer) bool {
 	path := r.URL.Path
 	client, ok, err := authn.AuthenticateRequest(r)
+	if errors.Is(err, errBusy) {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return false
+	}
 	if err != nil || !ok {
 		http.Error(w, "Unauthorized: send the bearer token of a user or service account that may get "+path, http.StatusUnauthorized)
 		return false

@@ -75,6 +75,9 @@ func (k *kernel) ThreadCPUs(group string) (all cpuset.Set, err error) {
 // some milliseconds, unless systemd hangs or fails. After a call that lasts longer than callLimit
 // they are for one more call. What could not be told when the agent ends is restored by a round
 // when systemd has undone it.
+//
+// A workqueue of client-go would order and repeat the calls, but all of the above would remain, and
+// a unit whose settings have changed during its call would wait for the calls about all others.
 type units struct {
 	root   string
 	groups *cgroup.FS

@@ -14,7 +14,7 @@ import (
 // tree is the root directory of a machine, with ordinary files in place of the kernel's: 8 CPUs, of
 // which N and N+4 share a core, and cgroups of version 1.
 type tree struct {
-	t    *testing.T
+	t    testing.TB
 	root string
 	fs   *cgroup.FS
 }
@@ -25,7 +25,7 @@ const mountinfo = `22 27 0:21 / /proc rw - proc proc rw
 33 31 0:30 / /sys/fs/cgroup/cpuacct rw - cgroup cgroup rw,cpuacct
 34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset`
 
-func newTree(t *testing.T) *tree {
+func newTree(t testing.TB) *tree {
 	t.Helper()
 	k := &tree{t: t, root: t.TempDir()}
 	k.file("proc/self/mountinfo", mountinfo)

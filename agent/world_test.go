@@ -152,6 +152,17 @@ func (w *world) ready() error {
 	return nil
 }
 
+// told returns an error unless a pod has an event with a text.
+func (w *world) told(pod, reason, text string) error {
+	events, err := w.client.CoreV1().Events("default").List(w.t.Context(), metav1.ListOptions{})
+	for _, e := range events.Items {
+		if e.InvolvedObject.Name == pod && e.Reason == reason && strings.Contains(e.Message, text) {
+			return nil
+		}
+	}
+	return errors.Join(err, fmt.Errorf("pod %s has no event %s with %q: %+v", pod, reason, text, events.Items))
+}
+
 func (w *world) condition() corev1.NodeCondition {
 	node, err := w.client.CoreV1().Nodes().Get(context.Background(), nodeName, metav1.GetOptions{})
 	if err != nil {

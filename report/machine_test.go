@@ -19,7 +19,7 @@ import (
 //	set 0-7 llc=3 numa=-1 kind=performance    fields of some CPUs
 //	offline 3,7                               takes CPUs away
 //	absent 3,7                                the same without a trace
-//	isolated 4-5
+//	isolated 4-5, nohz-full 4-5
 //	memory-only 2 64GiB local=0-3             one more NUMA node
 //	distance 0 2 40                           both ways
 //	llc-size 0 32MiB
@@ -59,6 +59,9 @@ func edits() map[string]func(*testing.T, *topology.Machine, []string) {
 		},
 		"isolated": func(_ *testing.T, m *topology.Machine, args []string) {
 			m.Isolated = cpuset.MustParse(args[0])
+		},
+		"nohz-full": func(_ *testing.T, m *topology.Machine, args []string) {
+			m.NoHZFull = cpuset.MustParse(args[0])
 		},
 		"llc-size": func(t *testing.T, m *topology.Machine, args []string) {
 			if m.LLCBytes == nil {

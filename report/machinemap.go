@@ -112,7 +112,8 @@ func llcSizes(m *topology.Machine) string {
 	return " of " + smallest + " to " + largest
 }
 
-// outside describes what the boxes do not show: NUMA nodes without CPUs, offline and isolated CPUs.
+// outside describes what the boxes do not show: NUMA nodes without CPUs, and CPUs that are offline,
+// isolated or of nohz_full.
 func outside(m *topology.Machine, width int) []line {
 	var out []line
 	add := func(head, list string) {
@@ -143,6 +144,9 @@ func outside(m *topology.Machine, width int) []line {
 	}
 	if !m.Isolated.IsEmpty() {
 		add("Isolated CPUs", m.Isolated.String())
+	}
+	if !m.NoHZFull.IsEmpty() {
+		add("CPUs of nohz_full", m.NoHZFull.String())
 	}
 	return out
 }

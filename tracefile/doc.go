@@ -9,13 +9,15 @@
 // Parquet and CSV have one row per cgroup and sample, with the same columns: the fields of record.
 // Times are the start of the recording plus monotonic time, so that clock steps have no effect.
 //
-// Columns are found by name, in any order, and unknown columns are ignored. Required are time,
-// group, interval_ns and usage_ns; a figure without a column or a value is unknown. The values may have other types than those that are written, and
-// CSV may be compressed or have another separator; package tabular has the forms that are read.
-// Times that are coarser than the samples are moved within their unit, so that samples do not
-// overlap. A Parquet file holds rows in row groups of 131,072, each ordered by cgroup and then by
-// time, so that neighbouring values are similar: differences are bit-packed, rarely changing values
-// are dictionary-encoded, and the result is compressed with zstd.
+// Columns of CSV are found by name, in any order, and unknown columns are ignored. Required are time,
+// group, interval_ns and usage_ns; a figure without a column or a value is unknown. The file may be
+// compressed or have another separator; package tabular has the forms that are read. Times that are
+// coarser than the samples are moved within their unit, so that samples do not overlap.
+//
+// A Parquet file holds rows in row groups of 131,072, each ordered by cgroup and then by time, so
+// that neighbouring values are similar: differences are bit-packed, rarely changing values are
+// dictionary-encoded, and the result is compressed with zstd. Of Parquet files only those of this
+// package are read; other programs convert theirs to CSV.
 //
 // An .npy file is a vector of one cgroup's usage, one value per sample, without times. It cannot
 // represent late samples and gaps. Integers, of any width and byte order, and timedelta64 are
@@ -32,12 +34,10 @@
 // # Damaged and hostile files
 //
 // A reader's memory is bounded by the size of its file. The Parquet library allocates according to
-// lengths in the file, so these are validated first. The lengths in the footer and in each page
-// header are compared with the actual sizes. For the columns that are read, pages are decompressed
-// up to the size in their headers, and the counts of runs and differences in them are added up. The
-// reader rejects pages of 16 MiB and more, compression other than zstd, snappy, gzip, LZ4_RAW and
-// Brotli, and encodings that no writer of numbers uses. Compressed CSV may have up to 64 times the
-// size of its file, and 32 MiB.
+// lengths in the file, so these are validated first: those in the footer and in each page header are
+// compared with the actual sizes, pages are decompressed up to the size in their headers, and the
+// counts of runs and differences in them are added up. A row group is at most 64 MiB. Compressed CSV
+// may have up to 64 times the size of its file, and 32 MiB.
 //
 // # The journal
 //

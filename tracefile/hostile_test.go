@@ -2,17 +2,16 @@ package tracefile
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -33,29 +32,27 @@ type hostile struct {
 	finish func(file []byte) []byte
 }
 
-// fakeHeader is the header of a data page of version 1, and its content.
+// fakeHeader is the header of a data page of version 2, and its content.
 type fakeHeader struct {
 	format.PageHeader
 	codec      format.CompressionCodec
-	content    []byte
+	levels     []byte
+	content    []byte // before it is compressed
+	compressed []byte // instead of what content is compressed to
 	dictionary string // the only text of the column's dictionary, or ""
-}
-
-// withMore is a record with an unknown column.
-type withMore struct {
-	record
-	More int64 `parquet:"more"`
 }
 
 const gibi = 1 << 30
 
+func compressed(t testing.TB, content []byte) []byte {
+	return must.Get(zstd.NewWriter(nil))(t).EncodeAll(content, nil)
+}
+
 func hostiles(t *testing.T) map[string]hostile {
-	encoder := must.Get(zstd.NewWriter(nil))(t)
-	zeros := encoder.EncodeAll(make([]byte, 256<<20), nil)
+	zeros := compressed(t, make([]byte, 256<<20))
 	values := func(encoding format.Encoding, content []byte) func(*fakeHeader) {
 		return func(h *fakeHeader) {
-			h.DataPageHeader.V.Encoding = encoding
-			h.content, h.UncompressedPageSize = content, int32(len(content))
+			h.DataPageHeaderV2.V.Encoding, h.content = encoding, content
 		}
 	}
 	varints := func(b []byte, numbers ...uint64) []byte {
@@ -65,36 +62,28 @@ func hostiles(t *testing.T) map[string]hostile {
 		return b
 	}
 	return map[string]hostile{
-		"zstd": {column: "usage_ns", header: func(h *fakeHeader) {
-			h.codec, h.content, h.UncompressedPageSize = format.Zstd, zeros, 24
+		"zstd":           {column: "usage_ns", header: func(h *fakeHeader) { h.compressed, h.UncompressedPageSize = zeros, 24 }},
+		"zstd, declared": {column: "usage_ns", header: func(h *fakeHeader) { h.compressed, h.UncompressedPageSize = zeros, 256<<20 }},
+		"another codec": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.codec, h.compressed = format.Snappy, binary.AppendUvarint(nil, 2*gibi)
 		}},
-		"zstd, declared": {column: "usage_ns", header: func(h *fakeHeader) {
-			h.codec, h.content, h.UncompressedPageSize = format.Zstd, zeros, 256<<20
+		"not compressed": {column: "usage_ns", header: func(h *fakeHeader) {
+			values(format.DeltaBinaryPacked, varints(nil, 128, 4, gibi, 0))(h)
+			h.DataPageHeaderV2.V.IsCompressed = thrift.Null[bool]{Valid: true}
+			h.compressed, h.UncompressedPageSize = h.content, int32(len(h.content))
 		}},
-		"snappy": {column: "usage_ns", header: func(h *fakeHeader) {
-			h.codec, h.content = format.Snappy, append(binary.AppendUvarint(nil, 2*gibi), snappy.Encode(nil, make([]byte, 99))...)
-		}},
-		"lz4": {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Lz4Raw, []byte{0xff, 0, 1, 2} }},
-		"lz4, declared": {column: "usage_ns", header: func(h *fakeHeader) {
-			h.codec, h.content, h.UncompressedPageSize = format.Lz4Raw, append([]byte{0x1f, 0, 1, 0}, bytes.Repeat([]byte{0xff}, 4000)...), 24
-		}},
-		"brotli": {column: "usage_ns", header: func(h *fakeHeader) {
-			var b bytes.Buffer
-			w := brotli.NewWriter(&b)
-			_, err := w.Write(make([]byte, 64<<20))
-			must.Do(t, errors.Join(err, w.Close()))
-			h.codec, h.content = format.Brotli, b.Bytes()
+		"version 1": {column: "usage_ns", header: func(h *fakeHeader) {
+			h.Type, h.DataPageHeader.Valid, h.DataPageHeader.V.NumValues = format.DataPage, true, 3
 		}},
 		"sizes": {column: "usage_ns", header: func(h *fakeHeader) {
 			h.UncompressedPageSize, h.CompressedPageSize = 2*gibi-1, 2*gibi-1
 		}},
-		"count":       {column: "usage_ns", header: func(h *fakeHeader) { h.DataPageHeader.V.NumValues = gibi }},
+		"count":       {column: "usage_ns", header: func(h *fakeHeader) { h.DataPageHeaderV2.V.NumValues = gibi }},
 		"differences": {column: "usage_ns", header: values(format.DeltaBinaryPacked, varints(nil, 128, 4, gibi, 0))},
 		"block":       {column: "usage_ns", header: values(format.DeltaBinaryPacked, append(varints(nil, 1<<30, 1<<23, 3, 0), 0, 64, 64, 64))},
 		"texts":       {column: "group", header: values(format.DeltaLengthByteArray, varints(nil, 128, 4, gibi, 0))},
-		"prefixes":    {column: "group", header: values(format.DeltaByteArray, varints(nil, 128, 4, gibi, 0))},
 		"flags":       {column: "late", header: values(format.RLE, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
-		"levels":      {column: "name", header: values(format.Plain, varints([]byte{6, 0, 0, 0}, gibi<<1, 1))},
+		"levels":      {column: "name", header: func(h *fakeHeader) { h.levels = varints(nil, gibi<<1, 1) }},
 		"references": {column: "group", header: func(h *fakeHeader) {
 			h.dictionary = "/a"
 			values(format.RLEDictionary, varints([]byte{1}, gibi<<1, 0))(h)
@@ -129,9 +118,9 @@ func fileOf(footer string) []byte {
 // write writes a file of three rows with the manipulation.
 func (x *hostile) write(t testing.TB, name string) {
 	var b bytes.Buffer
-	w := parquet.NewGenericWriter[withMore](&b)
-	for i := range int64(3) {
-		must.Get(w.Write([]withMore{{record{Time: i + 1, Group: "/a", Interval: 1}, i}}))(t)
+	w := newParquetWriter(&b, Header{Start: time.Unix(0, 0), Interval: 1})
+	for i := range time.Duration(3) {
+		must.Do(t, w.Write(&Row{Group: "/a", Sample: trace.Sample{At: i + 1, Interval: 1}}))
 	}
 	must.Do(t, w.Close())
 	file := b.Bytes()
@@ -152,25 +141,28 @@ func (x *hostile) change(t testing.TB, file []byte) []byte {
 	if x.column != "" {
 		leaf, _ := f.Schema().Lookup(x.column)
 		chunk := &meta.RowGroups[0].Columns[leaf.ColumnIndex].MetaData
-		h := &fakeHeader{content: make([]byte, 24)}
-		h.Type, h.UncompressedPageSize = format.DataPage, 24
-		h.DataPageHeader.Valid, h.DataPageHeader.V.NumValues = true, 3
+		h := &fakeHeader{codec: format.Zstd, content: make([]byte, 24)}
+		h.Type = format.DataPageV2
+		h.DataPageHeaderV2.Valid, h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumRows = true, 3, 3
 		x.header(h)
-		if h.CompressedPageSize == 0 {
-			h.CompressedPageSize = int32(len(h.content))
+		if h.compressed == nil {
+			h.compressed = compressed(t, h.content)
+			h.UncompressedPageSize = cmp.Or(h.UncompressedPageSize, int32(len(h.levels)+len(h.content)))
 		}
+		h.DataPageHeaderV2.V.DefinitionLevelsByteLength = int32(len(h.levels))
+		h.CompressedPageSize = cmp.Or(h.CompressedPageSize, int32(len(h.levels)+len(h.compressed)))
 		start := int64(len(file))
 		chunk.Codec, chunk.DictionaryPageOffset = h.codec, 0
 		if h.dictionary != "" {
-			size := int32(4 + len(h.dictionary))
-			dictionary := marshal(t, &format.PageHeader{Type: format.DictionaryPage, UncompressedPageSize: size, CompressedPageSize: size,
+			text := append(binary.LittleEndian.AppendUint32(nil, uint32(len(h.dictionary))), h.dictionary...)
+			packed := compressed(t, text)
+			dictionary := marshal(t, &format.PageHeader{Type: format.DictionaryPage, UncompressedPageSize: int32(len(text)), CompressedPageSize: int32(len(packed)),
 				DictionaryPageHeader: thrift.Null[format.DictionaryPageHeader]{Valid: true, V: format.DictionaryPageHeader{NumValues: 1}}})
 			chunk.DictionaryPageOffset = start
-			file = binary.LittleEndian.AppendUint32(append(file, dictionary...), uint32(len(h.dictionary)))
-			file = append(file, h.dictionary...)
+			file = slices.Concat(file, dictionary, packed)
 		}
 		chunk.DataPageOffset = int64(len(file))
-		file = append(append(file, marshal(t, &h.PageHeader)...), h.content...)
+		file = slices.Concat(file, marshal(t, &h.PageHeader), h.levels, h.compressed)
 		chunk.TotalCompressedSize = int64(len(file)) - start
 	}
 	if x.footer != nil {
@@ -218,13 +210,8 @@ func TestHarmlessParquet(t *testing.T) {
 	for name, x := range map[string]hostile{
 		"unchanged": {},
 		"a page":    {column: "usage_ns", header: func(*fakeHeader) {}},
-		"snappy":    {column: "usage_ns", header: func(h *fakeHeader) { h.codec, h.content = format.Snappy, snappy.Encode(nil, h.content) }},
 		"references": {column: "group", header: func(h *fakeHeader) {
-			h.dictionary, h.DataPageHeader.V.Encoding, h.content, h.UncompressedPageSize = "/a", format.RLEDictionary, []byte{1, 6, 0}, 3
-		}},
-		"invalid unknown column": {column: "more", header: func(h *fakeHeader) {
-			h.DataPageHeader.V.Encoding = format.DeltaBinaryPacked
-			h.content = binary.AppendUvarint([]byte{128, 1, 4}, gibi)
+			h.dictionary, h.DataPageHeaderV2.V.Encoding, h.content = "/a", format.RLEDictionary, []byte{1, 6, 0}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

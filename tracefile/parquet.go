@@ -16,8 +16,12 @@ import (
 // rowsPerGroup bounds the memory that a Parquet writer needs: about 20 MiB.
 const rowsPerGroup = 1 << 17
 
-// startKey is the metadata key for the start of the recording.
-const startKey = "pinfold.start"
+// startKey is the metadata key for the start of the recording. Other programs may copy it to the
+// files that they write, but name a library of their own.
+const (
+	startKey = "pinfold.start"
+	library  = "github.com/parquet-go/parquet-go"
+)
 
 // parquetWriter writes rows of a recording.
 type parquetWriter struct {
@@ -87,7 +91,7 @@ type parquetReader struct {
 }
 
 func newParquetReader(f *os.File) (*parquetReader, error) {
-	rows, err := openParquet(f, (*record).values, required()...)
+	rows, err := openParquet[record](f)
 	if err != nil {
 		return nil, err
 	}
@@ -99,15 +103,13 @@ func newParquetReader(f *os.File) (*parquetReader, error) {
 		return nil, err
 	}
 	p := &parquetReader{rows, first.headerOf()}
-	if !rows.start.IsZero() {
-		p.header.Start = rows.start
-	}
+	p.header.Start = rows.start
 	return p, nil
 }
 
 func (p *parquetReader) Header() Header { return p.header }
 
-func (p *parquetReader) Resolution() time.Duration { return p.columns[0].resolution }
+func (p *parquetReader) Resolution() time.Duration { return 0 } // the times are exact
 
 func (p *parquetReader) Next() (*Row, error) {
 	rec, err := p.next()
@@ -118,113 +120,88 @@ func (p *parquetReader) Next() (*Row, error) {
 	return r, p.at(err)
 }
 
-// tableReader reads a Parquet file row by row.
+// tableReader reads a table that tableWriter has written, row by row.
 type tableReader[R any] struct {
-	start   time.Time          // of the recording; zero if the file does not say it
-	groups  []parquet.RowGroup // of which reading has not begun
-	left    int64              // rows of the current group that were not read
-	columns []*parquetColumn
-	buffer  []R
-	fields  [][]any // pointers to the fields of each record in buffer
-	values  []parquet.Value
-	rows    []R   // in buffer, read, but not yet returned
-	done    int64 // rows returned
+	start  time.Time // of the recording
+	in     *parquet.GenericReader[R]
+	buffer []R
+	rows   []R   // in buffer, read, but not yet returned
+	done   int64 // rows returned
 }
 
 const batchRows = 1024 // at once
 
-// openParquet opens a file, in which the required columns must be. fields returns pointers to the
-// fields of a record, in the order of columnNames.
-func openParquet[R any](f *os.File, fields func(*R) []any, required ...string) (p *tableReader[R], err error) {
+// openParquet opens a file with a table of records.
+func openParquet[R any](f *os.File) (p *tableReader[R], err error) {
 	defer recovered(&err)
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	guard := &parquetGuard{in: f, size: info.Size()}
-	if err := guard.checkFooter(); err != nil {
+	guard, err := newParquetGuard(f, info.Size())
+	if err != nil {
 		return nil, fmt.Errorf("not a complete Parquet file: %w", err)
 	}
 	file, err := parquet.OpenFile(f, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("not a complete Parquet file: %w", err)
 	}
-	p = &tableReader[R]{groups: file.RowGroups(), buffer: make([]R, batchRows), values: make([]parquet.Value, batchRows)}
-	for i := range p.buffer {
-		p.fields = append(p.fields, fields(&p.buffer[i]))
+	text, ok := file.Lookup(startKey)
+	if !ok || !strings.HasPrefix(file.Metadata().CreatedBy, library) || !hasColumns(file.Schema(), parquet.SchemaOf(*new(R))) {
+		return nil, errForeign(f.Name())
 	}
-	if err := p.findColumns(file.Schema(), required); err != nil {
-		return nil, err
+	p = &tableReader[R]{buffer: make([]R, batchRows)}
+	if p.start, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		return nil, fmt.Errorf("metadata %s is %.40q, want a time such as 2026-03-01T12:00:00Z", startKey, text)
 	}
-	if err := guard.checkPages(file, p.columns); err != nil {
-		return nil, fmt.Errorf("the Parquet file is damaged, or not a recording: %w", err)
+	if err := guard.checkPages(file); err != nil {
+		return nil, fmt.Errorf("the Parquet file is damaged: %w", err)
 	}
-	if text, ok := file.Lookup(startKey); ok {
-		if p.start, err = time.Parse(time.RFC3339Nano, text); err != nil {
-			return nil, fmt.Errorf("metadata %s is %.40q, want a time such as 2026-03-01T12:00:00Z", startKey, text)
-		}
-	}
+	p.in = parquet.NewGenericReader[R](file)
 	return p, nil
 }
 
-// findColumns returns an error if a required column is missing or one of the columns has a type
-// that cannot be converted.
-func (p *tableReader[R]) findColumns(schema *parquet.Schema, required []string) error {
-	for i, name := range columnNames[R]() {
-		required := slices.Contains(required, name)
-		leaf, ok := schema.Lookup(name)
-		if !ok && required {
-			return fmt.Errorf("no column %q: not a recording", name)
-		}
-		if !ok {
-			continue
-		}
-		c, err := newParquetColumn(name, leaf, required, i, p.fields[0][i])
-		if err != nil {
-			return err
-		}
-		if c != nil {
-			p.columns = append(p.columns, c)
+// hasColumns reports whether a file has the columns that this package writes. Another version of it
+// may lack some that can be null, and have more.
+func hasColumns(file, own *parquet.Schema) bool {
+	for _, field := range file.Fields() {
+		if !field.Leaf() || field.Repeated() {
+			return false
 		}
 	}
-	return nil
+	for _, field := range own.Fields() {
+		leaf, ok := file.Lookup(field.Name())
+		if ok && !parquet.EqualTypes(leaf.Node.Type(), field.Type()) || !ok && field.Required() {
+			return false
+		}
+	}
+	return true
+}
+
+// errForeign says how a Parquet file of another program becomes one that is read.
+func errForeign(name string) error {
+	if strings.ContainsAny(name, "\"'$`\\") { // would end the quotation
+		name = "FILE.parquet"
+	}
+	return fmt.Errorf("another program has written this Parquet file: convert it to CSV: python3 -c \"import pandas; pandas.read_parquet('%s').to_csv('%s.csv', mode='x')\"",
+		name, strings.TrimSuffix(name, ".parquet"))
 }
 
 // peek returns the next row and does not consume it. The error is io.EOF when there is none.
 func (p *tableReader[R]) peek() (r *R, err error) {
 	defer recovered(&err)
-	if len(p.rows) == 0 {
-		err = p.read()
+	if len(p.rows) > 0 {
+		return &p.rows[0], nil
 	}
-	if err != nil {
-		return nil, err
+	clear(p.buffer)
+	n, err := p.in.Read(p.buffer)
+	if p.rows = p.buffer[:n]; n > 0 {
+		return &p.rows[0], nil
 	}
-	return &p.rows[0], nil
-}
-
-// read reads some of the rows of the next row group that has any.
-func (p *tableReader[R]) read() error {
-	for p.left == 0 {
-		if len(p.groups) == 0 {
-			return io.EOF
-		}
-		p.left = p.groups[0].NumRows()
-		for _, c := range p.columns {
-			if err := c.open(p.groups[0]); err != nil {
-				return err
-			}
-		}
-		p.groups = p.groups[1:]
+	if !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the Parquet file is damaged after row %d: %w", p.done, err)
 	}
-	n := int(min(p.left, batchRows))
-	clear(p.buffer[:n])
-	for _, c := range p.columns {
-		if i, err := c.fill(p.fields[:n], p.values); err != nil {
-			return fmt.Errorf("row %d: %w", p.done+int64(i)+1, err)
-		}
-	}
-	p.rows, p.left = p.buffer[:n], p.left-int64(n)
-	return nil
+	return nil, err
 }
 
 // next returns the next row, which is valid until the next call.

@@ -38,14 +38,6 @@ type spanRecord struct {
 	ThrottledTime   int64  `parquet:"throttled_time_ns"`
 }
 
-// values returns pointers to the fields of the record, in the order of columnNames.
-func (rec *spanRecord) values() []any {
-	return []any{
-		(*unixTime)(&rec.Start), &rec.Length, &rec.Group, &rec.Name, &rec.State, &rec.Thread, &rec.Process, &rec.CPU, &rec.Behind,
-		&rec.QuotaBefore, &rec.QuotaLeft, &rec.Periods, &rec.ThrottledPeriod, &rec.ThrottledTime,
-	}
-}
-
 // edge is the state of a row that is an edge of a quota.
 const edge = "edge"
 
@@ -126,12 +118,7 @@ func openSpans(name string) (f *os.File, next func() (*trace.Span, error), err e
 	if err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case rows.start.IsZero() || table.start.IsZero():
-		f.Close()
-		return nil, nil, fmt.Errorf("%s: it may belong to another recording, because a program has rewritten one of the two files without its metadata: remove it, or rename it",
-			f.Name())
-	case !rows.start.Equal(table.start):
+	if !rows.start.Equal(table.start) {
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: it belongs to another recording, as that began at %v and this one at %v: remove it, or rename it",
 			f.Name(), rows.start.Format(time.RFC3339Nano), table.start.Format(time.RFC3339Nano))
@@ -152,7 +139,7 @@ func openTable(name string) (*os.File, *tableReader[spanRecord], error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows, err := openParquet(f, (*spanRecord).values, "start", "length_ns", "group", "state", "thread")
+	rows, err := openParquet[spanRecord](f)
 	if err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("%s: %w", name, err)

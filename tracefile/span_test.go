@@ -14,7 +14,6 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/blame"
@@ -178,23 +177,6 @@ func TestOtherSpans(t *testing.T) {
 	if err := (Output{Name: filepath.Join(dir, "b.parquet")}).Check(); !errors.Is(err, os.ErrExist) {
 		t.Error(err)
 	}
-	rewritten := filepath.Join(dir, "c.parquet") // by another program, without metadata
-	var rows []record
-	for r, err := range Rows(rec) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows = append(rows, toRecord(header(rec), r))
-	}
-	recordTo(t, rec, rewritten, steadySpans([]string{"/a"}, 1)...)
-	must.Do(t, parquet.WriteFile(rewritten, rows))
-	if _, _, err := Read(rewritten, 0); err == nil || !strings.Contains(err.Error(), "c.spans.parquet: it may belong to another recording") {
-		t.Error(err)
-	}
-	if err := os.Remove(SpansOf(rewritten)); err != nil { // as the message says
-		t.Fatal(err)
-	}
-	check(t, rec, rewritten)
 	must.Do(t, os.WriteFile(SpansOf(other), []byte("PAR1"), 0o600))
 	if _, _, err := Read(other, 0); err == nil || !strings.Contains(err.Error(), "b.spans.parquet: not a complete Parquet file") {
 		t.Error(err)

@@ -46,18 +46,12 @@ func formatValue(value any) string {
 	panic(fmt.Sprintf("tracefile: a column of type %T", value))
 }
 
-// column converts the values of a column of a CSV or Parquet file to those of a record, and names
+// column converts the values of a column of a CSV file to those of a record, and names
 // itself in errors.
 type column struct {
 	name       string
 	required   bool
 	resolution time.Duration // of its times: the finest so far, 0 if there are none
-
-	// For Parquet.
-	unit     time.Duration // of timestamps; 0 if the type is none
-	unsigned bool
-	decimals int    // digits after the point of a decimal number, -1 if it is none
-	last     string // the last text, which often repeats
 }
 
 var errMissing = errors.New("the value is missing, and the column is required")
@@ -98,10 +92,13 @@ func (c *column) parse(value any, text string) error {
 		return err
 	case *unixTime:
 		ns, resolution, err := tabular.ParseTime(text)
-		if err == nil {
-			c.setTime(v, ns, resolution)
+		if err != nil {
+			return err
 		}
-		return err
+		if *v = unixTime(ns); c.resolution == 0 || resolution < c.resolution {
+			c.resolution = resolution
+		}
+		return nil
 	default:
 		n, err := tabular.ParseInt(text)
 		if err != nil {
@@ -111,39 +108,23 @@ func (c *column) parse(value any, text string) error {
 	}
 }
 
-func (c *column) setTime(v *unixTime, ns int64, resolution time.Duration) {
-	if *v = unixTime(ns); c.resolution == 0 || resolution < c.resolution {
-		c.resolution = resolution
-	}
-}
-
 // setInt sets a field to a whole number.
 func setInt(value any, n int64) error {
-	minimum, maximum := int64(math.MinInt64), int64(math.MaxInt64)
 	switch v := value.(type) {
 	case *int64:
 		*v = n
 	case *optional:
 		*v = optional(n)
-	case *int32:
-		minimum, maximum = math.MinInt32, math.MaxInt32
-		*v = int32(n)
 	case **int64:
 		*v = &n
 	case **uint32:
 		*v = new(uint32)
 		return setInt(*v, n)
 	case *uint32:
-		minimum, maximum = 0, math.MaxUint32
+		if n < 0 || n > math.MaxUint32 {
+			return fmt.Errorf("%d is out of range: want 0 to %d", n, math.MaxUint32)
+		}
 		*v = uint32(n)
-	case *bool:
-		minimum, maximum = 0, 1
-		*v = n == 1
-	default:
-		return fmt.Errorf("%d is a number: want a text", n)
-	}
-	if n < minimum || n > maximum {
-		return fmt.Errorf("%d is out of range: want %d to %d", n, minimum, maximum)
 	}
 	return nil
 }

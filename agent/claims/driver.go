@@ -8,6 +8,7 @@
 //
 //	prepare:    choose and save, enforce, write files for the runtime, write the claim's status, answer
 //	unprepare:  take back and save, enforce, remove the files, answer
+//	give back:  decide that a pod never gets CPUs, take the allocation out of the claim's status
 package claims
 
 import (
@@ -67,7 +68,13 @@ type Options struct {
 	// TakeBack takes back what claims were given. Kept returns the UIDs of those that have CPUs.
 	TakeBack func(claims []types.UID) error
 	Kept     func() map[types.UID]bool
+	// Unserved returns the pods with claims that were given no CPUs for any. Forfeit decides that such
+	// a pod never gets any, and returns why, or nil if it may. Tell creates an event of a pod.
+	Unserved func() []*corev1.Pod
+	Forfeit  func(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) error
+	Tell     func(pod *corev1.Pod, text string)
 
+	Now                func() time.Time
 	Period, RetryAfter time.Duration
 	Log                *slog.Logger
 	Dedup              *logdedup.Log
@@ -77,18 +84,28 @@ type Options struct {
 type Driver struct {
 	Options
 	wake   chan struct{}
-	failed chan error // a server has ended
+	failed chan error          // a server has ended
+	looks  map[types.UID]*look // at the claims of unserved pods
 	// registered is set once the kubelet has registered the driver.
 	registered atomic.Bool
 
 	mu       sync.Mutex
 	features dra.Features
-	known    map[string]cpuset.Set // all CPUs that a device has ever had, by its name
+	known    map[string]cpuset.Set // all CPUs that a device has had since the machine was booted, by its name
+	saved    string                // known, as in its file
 }
 
 // New returns a driver that does not run yet.
 func New(o Options) *Driver {
-	return &Driver{Options: o, wake: make(chan struct{}, 1), failed: make(chan error, 1), features: dra.Features{Lists: true, Requests: true}, known: map[string]cpuset.Set{}}
+	d := &Driver{Options: o, wake: make(chan struct{}, 1), failed: make(chan error, 1), features: dra.Features{Lists: true, Requests: true}}
+	text, err := os.ReadFile(d.knownFile())
+	if err == nil {
+		err = json.Unmarshal(text, &d.known)
+	}
+	if d.saved = string(text); err != nil || d.known == nil { // the first agent since the machine was booted, or damaged
+		d.known = map[string]cpuset.Set{}
+	}
+	return d
 }
 
 // Changed makes the driver publish the devices again soon. It does not wait.
@@ -135,6 +152,7 @@ func (d *Driver) serve(ctx context.Context) error {
 		if err == nil {
 			err = d.tidy()
 		}
+		d.Dedup.WarnOrClear("give back", "claims of pods that cannot start keep their devices", d.giveBack(ctx))
 		wait := d.Period
 		if err != nil {
 			wait = d.RetryAfter

@@ -2,8 +2,10 @@ package claims
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +15,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
-	"pinfold.dev/pinfold/kube/dra"
+	"pinfold.dev/pinfold/core/cpuset"
 )
 
 // publish passes the devices to the helper, which writes them when they have changed.
@@ -100,6 +102,9 @@ func (d *Driver) WatchHealthStatus(ctx context.Context, reports chan<- kubeletpl
 	}
 }
 
+// knownFile has what CPUs the devices have had, for the next agent.
+func (d *Driver) knownFile() string { return filepath.Join(d.Files, "devices.json") }
+
 func (d *Driver) health() (report kubeletplugin.DeviceHealthReport, ok bool) {
 	devices, _, err := d.Devices()
 	if err != nil {
@@ -107,14 +112,18 @@ func (d *Driver) health() (report kubeletplugin.DeviceHealthReport, ok bool) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := map[string]dra.Device{}
+	var now cpuset.Set
 	for _, device := range devices {
-		now[device.Name] = device
+		now = now.Union(device.CPUs)
 		d.known[device.Name] = d.known[device.Name].Union(device.CPUs)
+	}
+	if text, err := json.Marshal(d.known); err == nil && string(text) != d.saved {
+		d.saved = string(text)
+		d.Dedup.WarnOrClear("known", "an agent that starts after this one does not know which CPUs are offline", write(d.knownFile(), text))
 	}
 	for name, all := range d.known {
 		health := kubeletplugin.DeviceHealth{PoolName: d.NodeName, DeviceName: name, Health: kubeletplugin.HealthStatusHealthy, LastUpdated: time.Now()}
-		if off := all.Difference(now[name].CPUs); !off.IsEmpty() {
+		if off := all.Difference(now); !off.IsEmpty() {
 			health.Health, health.Message = kubeletplugin.HealthStatusUnhealthy, fmt.Sprintf("CPUs %s are offline", off)
 		}
 		report.Devices = append(report.Devices, health)

@@ -18,6 +18,7 @@ type allowed struct {
 	machine *topology.Machine // with all CPUs, nil until SetMachine
 	cpus    cpuset.Set        // of it that pods may use
 	by      string            // the uppermost group that may not use all, or ""
+	quota   string            // says which of them has a quota that throttles pods on CPUs of their own, or ""
 	// tiers are the CPUs of the groups of tiers on version 1, by path. removed are those of them that
 	// the kernel has taken away because they were offline, and does not give back.
 	tiers, removed map[string]cpuset.Set
@@ -31,7 +32,7 @@ func (c *Control) allow() {
 	}
 	g := c.round.Groups
 	online := a.machine.Online()
-	a.cpus, a.by = online, ""
+	a.cpus, a.by, a.quota = online, "", ""
 	if g.Observed() {
 		a.observe(g.Layout, g.Tiers, g.Settings)
 		above := append(slices.Clone(g.Above), g.Tiers[0])
@@ -42,6 +43,11 @@ func (c *Control) allow() {
 		var by int
 		if a.cpus, by = kubepods.Allowed(g.Layout, online, settings...); by >= 0 {
 			a.by = above[by]
+		}
+		burstable := g.Tiers[slices.Index(nodeplan.Tiers(), nodeplan.Burstable)]
+		above, settings = append(above, burstable, "/"), append(settings, g.Settings[burstable], g.Root)
+		if by, quota := kubepods.Throttled(a.cpus.Len(), settings...); by >= 0 {
+			a.quota = fmt.Sprintf("pods are throttled, also on CPUs of their own: group %s has a quota of %s; remove it (CPUQuota= of its unit, cpu.max)", above[by], quota)
 		}
 		g.Allowed = map[nodeplan.Tier]cpuset.Set{}
 		for i, tier := range nodeplan.Tiers() { // without regard to partitions in other tiers
@@ -68,6 +74,12 @@ func (a *allowed) observe(layout cgroup.Layout, tiers []string, settings map[str
 		return
 	}
 	before, removed := a.tiers, a.removed
+	if before == nil { // CPUs that are offline at the start were taken away before
+		before = map[string]cpuset.Set{}
+		for _, tier := range tiers {
+			before[tier] = settings[tier].CPUs.Union(a.machine.Offline)
+		}
+	}
 	a.tiers, a.removed = map[string]cpuset.Set{}, map[string]cpuset.Set{}
 	for _, tier := range tiers {
 		now := settings[tier].CPUs

@@ -87,9 +87,6 @@ type Kubelet struct {
 // View is the present settings of the pods' cgroups.
 type View = groups.View
 
-// Inner is [groups.Inner].
-func Inner(container string) string { return groups.Inner(container) }
-
 // Control is the state machine. It passes its inputs to the controllers and merges what these want.
 // Its methods must not be called concurrently, except [pods.Pods.Alike].
 type Control struct {

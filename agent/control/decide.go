@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/cpus"
@@ -94,6 +96,23 @@ func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error
 		return err
 	}
 	return c.allocate.Claim(&c.round, c.Pods, c.node.index, c.books(), pod, request)
+}
+
+// Unserved returns the pods with resource claims that were given no CPUs for any.
+func (c *Control) Unserved() []*corev1.Pod {
+	if c.config.Observe || c.hold() != "" || !c.allocate.Recovered() || c.node.kubelet.bindingOff() != "" {
+		return nil
+	}
+	return c.allocate.Unserved(&c.round, c.Pods)
+}
+
+// Forfeit decides that one of Unserved never gets CPUs for its claims, and returns why, or nil if it
+// may. unreadable is why there is no request.
+func (c *Control) Forfeit(pod types.UID, request dra.Request, unreadable error) error {
+	if !slices.ContainsFunc(c.Unserved(), func(p *corev1.Pod) bool { return p.UID == pod }) {
+		return nil
+	}
+	return c.allocate.Forfeit(c.Pods, pod, request, unreadable)
 }
 
 // ErrNotYet is wrapped by errors of Claim and Devices that end when the agent knows more.

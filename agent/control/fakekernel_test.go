@@ -26,15 +26,16 @@ import (
 // fakeKernel is a kernel with cgroups in memory, of version 1 unless v2 is set. Its writes are
 // planned by package cgroup.
 type fakeKernel struct {
-	node    *fakeNode
-	naming  kubepods.Naming
-	groups  map[string]cgroup.Settings
-	names   map[string]string // of the cgroups of containers and pods, in scenarios
-	faults  map[string]string
-	made    int
-	v2      bool
-	noBurst bool     // the kernel does not support burst
-	has     []string // mechanisms for batch pods
+	node   *fakeNode
+	naming kubepods.Naming
+	groups map[string]cgroup.Settings
+	names  map[string]string // of the cgroups of containers and pods, in scenarios
+	faults map[string]string
+	made   int
+	v2     bool
+	// noBurst is set if the kernel does not support burst, burstOff if it is switched off.
+	noBurst, burstOff bool
+	has               []string // mechanisms for batch pods
 	// noPartition is set if the kernel does not support partitions. taken are the CPUs of a partition
 	// that is not the agent's.
 	noPartition bool
@@ -229,7 +230,10 @@ func (k *fakeKernel) below(path string) []string {
 func (k *fakeKernel) remove(path string) { delete(k.groups, path) }
 
 func (k *fakeKernel) view() View {
-	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}}
+	v := View{Layout: k.layout(), Settings: maps.Clone(k.groups), Lacking: map[colocation.Mechanism]string{}, Inner: map[string]string{}}
+	if k.burstOff {
+		v.BurstOff = "CPU Burst is switched off"
+	}
 	for _, m := range colocation.Mechanisms() {
 		if !slices.Contains(k.has, string(m)) {
 			v.Lacking[m] = "this kernel has no " + string(m)
@@ -247,6 +251,8 @@ func (k *fakeKernel) view() View {
 	for _, group := range slices.Sorted(maps.Keys(k.groups)) {
 		place, ok := k.naming.Parse(group)
 		switch {
+		case path.Base(group) == "some":
+			v.Inner[path.Dir(group)] = group
 		case !ok && len(v.Pods) > 0 && path.Dir(group) == v.Pods[len(v.Pods)-1].Path:
 			last := &v.Pods[len(v.Pods)-1]
 			last.Others = append(last.Others, group)

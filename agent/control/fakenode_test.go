@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
-	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -115,8 +114,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.setClass(args)
 	case "remove":
 		delete(n.pods, args[0])
-	case "claim":
-		return n.claim(args), nil
+	case "claim", "forfeit":
+		return n.claim(command, args), nil
 	case "unclaim":
 		n.observe()
 		n.control.Unclaim(types.UID("claim-" + args[0]))
@@ -154,7 +153,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 		outer := n.kernel.pathOf(args[0])
 		s := n.kernel.groups[outer]
 		s.CPUs = cpuset.Set{}
-		n.kernel.groups[groups.Inner(outer)], n.kernel.names[groups.Inner(outer)] = s, args[0]+"/container"
+		n.kernel.groups[outer+"/some"], n.kernel.names[outer+"/some"] = s, args[0]+"/some"
 	case "take":
 		n.kernel.taken = cpuset.MustParse(strings.Join(args, ""))
 	case "vanish", "refuse", "unpartition", "accept":
@@ -227,7 +226,7 @@ func (n *fakeNode) setMachine(options map[string]string) error {
 		}
 	}
 	n.kernel.v2 = options["cgroup"] == "v2"
-	n.kernel.noBurst = options["burst"] == "none"
+	n.kernel.noBurst, n.kernel.burstOff = options["burst"] == "none", options["burst"] == "off"
 	n.kernel.noPartition = options["partitions"] == "none"
 	n.kernel.has = strings.Split(cmp.Or(options["has"], "idle"), ",")
 	n.kernel.makeTiers()

@@ -58,9 +58,10 @@ func (n *fakeNode) resize(command string, args []string) error {
 	return fmt.Errorf("the pod has no such container")
 }
 
-// claim makes a pod use a claim for CPUs, as in "claim web app=4@numa-0", and gives it these. The
-// claim has the name of the pod, or of another one as in "claim web app=4@numa-0 of=other".
-func (n *fakeNode) claim(args []string) string {
+// claim makes a pod use a claim for CPUs, as in "claim web app=4@numa-0", and gives it these, or looks
+// whether it never gets them. The claim has the name of the pod, or of another one as in
+// "claim web app=4@numa-0 of=other".
+func (n *fakeNode) claim(command string, args []string) string {
 	p := n.pods[args[0]]
 	if p == nil {
 		return "no such pod\n"
@@ -92,7 +93,12 @@ func (n *fakeNode) claim(args []string) string {
 	request.Claims = []api.ClaimRef{{Name: owner, UID: types.UID("claim-" + owner)}}
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "cpus", ResourceClaimName: &owner}}
 	n.observe()
-	err := n.control.Claim(n.now, p.UID, request)
+	var err error
+	if command == "forfeit" {
+		err = n.control.Forfeit(p.UID, request, nil)
+	} else {
+		err = n.control.Claim(n.now, p.UID, request)
+	}
 	if err != nil {
 		return err.Error() + "\n"
 	}

@@ -22,6 +22,9 @@ func (c *Control) problems() (all, notes []Notice) {
 	if withheld := c.node.allowed.note(); withheld != "" {
 		notes = append(notes, Notice{Reason: Withheld, Message: withheld})
 	}
+	if quota := c.node.allowed.quota; quota != "" {
+		all = append(all, Notice{Reason: Throttled, Message: quota})
+	}
 	if damage := c.allocate.Damage(); damage != "" {
 		notes = append(notes, Notice{Reason: DamagedState, Message: damage})
 	}

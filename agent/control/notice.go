@@ -37,10 +37,14 @@ const (
 	BadAllocation = "CPUAllocationInvalid"
 	// NotGiven: the agent could not give a pod the CPUs that it asks for.
 	NotGiven = "CPUsNotGiven"
+	// GivenBack: a pod can never start, so a resource claim of it serves others.
+	GivenBack = "ClaimGivenBack"
 	// Lost: a pod has lost its CPUs to another one, or because the node does not have them any more.
 	Lost = "CPUsLost"
 	// Withheld: pods may not use all CPUs of the machine.
 	Withheld = "CPUsWithheld"
+	// Throttled: a group above pods has a quota below the CPUs that these may use.
+	Throttled = "PodsThrottled"
 	// DamagedState: what an agent has saved is lost, old, or of another node.
 	DamagedState = "DamagedState"
 	// Moved: a running pod was moved to better CPUs. This is not a problem.

@@ -9,7 +9,7 @@ import (
 // TestScenarios runs testdata/*.txt. A scenario is a sequence of blocks: commands, one per line,
 // then "----" and their output. Lines that begin with # are comments. The commands:
 //
-//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none partitions=none, offline CPUS,
+//	machine packages=1 numa=2 cores=4 threads=2 cgroup=v2 burst=none|off partitions=none, offline CPUS,
 //	online CPUS
 //	    sets the machine and a kernel without burst or partitions; CPUs go offline and online
 //	kubelet policy=none reserved=0 period=50ms, kubelet unknown
@@ -28,10 +28,11 @@ import (
 //	    changes another field of the spec, which the kubelet has not seen yet
 //	asks POD false, asks POD true
 //	    the pod asks for no CPUs any more; it asks again
-//	claim POD app=4@numa-0 app=2@numa-1,required init=app of=OTHER, unclaim POD
+//	claim POD app=4@numa-0 app=2@numa-1,required init=app of=OTHER, forfeit POD ..., unclaim POD
 //	    the kubelet prepares the pod's resource claim, which has the name of the pod or of another:
 //	    with 4 CPUs of a NUMA node and 2 full cores' of another for a container, whose CPUs an init
-//	    container shares; it no longer needs the claim
+//	    container shares; the agent looks whether the pod never gets them; the kubelet no longer needs
+//	    the claim
 //	class POD LS, class POD
 //	    changes or removes the label
 //	done POD

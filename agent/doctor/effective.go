@@ -18,6 +18,21 @@ func (x *examination) partitions() {
 	x.add("cpuset partitions", OK, "the kernel has them", "")
 }
 
+// quotaAbove checks the quotas of groups above pods, which have some CPUs.
+func (x *examination) quotaAbove(groups []string, cpus int) {
+	groups = append(groups, x.naming.Tier(nodeplan.Burstable), "/") // which has one if the node runs in a container
+	settings := make([]cgroup.Settings, len(groups))
+	for i, group := range groups {
+		if s, err := x.groups.ReadParts(group, cgroup.Parts{Bandwidth: true}); err == nil { // else other checks report it
+			settings[i] = s
+		}
+	}
+	if by, quota := kubepods.Throttled(cpus, settings...); by >= 0 {
+		x.add("quota of all pods", Problem, fmt.Sprintf("group %s has a quota of %s, which throttles pods also on CPUs of their own", groups[by], quota),
+			"remove it: CPUQuota= of its unit (systemctl cat), or cpu.max; where the node is a container, the quota of that")
+	}
+}
+
 // effectiveCPUs checks that pods may run on all CPUs, and containers on all that they have: version 2
 // accepts CPUs that a group cannot use.
 func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
@@ -35,7 +50,8 @@ func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
 	if err != nil {
 		return
 	}
-	switch allowed, by := kubepods.Allowed(layout, m.Online(), settings...); {
+	allowed, by := kubepods.Allowed(layout, m.Online(), settings...)
+	switch {
 	case by >= 0:
 		x.add(check, Note, fmt.Sprintf("pods use CPUs %s of %s: group %s may not use the others", allowed, m.Online(), paths[by]),
 			"nothing, if that is meant; else look at its cpuset.cpus and AllowedCPUs=, and at cpuset.cpus.partition of others")
@@ -44,6 +60,7 @@ func (x *examination) effectiveCPUs(pods []kubepods.Pod) {
 	default:
 		x.add(check, OK, "all that are online", "")
 	}
+	x.quotaAbove(paths, allowed.Len())
 	if layout.CPUSet != cgroup.V2 {
 		return
 	}

@@ -42,7 +42,12 @@ func (x *examination) bandwidth(release string) {
 		return
 	}
 	x.add("quota", OK, "limits are enforced", "")
-	x.feature(feature.Burst, !settings.NoBurst)
+	var off *feature.UnsupportedError
+	if errors.As(x.groups.CheckBurst(), &off) && !settings.NoBurst {
+		x.add(feature.Burst.Name, Note, "it is switched off: "+feature.Burst.Instead, off.Do)
+	} else {
+		x.feature(feature.Burst, !settings.NoBurst)
+	}
 	if stat, err := cgroupstat.Read(x.groups, x.sample); err == nil {
 		x.feature(feature.BurstStatistics, !stat.NoBursts)
 	} else {

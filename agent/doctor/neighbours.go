@@ -8,9 +8,13 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
 // runtime checks NRI, and other plugins that set the same fields.
@@ -29,6 +33,7 @@ func (x *examination) runtime(context.Context) {
 	}
 	x.required()
 	x.plugins()
+	x.affinity()
 }
 
 // containerdConfig is the default path of containerd's configuration.
@@ -94,13 +99,13 @@ func (x *examination) plugins() {
 
 // others checks for programs that write the same settings as the agent.
 func (x *examination) others(ctx context.Context) {
-	switch agents, unknown := x.competingAgents(); {
-	case unknown != "":
+	agents, unknown := x.processes(knownAgents())
+	for _, p := range agents {
+		x.add("other agents", Problem, p.String()+": writes cpuset and quota of pods, too", "remove it from this node; two agents undo each other's writes")
+	}
+	if unknown != "" {
 		x.add("other agents", Skipped, unknown, "mount the host's /proc, and run in its PID namespace")
-	case len(agents) > 0:
-		x.add("other agents", Problem, strings.Join(agents, ", ")+": writes cpuset and quota of pods, too",
-			"remove it from this node; two agents undo each other's writes")
-	default:
+	} else if len(agents) == 0 {
 		x.add("other agents", OK, "none is running", "")
 	}
 	if x.Cluster == nil {
@@ -126,18 +131,69 @@ func knownAgents() []string {
 	return []string{"koordlet", "katalyst-agent", "crane-agent", "volcano-agent", "cpuset-agent", "intel-cmk"}
 }
 
-// competingAgents returns those that run, as "koordlet (process 4711)", or why that is not known.
-func (x *examination) competingAgents() (running []string, unknown string) {
-	processes, unknown := x.list("/proc")
-	for _, pid := range processes {
+// process is a running process.
+type process struct{ name, pid string }
+
+func (p process) String() string { return p.name + " (process " + p.pid + ")" }
+
+// processes returns the running processes with one of some names, or why they are not known.
+func (x *examination) processes(names []string) (running []process, unknown string) {
+	all, unknown := x.list("/proc")
+	for _, pid := range all {
 		if strings.Trim(pid, "0123456789") != "" {
 			continue
 		}
 		name, found, err := x.read(path.Join("proc", pid, "comm"))
 		// The kernel keeps 15 bytes of a name.
-		if err == nil && found && slices.ContainsFunc(knownAgents(), func(a string) bool { return a[:min(len(a), 15)] == name }) {
-			running = append(running, fmt.Sprintf("%s (process %s)", name, pid))
+		if err == nil && found && slices.ContainsFunc(names, func(a string) bool { return a[:min(len(a), 15)] == name }) {
+			running = append(running, process{name, pid})
 		}
 	}
 	return running, unknown
+}
+
+// affinity checks whether containers inherit an affinity (CPUAffinity= of a service) from their
+// runtime. Since Linux 6.2 a thread keeps it in another group (da019032819a sched: Enforce user
+// requested affinity), unless the low-level runtime removes it.
+func (x *examination) affinity() {
+	const check = "runtime's affinity"
+	running, _ := x.processes([]string{"containerd", "crio"})
+	if x.groups == nil {
+		return // said above
+	}
+	for _, p := range running {
+		own, of, err := x.boundTo(p)
+		switch {
+		case err != nil:
+			x.add(check, Skipped, err.Error(), "run doctor on the node itself as root")
+		case !of.IsSubsetOf(own):
+			x.add(check, Note, fmt.Sprintf("%s is bound to CPUs %s of %s, and since Linux 6.2 its containers are, too", p, own, of),
+				"remove CPUAffinity= from its service or from systemd's system.conf; or use runc 1.2.7, 1.3.1 or newer, or crun 1.25 or newer, which undo it")
+		default:
+			x.add(check, OK, p.String()+" has none", "")
+		}
+	}
+}
+
+// boundTo returns the CPUs that a process may run on, and those that it might without an affinity of
+// its own: those of its group, but no isolated ones.
+func (x *examination) boundTo(p process) (own, of cpuset.Set, err error) {
+	text, _, err := x.read(path.Join("proc", p.pid, "status"))
+	if err != nil {
+		return own, of, err
+	}
+	_, list, _ := strings.Cut(text, "Cpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	if own, err = cpuset.Parse(strings.TrimSpace(list)); err != nil || own.IsEmpty() {
+		return own, of, fmt.Errorf("the affinity of %s is not known: its status has CPUs %q", p, list)
+	}
+	pid, _ := strconv.Atoi(p.pid)
+	group, err := cgrouptree.Of(x.groups, cgroup.CPUSet, pid)
+	if err == nil {
+		of, err = x.groups.Effective(group)
+	}
+	if m, _, unknown := x.topology(); unknown == nil {
+		of = of.Difference(m.Isolated)
+	}
+	return own, of, err
 }

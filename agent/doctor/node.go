@@ -43,6 +43,10 @@ func (x *examination) machine(context.Context) {
 		x.add("isolated CPUs", Note, fmt.Sprintf("isolcpus excludes %s from the kernel's load balancing", m.Isolated),
 			"pods get none of them: to use them, remove isolcpus from the kernel's command line")
 	}
+	if !m.NoHZFull.IsEmpty() {
+		x.add("CPUs of nohz_full", Note, m.NoHZFull.String()+" have no timer tick while one thread runs on them",
+			"nothing: they are given and shared like others; processes that enter the kernel often are slower there")
+	}
 }
 
 // kubelet checks the policy of the kubelet's CPU manager.

@@ -71,8 +71,11 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	return nil
 }
 
-// newClients returns clients for the built-in resources and for topologies.
+// newClients returns clients for the built-in resources and for topologies, with the limits of a
+// kubelet's: with the lower ones that are the default, many claims of one pod would delay those of others.
 func newClients(config *rest.Config) (kubernetes.Interface, nodetopology.Client, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 100
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client: %w", err)

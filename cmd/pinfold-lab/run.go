@@ -19,9 +19,8 @@ import (
 // newRun returns the command that runs experiments.
 func newRun() *cobra.Command {
 	var (
-		config, output    string
-		place, kubeconfig string
-		options           measure.Options
+		config, output string
+		options        measure.Options
 	)
 	command := &cobra.Command{
 		Use:   "run NAME... [flags]\nrun --config FILE [flags]",
@@ -32,16 +31,12 @@ runs all of them.
 Each run writes a directory OUTPUT/NAME-TIME, from which 'pinfold-lab report'
 makes a page. What was measured is kept if the run is ended.`,
 		Example: `  pinfold-lab run burst --quick
-  pinfold-lab run all --on cluster --kubeconfig kubeconfig
   pinfold-lab run --config mine.yaml -o mine`,
 		ValidArgs: append(measure.Names(), "all"),
 		RunE: func(command *cobra.Command, args []string) error {
 			configs, err := chosen(args, config)
 			if err != nil {
 				return err
-			}
-			if place == onGroups && kubeconfig != "" {
-				return frame.Usagef("--kubeconfig has no effect without --on cluster: give both")
 			}
 			if options.Rounds < 0 {
 				return frame.Usagef("--repetitions must not be negative")
@@ -51,9 +46,6 @@ makes a page. What was measured is kept if the run is ended.`,
 				return fmt.Errorf("find the programs of the experiment: %w", err)
 			}
 			options.Workload = func(args ...string) []string { return append([]string{executable, "workload"}, args...) }
-			if options.Cluster, err = client(place, kubeconfig); err != nil {
-				return err
-			}
 			options.Version = frame.Version().Version
 			options.Progress = func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) }
 			for _, c := range configs {
@@ -75,8 +67,6 @@ makes a page. What was measured is kept if the run is ended.`,
 	flags.IntVar(&options.Rounds, "repetitions", 0, "`NUMBER` of rounds; 0: as the experiment says")
 	flags.BoolVar(&options.BuiltIn, "built-in", false, "use built-in programs, even where others are installed")
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
-	frame.OneOf(flags, &place, "on", "where services run: as processes in control groups, or as pods of a local cluster on this machine", onGroups, onCluster)
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "the cluster's kubeconfig `FILE` (default: as kubectl)")
 	flags.StringVarP(&output, "output", "o", "lab-results", "`DIR` in which each run makes its own")
 	return command
 }

@@ -21,8 +21,8 @@
 // it: work in the middle of one period counts there as a whole, and work across the border of two
 // is halved. Measured with such a load, one limit throttled 0.5% to 2.1%, as the replay at the same
 // phase predicts (test/kernel/results.md). So demand is replayed at every phase that the samples show
-// ([SampleInterval]), and limits are right on average over them. Slices and ticks of the kernel
-// matter less: the model with both throttles 0.1 percentage points less (package bandwidthtest).
+// ([SampleInterval]), and limits are right on average over them. Slices and ticks of the kernel are
+// ignored; TestReplay in test/kernel measures what that costs.
 //
 // # Limits of the method
 //

@@ -16,9 +16,7 @@ import (
 // of each 100 ms, on two CPUs. The kernel's periods and the recording begin at different phases.
 func inStep(t *testing.T, seed uint64, periods int, interval, kernelPhase, samplePhase time.Duration, l bandwidth.Limits) *trace.Series {
 	t.Helper()
-	m := bandwidthtest.Kernel(2)
-	m.PeriodPhase = kernelPhase
-	g, err := bandwidthtest.NewGroup(m, l)
+	g, err := bandwidthtest.NewServer(2, kernelPhase, l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +25,8 @@ func inStep(t *testing.T, seed uint64, periods int, interval, kernelPhase, sampl
 	begin, before := samplePhase-period, bandwidthtest.Stats{}
 	for at := time.Duration(0); at < time.Duration(periods)*period; at += period {
 		half := 1 + time.Duration(r.ExpFloat64()*float64(15*time.Millisecond))
-		g.Submit(bandwidthtest.Request{Work: half, CPU: bandwidthtest.AnyCPU})
-		g.Submit(bandwidthtest.Request{Work: half, CPU: bandwidthtest.AnyCPU})
+		g.Submit(half)
+		g.Submit(half)
 		for ; begin+interval < at+period; begin += interval {
 			g.Advance(max(0, begin+interval))
 			s.Samples = append(s.Samples, g.Stats().Sample(before, begin+interval, interval, l))

@@ -21,7 +21,7 @@ import (
 )
 
 // TestScenarios advises on the recordings that testdata/*.txtar describe. The section "recording"
-// has a load, which runs on the model of package bandwidthtest (8 CPUs, fluid), and how it is
+// has a load, which runs on 8 CPUs of a [bandwidthtest.Server], and how it is
 // recorded:
 //
 //	for D                         how long
@@ -205,9 +205,7 @@ func parse(t *testing.T, text string) script {
 func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 	s := parse(t, text)
 	r := rand.New(rand.NewPCG(9, 9))
-	m := bandwidthtest.Fluid(8)
-	m.PeriodPhase = 37 * time.Millisecond // relative to the sampler's
-	g, err := bandwidthtest.NewGroup(m, s.limits[0].limits)
+	g, err := bandwidthtest.NewServer(8, 37*time.Millisecond, s.limits[0].limits) // the phase is relative to the sampler's
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,10 +247,10 @@ func record(t *testing.T, text string) (*trace.Series, time.Duration) {
 	return series, s.interval
 }
 
-func (l load) submit(g *bandwidthtest.Group) {
+func (l load) submit(g *bandwidthtest.Server) {
 	for range l.threads {
 		if l.work > 0 {
-			g.Submit(bandwidthtest.Request{Work: l.work, CPU: bandwidthtest.AnyCPU})
+			g.Submit(l.work)
 		}
 	}
 }

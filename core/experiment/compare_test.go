@@ -147,7 +147,7 @@ func TestDisturbed(t *testing.T) {
 		{map[Figure]float64{Foreign: 0.021}, "other processes used 2.10% of the CPUs"},
 		{map[Figure]float64{Stolen: 0.03}, "the hypervisor took 3.00% of the CPUs"},
 	} {
-		if got := c.Disturbed(Window{Figures: test.figures}, Environment{}); got != test.want {
+		if got := c.Disturbed(Window{Figures: test.figures}); got != test.want {
 			t.Errorf("%v: %q, want %q", test.figures, got, test.want)
 		}
 	}

@@ -34,22 +34,10 @@ type Environment struct {
 	Cgroup   int       `json:"cgroup"`   // version
 	Load     float64   `json:"load"`     // average of a minute, before the run
 	Hardened []string  `json:"hardened"` // mitigations of hardware vulnerabilities
-	Place    Place     `json:"place"`    // where the services ran
-	// Background is the share of the CPUs that the components of a cluster used before the run.
-	Background float64 `json:"background,omitempty"`
 	// Programs has the version of each program, and says if a built-in one replaced it.
 	Programs map[Program]string `json:"programs"`
 	Quick    bool               `json:"quick"`
 }
-
-// Place is where the services of an experiment run.
-type Place string
-
-// The places.
-const (
-	Groups  Place = "control groups" // processes in control groups
-	Cluster Place = "cluster"        // pods of a local cluster
-)
 
 // Scale returns the scale of amounts.
 func (r Result) Scale() Scale { return Scale{CPUs: r.Environment.CPUs, Full: r.Config.CPUs} }
@@ -79,11 +67,10 @@ func (w Window) Group(service string) string {
 	return "/" + w.Condition + "/" + w.Load + "/" + service
 }
 
-// Disturbed returns why a window is not used, "" if it is. Others may use more where they use some
-// anyway, as the components of a cluster do.
-func (c Config) Disturbed(w Window, e Environment) string {
+// Disturbed returns why a window is not used, "" if it is.
+func (c Config) Disturbed(w Window) string {
 	switch {
-	case w.Figures[Foreign] > float64(c.Foreign)+e.Background:
+	case w.Figures[Foreign] > float64(c.Foreign):
 		return fmt.Sprintf("other processes used %s of the CPUs", Foreign.Format(w.Figures[Foreign]))
 	case w.Figures[Stolen] > float64(c.Foreign):
 		return fmt.Sprintf("the hypervisor took %s of the CPUs", Stolen.Format(w.Figures[Stolen]))

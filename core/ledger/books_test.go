@@ -11,7 +11,6 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/topology/topologytest"
 )
 
 // contents is everything that books consist of.
@@ -229,43 +228,4 @@ func checkOverflow(t *rapid.T, b *Books, want debts) {
 	if got.requests != want.requests || got.unserved != want.unserved || got.minShared != want.minShared {
 		t.Fatalf("overflow %v, want debts %+v", b.Overflow(), want)
 	}
-}
-
-// TestRulesHoldAfterAnySequence: books that only the scheduler writes never have an overflow or a
-// conflict.
-func TestRulesHoldAfterAnySequence(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := &world{machine: topologytest.RandomUpTo(t, 12)}
-		w.index = placement.NewIndex(w.machine)
-		n := w.machine.Balanced().Len()
-		w.config = Config{
-			Reserved:     min(drawMilli(t, "reserved"), wholeCPUs(n)),
-			MinShared:    rapid.IntRange(0, min(n, 3)).Draw(t, "minShared"),
-			ReservedCPUs: topologytest.Subset(t, w.machine.Online(), "reservedCPUs"),
-		}
-		b := w.books()
-		var bound []PodID
-		for step := range rapid.IntRange(1, 15).Draw(t, "steps") {
-			if len(bound) > 0 && rapid.IntRange(0, 3).Draw(t, "remove") == 3 {
-				at := rapid.IntRange(0, len(bound)-1).Draw(t, "pod")
-				b = without(b, bound[at])
-				bound = slices.Delete(bound, at, at+1)
-				continue
-			}
-			decision, err := b.Decide(drawAsk(t))
-			if err != nil {
-				continue
-			}
-			bound = append(bound, PodID(fmt.Sprintf("pod%d", step)))
-			b.Add(decision.Claim(bound[len(bound)-1], int64(rapid.IntRange(0, 2).Draw(t, "rank"))))
-			ref := newReference(w.machine, w.config, b.Claims())
-			if d := ref.debts(); d.worse(debts{}) {
-				t.Fatalf("after %+v the rules are broken: %+v", decision, d)
-			}
-			checkOwners(t, w, b, ref)
-			if b.Conflicts() != nil || b.Overflow() != nil {
-				t.Fatalf("conflicts %v, overflow %v", b.Conflicts(), b.Overflow())
-			}
-		}
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/topology"
 )
@@ -41,5 +42,47 @@ func TestOverlappingConfinementsEnd(t *testing.T) {
 	}
 	if found < 10 || gaveUp == 0 {
 		t.Errorf("%d CPUs were found, and %d searches given up: want at least 10, and 1", found, gaveUp)
+	}
+}
+
+// Books whose own flow exhausts the budget serve less than possible, so nothing may be taken by it.
+func TestUnfinishedFlow(t *testing.T) {
+	books := New(placement.NewIndex(topology.Shape{NUMAPerPackage: 2, CoresPerLLC: 2}.MustBuild()), Config{})
+	books.Add(Claim{ID: "burst", Containers: []ContainerClaim{{Name: "main", Policy: placement.StaticBurst, Limit: 2, Request: 2000,
+		NUMANodes: []topology.NUMAID{0}}}})
+	ask := Ask{Containers: []ContainerAsk{{Name: "main", CPUs: 3}}}
+	d := books.digested
+	d.once.Do(func() {
+		d.served = books.serve(cpuset.Set{}, new(placement.Budget))
+		d.search = books.prepareSearch(d.served)
+	})
+	var refused *ExclusiveError
+	if got, err := books.Decide(ask); !errors.As(err, &refused) || !refused.GaveUp {
+		t.Errorf("got %s, %v", got.CPUs, err)
+	}
+}
+
+// The search for the CPUs of the first of many containers may exhaust the budget: the others get the
+// lowest CPUs of the pod.
+func TestManyContainersAreDivided(t *testing.T) {
+	m := topology.Shape{CoresPerLLC: 512, ThreadsPerCore: 2}.MustBuild()
+	for i := range m.CPUs {
+		m.CPUs[i].Kind = topology.ClockKind("", 1+int(m.CPUs[i].Core)%8)
+	}
+	m.Kinds = topology.KindsOf(m.CPUs)
+	var ask Ask
+	for i := range 256 {
+		ask.Containers = append(ask.Containers, ContainerAsk{Name: fmt.Sprint(i), CPUs: 1 + i%4})
+	}
+	d, err := New(placement.NewIndex(m), Config{}).Decide(ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all cpuset.Set
+	for i, c := range d.Containers {
+		if c.CPUs.Len() != ask.Containers[i].CPUs || c.CPUs.Intersects(all) || !c.CPUs.IsSubsetOf(d.CPUs) {
+			t.Errorf("container %d of %d CPUs gets %s of %s", i, ask.Containers[i].CPUs, c.CPUs, d.CPUs)
+		}
+		all = all.Union(c.CPUs)
 	}
 }

@@ -14,8 +14,7 @@ import (
 // divide divides the pod's CPUs among its containers: first the long-running ones, the largest
 // first so that it stays in one piece; then each ordinary init container, out of what the sidecars
 // before it leave.
-func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
-	budget := placement.NewBudget()
+func (s *site) divide(ask *Ask, all cpuset.Set, budget *placement.Budget) ([]ContainerClaim, error) {
 	claims := make([]ContainerClaim, len(ask.Containers))
 	lasting := make([]int, 0, len(claims))
 	for i, c := range ask.Containers {
@@ -50,8 +49,8 @@ func (s *site) divide(ask *Ask, all cpuset.Set) ([]ContainerClaim, error) {
 	return claims, nil
 }
 
-// part chooses n CPUs of a set that has at least n: the best ones or, for the last of very many
-// containers, the lowest ones.
+// part chooses n CPUs of a set that has at least n: the best ones or, if the budget is exhausted, the
+// lowest ones.
 func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores, budget *placement.Budget) (cpuset.Set, error) {
 	switch {
 	case of.Len() == n:
@@ -66,10 +65,13 @@ func (s *site) part(of cpuset.Set, n int, fullCores placement.FullCores, budget 
 		request.FullCores = placement.FullCoresPreferred
 		placed, err = s.index.Place(of, request)
 	}
-	if err != nil {
-		return cpuset.Set{}, fmt.Errorf("choose %d of CPUs %s: %w", n, of, err)
+	switch {
+	case err == nil:
+		return placed.CPUs, nil
+	case budget.Exhausted():
+		return of.FirstN(n), nil
 	}
-	return placed.CPUs, nil
+	return cpuset.Set{}, fmt.Errorf("choose %d of CPUs %s: %w", n, of, err)
 }
 
 // chooseConfinement chooses the NUMA nodes for a static-burst pod.

@@ -96,7 +96,8 @@ func (d Decision) Claim(id PodID, rank int64) Claim {
 // the error is an *ExclusiveError, *SharedError or *ConfinementError. If the ask is invalid, it wraps
 // ErrInvalid.
 func (b *Books) Decide(ask Ask) (Decision, error) {
-	placed, err := b.choose(&ask)
+	var budget placement.Budget
+	placed, err := b.choose(&ask, &budget)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -106,19 +107,19 @@ func (b *Books) Decide(ask Ask) (Decision, error) {
 	case ask.Policy == placement.StaticBurst:
 		d.Containers = b.confineAll(&ask, placed.CPUs)
 	default:
-		d.Containers, err = b.divide(&ask, placed.CPUs)
+		d.Containers, err = b.divide(&ask, placed.CPUs, &budget)
 	}
 	return d, err
 }
 
 // Rate returns the quality and the error of Books.Decide at lower cost.
 func (b *Books) Rate(ask Ask) (placement.Quality, error) {
-	placed, err := b.choose(&ask)
+	placed, err := b.choose(&ask, new(placement.Budget))
 	return placed.Quality, err
 }
 
-// choose finds the best CPUs for the whole pod.
-func (a *account) choose(ask *Ask) (placement.Result, error) {
+// choose finds the best CPUs for the whole pod. It sets the budget to what is left of the decision's.
+func (a *account) choose(ask *Ask, budget *placement.Budget) (placement.Result, error) {
 	if err := ask.validate(); err != nil {
 		return placement.Result{}, err
 	}
@@ -133,11 +134,11 @@ func (a *account) choose(ask *Ask) (placement.Result, error) {
 	if len(ask.Containers) == 0 {
 		return placement.Result{Exact: true}, nil
 	}
-	budget := *a.digest().served.budget // what the flow has left, as if this decision had computed it
+	*budget = *a.digest().served.budget // what the flow has left, as if this decision had computed it
 	if burst {
-		return a.chooseConfinement(ask, &budget)
+		return a.chooseConfinement(ask, budget)
 	}
-	return a.chooseStatic(ask, &budget)
+	return a.chooseStatic(ask, budget)
 }
 
 // ExclusiveError reports that there are too few CPUs for a static pod.

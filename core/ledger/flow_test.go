@@ -125,17 +125,3 @@ func checkConservation(t *rapid.T, f *flow, capacity []MilliCPU, requests []flow
 		}
 	}
 }
-
-func TestFlowCopyIsIndependent(t *testing.T) {
-	f := runFlow([]MilliCPU{10, 10}, []flowRequest{{[]int{0, 1}, 8}})
-	trial := &flow{budget: placement.NewBudget()}
-	for range 2 {
-		trial.copyFrom(f)
-		if unmet := trial.add([]int{0}, 10); unmet != 0 {
-			t.Fatalf("%d unmet, want the first request to move aside", unmet)
-		}
-	}
-	if f.shortfall() != 0 || *f.at(0, 0)+*f.at(0, 1) != 8 || f.left[0]+f.left[1] != 12 || len(f.reach) != 1 {
-		t.Fatalf("adding to a copy changed the flow: %+v", f)
-	}
-}

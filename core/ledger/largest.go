@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
@@ -10,8 +11,7 @@ import (
 // largest returns the largest number of CPUs that the pod could get, for a pod that cannot get what
 // it wants. It counts down from an upper bound, which is the answer unless bounds overlap or cores
 // of different sizes do not add up. It returns an upper bound if the budget is exhausted.
-func (s *staticSearch) largest(most int) (int, error) {
-	p := s.pool()
+func (s *staticSearch) largest(most int, p pool) (int, error) {
 	for n := most; n > 0; {
 		if _, ok := s.takeGreedily(n, p); ok || s.budget.Exhausted() {
 			return n, nil
@@ -47,7 +47,7 @@ func (s *staticSearch) pool() pool {
 	}
 	for _, core := range s.account.index.Machine().Cores() {
 		if core.CPUs.IsSubsetOf(s.free) {
-			n := s.account.nodesOf(core.CPUs)[0]
+			n := slices.IndexFunc(s.account.nodes, func(node cpuset.Set) bool { return node.Contains(core.CPUs.First()) })
 			p[n] = append(p[n], core.CPUs)
 		}
 	}

@@ -21,12 +21,13 @@ func (a *account) chooseStatic(ask *Ask, budget *placement.Budget) (placement.Re
 	if !errors.As(err, &short) {
 		return placed, err
 	}
-	if short.GaveUp {
-		if cpus, ok := s.takeGreedily(want, s.pool()); ok {
+	pool := s.pool()
+	if short.GaveUp && !s.served.budget.Exhausted() {
+		if cpus, ok := s.takeGreedily(want, pool); ok {
 			return placement.Result{CPUs: cpus, Quality: a.index.Quality(cpus)}, nil
 		}
 	}
-	have, err := s.largest(short.Have)
+	have, err := s.largest(short.Have, pool)
 	if err != nil {
 		return placement.Result{}, err
 	}

@@ -28,7 +28,7 @@ func (s *State) setBursts(d *Desired) {
 		p.raise(settings)
 	}
 	if lacking {
-		d.Findings = append(d.Findings, Finding{Kind: NoKernelBurst})
+		d.Findings = append(d.Findings, Finding{Kind: NoKernelBurst, Reason: s.NoKernelBurst})
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *State) setBurst(p *Pod, settings *PodSettings) (lacking bool) {
 	for i, container := range p.present() {
 		c := &settings.Containers[i]
 		amount := c.Quota / 100 * time.Duration(min(policy.BurstPercent, maxKernelPercent))
-		if amount = amount.Truncate(time.Microsecond); s.NoKernelBurst {
+		if amount = amount.Truncate(time.Microsecond); s.NoKernelBurst != "" {
 			lacking = lacking || amount > 0
 			continue
 		}

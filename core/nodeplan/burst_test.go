@@ -43,7 +43,7 @@ func TestBurst(t *testing.T) {
 // kernelBurst returns the kernel's part of the policy of a pod.
 func kernelBurst(s *State, p *Pod) (on bool, percent int) {
 	mode := p.Burst.Mode
-	return (mode == burst.Kernel || mode == burst.Auto) && !s.NoKernelBurst && p.Class != BE, min(p.Burst.BurstPercent, 100)
+	return (mode == burst.Kernel || mode == burst.Auto) && s.NoKernelBurst == "" && p.Class != BE, min(p.Burst.BurstPercent, 100)
 }
 
 // burstBeside returns the sum of the bursts of a container and of those that run at the same time.

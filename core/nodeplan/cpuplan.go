@@ -116,7 +116,9 @@ func (plan *cpuPlan) needsShared() bool {
 func (plan *cpuPlan) shareHighestRank(claims []ledger.Claim) {
 	var last ledger.Claim
 	for _, c := range plan.claims {
-		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool { return !plan.exclusive("", &one).IsEmpty() })
+		static := slices.ContainsFunc(c.Containers, func(one ledger.ContainerClaim) bool {
+			return one.Policy == placement.Static && one.CPUs.Intersects(plan.books.Exclusive())
+		})
 		if static && (last.Containers == nil ||
 			cmp.Or(cmp.Compare(c.Rank, last.Rank), cmp.Compare(c.ID, last.ID)) > 0) {
 			last = c

@@ -28,7 +28,7 @@ func drawState(t *rapid.T) State {
 	}
 	s.Batch.Use = rapid.SampledFrom([][]colocation.Mechanism{nil, {colocation.Idle}, {colocation.BVT},
 		{colocation.CoreScheduling}, {colocation.Idle, colocation.CoreScheduling}}).Draw(t, "batch")
-	s.NoKernelBurst = rapid.IntRange(0, 9).Draw(t, "noKernelBurst") == 9
+	s.NoKernelBurst = rapid.SampledFrom([]string{"", "", "", "the kernel has none"}).Draw(t, "noKernelBurst")
 	s.Tuning.Step = rapid.IntRange(1, 2).Draw(t, "step")
 	allBurst := rapid.Bool().Draw(t, "allBurst") // only then do they often fit exactly
 	for i := range rapid.IntRange(0, 6).Draw(t, "pods") {

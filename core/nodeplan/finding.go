@@ -20,7 +20,7 @@ const (
 	NoSuchContainer FindingKind = "NoSuchContainer" // Pod, Container
 	NoneInNodes     FindingKind = "NoCPUsInNodes"   // Pod, Container
 	CoreSetsOverlap FindingKind = "CoreSetsOverlap" // Pod, Container
-	NoKernelBurst   FindingKind = "NoKernelBurst"   // of the node
+	NoKernelBurst   FindingKind = "NoKernelBurst"   // Reason; of the node
 	BatchUnbounded  FindingKind = "BatchUnbounded"  // Pod
 	NotBestEffort   FindingKind = "NotBestEffort"   // Pod, Reason
 )
@@ -67,8 +67,7 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 		return fmt.Sprintf("container %q of pod %s shares CPUs with other static-burst containers: "+
 			"its NUMA nodes have too few shared CPUs for all of them", f.Container, podName(f.Pod))
 	case NoKernelBurst:
-		return "the kernel of this node has no CPU burst, so burst policy \"burst\" has no effect here and \"auto\" is \"quota\": " +
-			"Linux has it since 5.14"
+		return "burst policy \"burst\" has no effect on this node, and \"auto\" is \"quota\": " + f.Reason
 	case BatchUnbounded:
 		return fmt.Sprintf("the CPU time of batch pods is not bounded: pod %s is of QoS class BestEffort as well, and a bound would throttle it; "+
 			"give it a CPU request, or label it as batch", podName(f.Pod))

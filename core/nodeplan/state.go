@@ -33,8 +33,8 @@ type State struct {
 	// BatchBudget bounds the CPU time of all batch pods together, if all pods of the tier BestEffort
 	// are batch pods. 0 stands for no bound.
 	BatchBudget ledger.MilliCPU
-	// NoKernelBurst is true if the kernel does not support bursts.
-	NoKernelBurst bool
+	// NoKernelBurst is why the kernel has no bursts, or "".
+	NoKernelBurst string
 }
 
 // KubeletConfig is the part of the kubelet's configuration that concerns quota.

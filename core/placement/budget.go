@@ -2,7 +2,7 @@ package placement
 
 // decisionSteps is the work that one decision may take: some milliseconds, see "The worst
 // decision" in docs/figures.md.
-const decisionSteps = 1 << 19
+const decisionSteps = 3 << 17
 
 // Budget bounds the work of one decision, however many placements it takes. Work is counted in
 // steps of a few nanoseconds and not in time, so equal questions get equal answers on every

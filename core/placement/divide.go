@@ -31,8 +31,8 @@ type prefix struct {
 // bestOf finds the best division over one of the sets. It returns false if there is none.
 func (s *search) bestOf(sets []mask) bool {
 	s.best, s.shares, s.cost, s.cut, s.same = 0, s.shares[:0], impossible, false, 0
-	for _, set := range sets {
-		if s.cut = s.cut || len(s.shares) > 0 && s.req.Budget.Exhausted(); s.cut {
+	for i, set := range sets {
+		if s.cut = s.cut || i > 0 && s.req.Budget.Exhausted(); s.cut {
 			break
 		}
 		if s.leastOf(set).less(&s.cost) && s.admits(set) {
@@ -45,6 +45,7 @@ func (s *search) bestOf(sets []mask) bool {
 // leastOf returns the least cost on the nodes of a set, without limits on several nodes.
 func (s *search) leastOf(set mask) *cost {
 	last, first := &nothing, mask(0)
+	s.req.Budget.Spend(1 + s.size/4)
 	for i := range s.size {
 		n := (set &^ first).lowest()
 		first |= 1 << n
@@ -105,7 +106,7 @@ func (s *search) meets() bool {
 // tie lists the limits on several nodes of the set. It returns false if a limit on all of them is
 // below the number wanted. Limits on one node are part of its capacity.
 func (s *search) tie() bool {
-	s.req.Budget.Spend(2 * len(s.bound) * len(s.members))
+	s.req.Budget.Spend((4 + 2*len(s.bound)) * len(s.members))
 	s.ties = s.ties[:0]
 	for _, l := range s.bound {
 		members := l.nodes & s.set
@@ -136,6 +137,7 @@ func (s *search) complete(i, left int, soFar cost) {
 	}
 	part := &s.ofSet.parts[i]
 	for t := min(left, part.most()); t >= part.from; t-- {
+		s.req.Budget.Spend(1 + len(s.ties)/4)
 		if s.use(i, t) {
 			s.trying[i] = t
 			s.complete(i+1, left-t, soFar.plus(part.at(t)))

@@ -17,21 +17,20 @@ type Index struct {
 	machine  *topology.Machine
 	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
-	nodes  []node
-	nodeAt map[topology.NUMAID]int
-	pieces []piece
-	cores  []core
-	llcs   int // number of LLCs; piece.llc is below it
-	// designs are those of the machine's kinds, fastest first.
-	designs      []topology.Kind
-	cpusOfDesign []cpuset.Set
-	dist         []int // between nodes i and j at i*len(nodes)+j, both directions added
-	minDist      int   // the least of them
-
-	designSets              []uint32
+	nodes                   []node
+	pieces                  []piece
+	cores                   []core
 	slots                   []slot
-	nodeWeights, llcWeights []uint64  // by the whole cores that are free
-	pool                    sync.Pool // of *search
+	llcs                    int                     // number of LLCs; piece.llc is below it
+	designOf                []int                   // by kind; designs are numbered from the fastest on
+	cpusOfDesign            []cpuset.Set            // by design; the last of maxDesigns has all others
+	designSets              []uint32                // see newDesignSets
+	position                map[topology.NUMAID]int // in nodes
+	dist                    []int                   // between nodes i and j at i*len(nodes)+j, both directions added
+	minDist                 int                     // the least of them
+	nodeWeights, llcWeights []uint64                // by the whole cores that are free
+
+	pool sync.Pool // of *search
 }
 
 // node is a NUMA node with CPUs, or all CPUs without a NUMA node.
@@ -57,7 +56,6 @@ type slot struct{ threads, free, kind int }
 // core is a physical core with its online threads, ascending.
 type core struct {
 	kind    int // index into Machine.Kinds
-	design  int // index into Index.designs
 	pkg     int // dense index of the package
 	piece   int
 	slots   int // the slot of one free thread; those of more follow
@@ -83,19 +81,21 @@ func NewIndex(m *topology.Machine) *Index {
 	if err := m.Validate(); err != nil {
 		panic(fmt.Sprintf("placement.NewIndex: %v", err))
 	}
-	ix := &Index{machine: m, balanced: m.Balanced(), nodeAt: map[topology.NUMAID]int{}}
+	ix := &Index{machine: m, balanced: m.Balanced(), position: map[topology.NUMAID]int{}}
+	designs := map[topology.Kind]int{}
 	for _, k := range m.Kinds {
-		at := slices.Index(ix.designs, k.Design())
-		if at < 0 {
-			at = len(ix.designs)
-			ix.designs, ix.cpusOfDesign = append(ix.designs, k.Design()), append(ix.cpusOfDesign, cpuset.Set{})
+		at, known := designs[k.Design()]
+		if !known {
+			at = len(designs)
+			designs[k.Design()] = at
 		}
-		ix.cpusOfDesign[at] = ix.cpusOfDesign[at].Union(m.CPUsOfKind(k))
+		ix.designOf = append(ix.designOf, at)
 	}
+	ix.cpusOfDesign = make([]cpuset.Set, min(len(designs), maxDesigns))
+	ix.designSets = newDesignSets(len(ix.cpusOfDesign))
 	ix.buildTree()
 	ix.buildDistances()
 	ix.buildSlots()
-	ix.designSets = ix.setsOfDesigns()
 	ix.pool.New = func() any { return newSearch(ix) }
 	return ix
 }
@@ -110,7 +110,7 @@ func (ix *Index) buildTree() {
 	for i, c := range cores {
 		first := ix.mustCPU(c.threads[0])
 		if len(ix.nodes) == 0 || ix.nodes[len(ix.nodes)-1].id != first.NUMA {
-			ix.nodeAt[first.NUMA] = len(ix.nodes)
+			ix.position[first.NUMA] = len(ix.nodes)
 			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}, cores: span{i, i}})
 		}
 		llc, known := llcs[first.LLC]
@@ -133,6 +133,7 @@ func (ix *Index) buildTree() {
 		ix.cores = append(ix.cores, c)
 		for _, t := range c.threads {
 			ix.nodes[at].cpus.Add(t)
+			ix.cpusOfDesign[min(ix.designOf[c.kind], maxDesigns-1)].Add(t)
 		}
 	}
 	ix.llcs = len(llcs)
@@ -182,6 +183,10 @@ func (ix *Index) coresInOrder() []core {
 		lowestOfNode[c.NUMA] = c.ID
 		lowestOfPiece[pieceKey{c.NUMA, c.LLC}] = c.ID
 	}
+	kinds := map[topology.Kind]int{}
+	for i, k := range ix.machine.Kinds {
+		kinds[k] = i
+	}
 	type place struct {
 		node, piece cpuset.CPU
 		core
@@ -192,8 +197,7 @@ func (ix *Index) coresInOrder() []core {
 		from := len(threads)
 		threads = slices.AppendSeq(threads, g.CPUs.All())
 		first := ix.mustCPU(threads[from])
-		c := core{threads: threads[from:], kind: slices.Index(ix.machine.Kinds, first.Kind)}
-		c.design = slices.Index(ix.designs, first.Kind.Design())
+		c := core{threads: threads[from:], kind: kinds[first.Kind]}
 		places = append(places, place{lowestOfNode[first.NUMA], lowestOfPiece[pieceKey{first.NUMA, first.LLC}], c})
 	}
 	slices.SortFunc(places, func(a, b place) int {
@@ -212,8 +216,8 @@ func (ix *Index) limitNodes(l Limit) (nodes mask) {
 		return ix.all()
 	}
 	for _, id := range l.NUMANodes {
-		if n, ok := ix.nodeAt[id]; ok {
-			nodes |= 1 << n
+		if at, known := ix.position[id]; known {
+			nodes |= 1 << at
 		}
 	}
 	return nodes
@@ -267,7 +271,7 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 			if held < len(c.threads) {
 				q.SplitCores++
 			}
-			designs.Add(cpuset.CPU(c.design))
+			designs.Add(cpuset.CPU(ix.designOf[c.kind]))
 			llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
 			packages.Add(cpuset.CPU(c.pkg))
 		}

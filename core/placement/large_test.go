@@ -140,28 +140,3 @@ func TestInsufficient(t *testing.T) {
 		}
 	}
 }
-
-// TestManyLimitsEnd: a request with limits on every pair of nodes of a large machine ends soon,
-// whether or not it can be placed.
-func TestManyLimitsEnd(t *testing.T) {
-	m := topology.AMD256().MustBuild()
-	ix := NewIndex(m)
-	var limits []Limit
-	for i := range 8 {
-		for j := range i {
-			limits = append(limits, Limit{NUMANodes: []topology.NUMAID{topology.NUMAID(i), topology.NUMAID(j)}, CPUs: 30 + (i*j)%5})
-		}
-	}
-	for _, cpus := range []int{16, 64, 100, 120, 160} {
-		got, err := ix.Place(ix.balanced, Request{CPUs: cpus, Limits: limits})
-		var insufficient *InsufficientError
-		if err != nil && (!errors.As(err, &insufficient) || cpus < 100) {
-			t.Errorf("%d CPUs: %v", cpus, err)
-		}
-		for _, l := range limits {
-			if n := got.CPUs.Intersection(ix.cpusOf(ix.limitNodes(l))).Len(); n > l.CPUs {
-				t.Errorf("%d CPUs: %d taken of NUMA nodes %v, limit %d", cpus, n, l.NUMANodes, l.CPUs)
-			}
-		}
-	}
-}

@@ -29,7 +29,8 @@ type nodeSearch struct {
 	added    []int // by depth and node: the distance that the node would add to the set
 
 	limits  []limit
-	reserve int // what must be left
+	asks    bool // Request.Admit is asked about the sets
+	reserve int  // what must be left
 
 	above int // only sets at a larger distance are wanted
 	// found are all sets at the least distance, in ascending order of their members.
@@ -81,8 +82,8 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
 	s.reserve = s.budget.left / 8 // for the other criteria
-	if len(s.limits) > 0 {
-		s.reserve = s.budget.left / 2 // and for further searches
+	if len(s.limits) > 0 || s.asks {
+		s.reserve = s.budget.left / 2 // and for further searches, or for what Request.Admit counts
 	}
 	clear(s.added[:len(s.capacity)])
 	s.extend(0, s.ix.all(), size, 0, 0)

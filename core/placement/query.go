@@ -31,10 +31,10 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 		s.budget = *NewBudget()
 		req.Budget = &s.budget
 	}
-	s.query = query{ix, free.Intersection(ix.balanced), free, req, s.limits[:0]}
-	s.req.Budget.Spend(len(ix.cores))
+	s.query = query{ix: ix, free: free.Intersection(ix.balanced), all: free, req: req, limits: s.limits[:0]}
+	s.req.Budget.Spend(2 * len(ix.cores))
 	for _, l := range req.Limits {
-		s.req.Budget.Spend(len(l.NUMANodes))
+		s.req.Budget.Spend(4 * len(l.NUMANodes))
 		s.limits = append(s.limits, limit{ix.limitNodes(l), l.CPUs})
 	}
 	if s.free.Len() >= req.CPUs && s.admits(ix.all()) && !req.Budget.Exhausted() {
@@ -93,10 +93,13 @@ func (s *search) bind() {
 	}
 }
 
-// admits reports whether req.Admit permits the nodes.
+// admits reports whether req.Admit permits the nodes. It does not if the budget is exhausted.
 func (q *query) admits(nodes mask) bool {
-	if q.req.Admit == nil {
+	switch {
+	case q.req.Admit == nil:
 		return true
+	case q.req.Budget.Exhausted():
+		return false
 	}
 	ids := make([]topology.NUMAID, 0, nodes.len())
 	for ; nodes != 0; nodes &= nodes - 1 {
@@ -158,7 +161,7 @@ func (q *query) coreSums() []bool {
 		}
 	}
 	sums := make([]bool, q.free.Len()+1)
-	q.req.Budget.Spend(2*len(q.ix.cores) + len(counts)*len(sums))
+	q.req.Budget.Spend(8*len(q.ix.cores) + 2*len(counts)*len(sums))
 	sums[0] = true
 	for size, count := range counts {
 		used := make([]int, len(sums)) // cores of this size in a sum
@@ -175,7 +178,7 @@ func (q *query) coreSums() []bool {
 // blocks of nodes within it to one. A limit that covers only a part of some block is ignored.
 func (q *query) atMost() (sum int) {
 	blocks := make([]limit, len(q.ix.nodes))
-	q.req.Budget.Spend((4 + len(q.limits)) * len(blocks))
+	q.req.Budget.Spend((8 + 2*len(q.limits)) * len(blocks))
 	for n := range blocks {
 		blocks[n] = limit{1 << n, q.freeOf(n)}
 	}

@@ -137,6 +137,7 @@ func (s *search) node(n int) *openNode {
 
 // least returns how many CPUs some nodes must give in every set of the size that is searched.
 func (s *search) least(nodes mask) int {
+	s.req.Budget.Spend(1 + len(s.nodes)/8)
 	return max(0, s.req.CPUs-s.sets.most(s.ix.all()&^nodes, s.size-nodes.len()))
 }
 
@@ -157,6 +158,7 @@ type shape struct {
 // the same shape have them in common.
 func (s *search) piece(p, least int) table {
 	slots := s.ix.pieces[p].slots
+	s.req.Budget.Spend(4)
 	key := shapeKey{alike: s.ix.pieces[p].alike, least: uint16(least)}
 	remember := slots.len() <= len(key.counts)
 	if remember {
@@ -187,6 +189,7 @@ func (s *search) piece(p, least int) table {
 
 // solveShape computes the least costs of taking CPUs from the cores of some slots.
 func (s *search) solveShape(sh *shape, slots span, least int) {
+	s.req.Budget.Spend(slots.len())
 	sh.parts, sh.slots = sh.parts[:0], sh.slots[:0]
 	for at := slots.from; at < slots.to; at++ {
 		if s.counts[at] > 0 {

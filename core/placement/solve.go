@@ -21,10 +21,10 @@ func (s *search) place() (Result, bool) {
 	}
 	all := s.free
 	for _, designs := range s.ix.designSets {
-		if !s.req.Budget.Spend(len(s.ix.cores)) {
+		if !s.req.Budget.Spend(2*len(s.ix.cores) + len(s.ix.slots)) {
 			break
 		}
-		if len(s.ix.designs) > 1 {
+		if len(s.ix.cpusOfDesign) > 1 {
 			s.free = s.ix.ofDesigns(designs).Intersection(all)
 		}
 		if r, ok := s.placeOnNodes(); ok {
@@ -35,11 +35,11 @@ func (s *search) place() (Result, bool) {
 	return Result{}, false
 }
 
-// setsOfDesigns returns the sets of designs in the order of criterion 1: fewer designs first, then
+// newDesignSets returns the sets of designs in the order of criterion 1: fewer designs first, then
 // faster ones.
-func (ix *Index) setsOfDesigns() []uint32 {
+func newDesignSets(designs int) []uint32 {
 	var sets []uint32
-	for m := uint32(1); m < 1<<min(len(ix.designs), maxDesigns); m++ {
+	for m := uint32(1); m < 1<<designs; m++ {
 		sets = append(sets, m)
 	}
 	slices.SortFunc(sets, func(a, b uint32) int {
@@ -51,7 +51,7 @@ func (ix *Index) setsOfDesigns() []uint32 {
 func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 	var s cpuset.Set
 	for i, cpus := range ix.cpusOfDesign {
-		if designs>>min(i, maxDesigns-1)&1 == 1 {
+		if designs>>i&1 == 1 {
 			s = s.Union(cpus)
 		}
 	}
@@ -67,7 +67,8 @@ func (s *search) placeOnNodes() (Result, bool) {
 	if s.bind(); !s.mayFit() {
 		return Result{}, false
 	}
-	s.sets.limits = s.bound
+	s.sets.limits, s.sets.asks = s.bound, s.req.Admit != nil
+	s.req.Budget.Spend(len(s.nodes) * (len(s.nodes) + len(s.bound)))
 	for n := range s.sets.capacity {
 		s.sets.capacity[n] = s.capacity(n)
 	}
@@ -75,14 +76,22 @@ func (s *search) placeOnNodes() (Result, bool) {
 		s.forget()
 		for above := -1; s.sets.next(s.size, above); above = s.sets.distance {
 			if s.bestOf(s.sets.found) {
-				r := Result{Exact: s.sets.exact && !s.cut}
-				if r.CPUs = s.ix.cpusOf(s.best).Intersection(s.free); s.req.Policy == Static {
-					r.CPUs = s.pick()
-				}
-				r.Quality = s.ix.Quality(r.CPUs)
-				return r, true
+				return s.result(), true
+			}
+			if s.req.Budget.Exhausted() {
+				return Result{}, false
 			}
 		}
 	}
 	return Result{}, false
+}
+
+// result returns the CPUs of the best division or, for StaticBurst, of its nodes.
+func (s *search) result() Result {
+	r := Result{Exact: s.sets.exact && !s.cut}
+	if r.CPUs = s.ix.cpusOf(s.best).Intersection(s.free); s.req.Policy == Static {
+		r.CPUs = s.pick()
+	}
+	r.Quality = s.ix.Quality(r.CPUs)
+	return r
 }

@@ -39,6 +39,7 @@ const (
 	SchedulerSilent   Kind = "SchedulerSilent"      // no replica leads
 	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
 	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist, and it had time to make one
+	AgentLeaseInvalid Kind = "AgentLeaseInvalid"    // the agent's lease says nothing about it
 	TopologyIsNone    Kind = "TopologyMissing"      // the agent has not published the topology
 	TopologyIsInvalid Kind = "TopologyInvalid"      // it is damaged
 	TopologyIsStale   Kind = "TopologyStale"        // it is about an earlier node
@@ -65,7 +66,7 @@ func (k Kind) Severity() Severity {
 // rank orders kinds: what affects most comes first.
 func (k Kind) rank() int {
 	return slices.Index([]Kind{
-		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, TopologyIsNone, TopologyIsInvalid,
-		TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
+		SchedulerMissing, SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, AgentLeaseInvalid, TopologyIsNone,
+		TopologyIsInvalid, TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, CPUOverflow, CPUOffline, BatchStarved,
 	}, k)
 }

@@ -149,7 +149,7 @@ const (
 	AgentGone    AgentState = "Gone"     // there is a pod or a topology that names a lease, which does not exist
 	AgentNoLease AgentState = "NoLease"  // the node's topology names none, as that of a simulated node
 	AgentNone    AgentState = "None"     // the node has no lease, topology or pod of an agent
-	AgentUnknown AgentState = "Unknown"  // leases could not be read
+	AgentUnknown AgentState = "Unknown"  // leases could not be read, or its own says nothing
 )
 
 // Away reports whether the agent ought to report and does not, so that what it has said before is

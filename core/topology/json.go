@@ -20,6 +20,7 @@ type jsonMachine struct {
 	Kinds     []Kind     `json:"kinds,omitempty"`
 	Offline   cpuset.Set `json:"offline,omitzero"`
 	Isolated  cpuset.Set `json:"isolated,omitzero"`
+	NoHZFull  cpuset.Set `json:"nohzFull,omitzero"`
 
 	LLCBytes map[LLCID]uint64 `json:"llcBytes,omitempty"`
 }
@@ -39,9 +40,9 @@ type jsonNUMA struct {
 //
 // Ids of cores, LLCs and dies are unique in the machine. Distances are in the order of numaNodes.
 // CPUs and nodes may be in any order. Optional fields are "kinds" (kinds of core, fastest first; by
-// default ordered by name), "offline" and "isolated" (CPU lists), "llcBytes" (sizes of LLCs by id,
-// such as {"0":16777216}), and "localCPUs" per node. Without "numaNodes", the nodes are those that
-// the CPUs name, with distances of 10 and 20. Unknown fields are rejected.
+// default ordered by name), "offline", "isolated" and "nohzFull" (CPU lists), "llcBytes" (sizes of
+// LLCs by id, such as {"0":16777216}), and "localCPUs" per node. Without "numaNodes", the nodes are
+// those that the CPUs name, with distances of 10 and 20. Unknown fields are rejected.
 func Decode(r io.Reader) (*Machine, error) {
 	var m Machine
 	decoder := json.NewDecoder(r)
@@ -81,7 +82,7 @@ func (m *Machine) UnmarshalJSON(text []byte) error {
 	if err := decoder.Decode(&in); err != nil {
 		return err
 	}
-	out := Machine{CPUs: in.CPUs, Kinds: in.Kinds, Offline: in.Offline, Isolated: in.Isolated, LLCBytes: in.LLCBytes}
+	out := Machine{CPUs: in.CPUs, Kinds: in.Kinds, Offline: in.Offline, Isolated: in.Isolated, NoHZFull: in.NoHZFull, LLCBytes: in.LLCBytes}
 	slices.SortStableFunc(out.CPUs, func(a, b CPU) int { return cmp.Compare(a.ID, b.ID) })
 	if in.NUMANodes == nil {
 		out.NUMANodes = nodesOf(out.CPUs)
@@ -150,7 +151,7 @@ func nodesOf(cpus []CPU) []NUMANode {
 // use this format, too.
 func (m Machine) MarshalJSON() ([]byte, error) {
 	out := jsonMachine{CPUs: append([]CPU{}, m.CPUs...), NUMANodes: make([]jsonNUMA, 0, len(m.NUMANodes)),
-		Offline: m.Offline, Isolated: m.Isolated, LLCBytes: m.LLCBytes}
+		Offline: m.Offline, Isolated: m.Isolated, NoHZFull: m.NoHZFull, LLCBytes: m.LLCBytes}
 	for _, n := range m.NUMANodes {
 		j := jsonNUMA{ID: n.ID, CPUs: n.CPUs, MemoryBytes: n.MemoryBytes, Distances: n.Distances}
 		if n.LocalCPUs != n.CPUs {

@@ -169,7 +169,7 @@ func FuzzDecode(f *testing.F) {
 		text := must.Get(json.Marshal(m))(f)
 		f.Add(text)
 	}
-	f.Add([]byte(`{"cpus":[{"id":1,"numa":-1}],"numaNodes":[{"id":3,"localCPUs":"1","distances":[10]}],"isolated":"1","offline":"2-3","kinds":[""]}`))
+	f.Add([]byte(`{"cpus":[{"id":1,"numa":-1}],"numaNodes":[{"id":3,"localCPUs":"1","distances":[10]}],"isolated":"1","nohzFull":"1","offline":"2-3","kinds":[""]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		m, err := topology.Decode(strings.NewReader(string(text)))
 		if err != nil {

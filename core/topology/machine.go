@@ -112,6 +112,9 @@ type Machine struct {
 	// Isolated are the online CPUs that the kernel excludes from load balancing (isolcpus= on the
 	// kernel command line).
 	Isolated cpuset.Set
+	// NoHZFull are the online CPUs without a timer tick while one thread runs on them (nohz_full=). No
+	// decision uses them.
+	NoHZFull cpuset.Set
 	// Kinds are the kinds of core that occur in CPUs, fastest first.
 	Kinds []Kind
 	// LLCBytes are the sizes of the last-level caches, as far as they are known. No decision uses
@@ -222,7 +225,7 @@ func (k Kind) rank() int {
 	}
 }
 
-// SameCPUs reports whether two machines are equal except for the sizes of memory and caches. Every
+// SameCPUs reports whether two machines are equal except for sizes of memory and caches, and nohz_full. Every
 // CPU decision is then the same on both.
 func (m *Machine) SameCPUs(other *Machine) bool {
 	return slices.Equal(m.CPUs, other.CPUs) &&

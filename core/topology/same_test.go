@@ -28,7 +28,7 @@ func TestSameCPUs(t *testing.T) {
 			field := value.Type().Field(i)
 			t.Run(part.name+"."+field.Name, func(t *testing.T) {
 				change(t, value.Field(i))
-				want := field.Name == "MemoryBytes" || field.Name == "LLCBytes"
+				want := field.Name == "MemoryBytes" || field.Name == "LLCBytes" || field.Name == "NoHZFull"
 				if got := build().SameCPUs(changed); got != want {
 					t.Errorf("the same with another %s: %v, want %v", field.Name, got, want)
 				}

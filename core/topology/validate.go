@@ -49,11 +49,15 @@ func (m *Machine) validateCPUs() error {
 }
 
 func (m *Machine) validateLLCBytes() error {
+	used := map[LLCID]bool{}
+	for i := range m.CPUs {
+		used[m.CPUs[i].LLC] = true
+	}
 	for _, id := range slices.Sorted(maps.Keys(m.LLCBytes)) {
 		if m.LLCBytes[id] == 0 {
 			return fmt.Errorf("LLC %d has a size of 0: leave it out if it is unknown", id)
 		}
-		if !slices.ContainsFunc(m.CPUs, func(c CPU) bool { return c.LLC == id }) {
+		if !used[id] {
 			return fmt.Errorf("LLC %d has a size, but no CPU", id)
 		}
 	}
@@ -124,14 +128,19 @@ const MaxNUMANodes = 64
 const maxDistance = 1 << 16
 
 func (m *Machine) validateKinds() error {
-	for _, c := range m.CPUs {
-		if !slices.Contains(m.Kinds, c.Kind) {
-			return fmt.Errorf("CPU %d is of kind %q, which is not among the machine's kinds %q", c.ID, c.Kind, m.Kinds)
-		}
+	used := map[Kind]bool{}
+	for i := range m.CPUs {
+		used[m.CPUs[i].Kind] = true
 	}
-	for i, k := range m.Kinds {
-		if m.CPUsOfKind(k).IsEmpty() || slices.Contains(m.Kinds[:i], k) {
+	for _, k := range m.Kinds {
+		if !used[k] {
 			return fmt.Errorf("kind %q is listed without a CPU or twice", k)
+		}
+		delete(used, k)
+	}
+	for _, c := range m.CPUs {
+		if used[c.Kind] {
+			return fmt.Errorf("CPU %d is of kind %q, which is not among the machine's kinds %q", c.ID, c.Kind, m.Kinds)
 		}
 	}
 	return nil
@@ -144,6 +153,9 @@ func (m *Machine) validateSets() error {
 	}
 	if extra := m.Isolated.Difference(online); !extra.IsEmpty() {
 		return fmt.Errorf("isolated CPUs %q are not online", extra)
+	}
+	if extra := m.NoHZFull.Difference(online); !extra.IsEmpty() {
+		return fmt.Errorf("nohz_full CPUs %q are not online", extra)
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ func TestValidate(t *testing.T) {
 		{"kind twice", func(m *topology.Machine) { m.Kinds = append(m.Kinds, "") }, `kind "" is listed without a CPU or twice`},
 		{"online and offline", func(m *topology.Machine) { m.Offline.Add(3) }, `CPUs "3" are both online and offline`},
 		{"isolated offline", func(m *topology.Machine) { m.Isolated = cpuset.Of(0, 9) }, `isolated CPUs "9" are not online`},
+		{"nohz_full offline", func(m *topology.Machine) { m.NoHZFull = cpuset.Of(0, 9) }, `nohz_full CPUs "9" are not online`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := small()

@@ -74,11 +74,11 @@
 // its usage by an unknown amount.
 //
 // Accuracy was measured by running the same requests with and without a limit in the model of
-// package bandwidthtest, with both kinds of machine, batches and single requests of 5 to 300 ms,
-// and samples of 10 to 100 ms at any phase (TestRecoveredDemand, testdata/recovered.txt). The limit
-// that throttles 2% of the periods comes out 33% too low from usage. From recovered demand it is
-// off by 11%, mostly (9%) too high, if the quota was 2 or 3 times the average. At 1.3 times the
-// average, when most periods are throttled, it is off by 44%, almost always too high.
+// package bandwidthtest, with batches and single requests of 5 to 300 ms, and samples of 10 to
+// 100 ms at any phase (TestRecoveredDemand, testdata/recovered.txt). The limit that throttles 2% of
+// the periods comes out 35% too low from usage. From recovered demand it is off by 12%, mostly (10%)
+// too high, if the quota was 2 or 3 times the average. At 1.3 times the average, when most periods
+// are throttled, it is off by 52%, almost always too high.
 //
 // If the threads were traced ([Exact]), nothing is estimated. A thread that was throttled is late
 // until it sleeps for a millisecond: what it runs then moves to earlier, by the time for which it

@@ -22,22 +22,20 @@ import (
 // them. The table is in testdata/recovered.txt; the package comment quotes its figures.
 func TestRecoveredDemand(t *testing.T) {
 	var table strings.Builder
-	fmt.Fprintf(&table, "%-8s%-8s%-24s%7s%11s%8s%11s\n", "machine", "samples", "requests", "quota", "throttled", "usage", "recovered")
+	fmt.Fprintf(&table, "%-8s%-24s%7s%11s%8s%11s\n", "samples", "requests", "quota", "throttled", "usage", "recovered")
 	var used, recovered [2]deviations // lightly and heavily throttled
-	for _, machine := range []string{"fluid", "kernel"} {
-		for _, interval := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
-			for _, l := range loads {
-				for _, times := range []float64{1.3, 2, 3} {
-					e := experiment{machine, interval, l, times}.run(t)
-					fmt.Fprintf(&table, "%-8s%-8v%-24s%7v%11.2f%+7.0f%%%+10.0f%%\n", machine, interval, l.name, times, e.throttled,
-						100*e.used.mean(), 100*e.recovered.mean())
-					heavy := 0
-					if times < 2 {
-						heavy = 1
-					}
-					used[heavy].add(e.used)
-					recovered[heavy].add(e.recovered)
+	for _, interval := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
+		for _, l := range loads {
+			for _, times := range []float64{1.3, 2, 3} {
+				e := experiment{interval, l, times}.run(t)
+				fmt.Fprintf(&table, "%-8v%-24s%7v%11.2f%+7.0f%%%+10.0f%%\n", interval, l.name, times, e.throttled,
+					100*e.used.mean(), 100*e.recovered.mean())
+				heavy := 0
+				if times < 2 {
+					heavy = 1
 				}
+				used[heavy].add(e.used)
+				recovered[heavy].add(e.recovered)
 			}
 		}
 	}
@@ -110,8 +108,9 @@ func (l load) draw(r *rand.Rand, until time.Duration) []arrival {
 	return all
 }
 
+const cpus = 8
+
 type experiment struct {
-	machine  string
 	interval time.Duration
 	load     load
 	times    float64 // the quota, as a multiple of the average usage
@@ -124,7 +123,6 @@ type outcome struct {
 
 func (e experiment) run(t *testing.T) outcome {
 	const (
-		cpus   = 8
 		draws  = 3
 		until  = 80 * time.Second
 		period = trace.DefaultPeriod
@@ -132,11 +130,7 @@ func (e experiment) run(t *testing.T) outcome {
 	var o outcome
 	r := rand.New(rand.NewPCG(uint64(e.interval), uint64(e.load.work)))
 	for range draws {
-		m := bandwidthtest.Fluid(cpus)
-		if e.machine == "kernel" {
-			m = bandwidthtest.Kernel(cpus)
-		}
-		m.PeriodPhase = 1 + time.Duration(r.Int64N(int64(period)))
+		kernelPhase := 1 + time.Duration(r.Int64N(int64(period)))
 		phase := 1 + time.Duration(r.Int64N(int64(period)))
 		arrivals := e.load.draw(r, until)
 		var work time.Duration
@@ -144,8 +138,8 @@ func (e experiment) run(t *testing.T) outcome {
 			work += a.work
 		}
 		quota := time.Duration(float64(work) / float64(until/period) * e.times).Truncate(time.Microsecond)
-		limited := record(t, m, bandwidth.Limits{Quota: quota, Period: period}, arrivals, e.interval, phase, until)
-		free := record(t, m, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}, arrivals, e.interval, phase, until)
+		limited := record(t, kernelPhase, bandwidth.Limits{Quota: quota, Period: period}, arrivals, e.interval, phase, until)
+		free := record(t, kernelPhase, bandwidth.Limits{Quota: bandwidth.Unlimited, Period: period}, arrivals, e.interval, phase, until)
 		d := must.Get(limited.Demand(e.interval, period))(t)
 		right := limitFor(free.PerPeriod(e.interval, period))
 		o.used = append(o.used, limitFor(limited.PerPeriod(e.interval, period))/right-1)
@@ -157,14 +151,14 @@ func (e experiment) run(t *testing.T) outcome {
 }
 
 // record samples a group that serves the requests.
-func record(t *testing.T, m bandwidthtest.Machine, l bandwidth.Limits, arrivals []arrival, interval, phase, until time.Duration) *trace.Series {
-	g := must.Get(bandwidthtest.NewGroup(m, l))(t)
+func record(t *testing.T, kernelPhase time.Duration, l bandwidth.Limits, arrivals []arrival, interval, phase, until time.Duration) *trace.Series {
+	g := must.Get(bandwidthtest.NewServer(cpus, kernelPhase, l))(t)
 	s := &trace.Series{}
 	var before bandwidthtest.Stats
 	for at := phase; at <= until; at += interval {
 		for len(arrivals) > 0 && arrivals[0].at <= at {
 			g.Advance(arrivals[0].at)
-			g.Submit(bandwidthtest.Request{Work: arrivals[0].work, CPU: bandwidthtest.AnyCPU})
+			g.Submit(arrivals[0].work)
 			arrivals = arrivals[1:]
 		}
 		g.Advance(at)

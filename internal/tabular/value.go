@@ -44,7 +44,7 @@ func ParseInt(text string) (int64, error) {
 	}
 	f, err := parseDecimal(text)
 	if err == nil {
-		n, err = Round(f)
+		n, err = round(f)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%.40q: %w", text, err)
@@ -68,8 +68,8 @@ func parseDecimal(text string) (float64, error) {
 
 var errRange = errors.New("the number is too large: want less than 9.2e18 (64 bits)")
 
-// Round converts a floating-point number to the whole number that it stands for.
-func Round(f float64) (int64, error) {
+// round converts a floating-point number to the whole number that it stands for.
+func round(f float64) (int64, error) {
 	r := math.Round(f)
 	switch {
 	case !(math.Abs(r) < 1<<63):
@@ -93,7 +93,7 @@ func ParseBool(text string) (bool, error) {
 
 // ParseTime parses a time and returns it in nanoseconds since 1970. resolution is the unit of its
 // last digit. The time is in ISO 8601, with T or a space, and is in UTC if it has no offset; or it
-// is a number, see [FromUnix].
+// is a number, see fromUnix.
 func ParseTime(text string) (ns int64, resolution time.Duration, err error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil && inYears(t) {
 		return t.UnixNano(), isoResolution(text), nil
@@ -123,15 +123,15 @@ func parseISO(text string) (int64, time.Duration, error) {
 			continue
 		}
 		if !inYears(t) {
-			return 0, 0, ErrYear
+			return 0, 0, errYear
 		}
 		return t.UnixNano(), isoResolution(text), nil
 	}
 	return 0, 0, errTime
 }
 
-// ErrYear is the error of a time that nanoseconds since 1970 cannot represent.
-var ErrYear = errors.New("the time is out of range, want a year from 1678 to 2262")
+// errYear is the error of a time that nanoseconds since 1970 cannot represent.
+var errYear = errors.New("the time is out of range, want a year from 1678 to 2262")
 
 func inYears(t time.Time) bool { return time.Unix(0, t.UnixNano()).Equal(t) }
 
@@ -156,9 +156,9 @@ func parseUnix(text string, f float64) (int64, time.Duration, error) {
 	whole, fraction, point := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || strings.ContainsAny(fraction, "eE") {
-		return FromUnixFloat(f)
+		return fromUnixFloat(f)
 	}
-	ns, unit, err := FromUnix(n)
+	ns, unit, err := fromUnix(n)
 	if err != nil || !point {
 		return ns, unit, err
 	}
@@ -168,7 +168,7 @@ func parseUnix(text string, f float64) (int64, time.Duration, error) {
 	}
 	sum := ns + int64(math.Round(part*float64(unit)))
 	if (sum < ns) != (part < 0) && sum != ns {
-		return 0, 0, ErrYear
+		return 0, 0, errYear
 	}
 	for range fraction {
 		unit /= 10
@@ -176,23 +176,23 @@ func parseUnix(text string, f float64) (int64, time.Duration, error) {
 	return sum, max(unit, 1), nil
 }
 
-// FromUnix converts a number of seconds, milliseconds, microseconds or nanoseconds since 1970 to
+// fromUnix converts a number of seconds, milliseconds, microseconds or nanoseconds since 1970 to
 // nanoseconds. Its size decides the unit: below 10^11 (the year 5138) it is seconds, below 10^14
 // milliseconds, below 10^17 microseconds.
-func FromUnix(n int64) (ns int64, unit time.Duration, err error) {
+func fromUnix(n int64) (ns int64, unit time.Duration, err error) {
 	unit = unixUnit(math.Abs(float64(n)))
 	if ns = n * int64(unit); ns/int64(unit) != n {
-		return 0, 0, ErrYear
+		return 0, 0, errYear
 	}
 	return ns, unit, nil
 }
 
-// FromUnixFloat is like [FromUnix]. The resolution is that of a floating-point number.
-func FromUnixFloat(f float64) (ns int64, resolution time.Duration, err error) {
+// fromUnixFloat is like fromUnix. The resolution is that of a floating-point number.
+func fromUnixFloat(f float64) (ns int64, resolution time.Duration, err error) {
 	unit := float64(unixUnit(math.Abs(f)))
 	r := math.Round(f * unit)
 	if !(math.Abs(r) < 1<<63) {
-		return 0, 0, ErrYear
+		return 0, 0, errYear
 	}
 	return int64(r), time.Duration(math.Ceil((math.Nextafter(math.Abs(f), math.Inf(1)) - math.Abs(f)) * unit)), nil
 }

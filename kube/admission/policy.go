@@ -155,10 +155,14 @@ func AgentUser(node string) string { return userPrefix + node }
 // ofNode is a CEL expression: whether a ResourceSlice belongs to the node before and after a request.
 const ofNode = `[object, oldObject].all(o, o == null || o.spec.?nodeName.orValue("") == variables.node)`
 
-// onlyDevices is a CEL expression: whether a ResourceClaim has CPUs of the node, and a request
-// changes nothing of its status but what drivers say of devices.
-const onlyDevices = `oldObject.?status.allocation.devices.results.orValue([]).exists(r, r.driver == "` + dra.Driver + `" && r.pool == variables.node) && ` +
-	`oldObject.?status.allocation == object.?status.allocation && oldObject.?status.reservedFor == object.?status.reservedFor`
+// isOwn is a CEL expression: whether a device of a ResourceClaim has CPUs of the node.
+const isOwn = `r, r.driver == "` + dra.Driver + `" && r.pool == variables.node`
+
+// ofClaim is a CEL expression: whether a ResourceClaim has CPUs of the node, and a request changes
+// nothing of its status but what drivers say of devices, or gives back a claim of nothing else.
+const ofClaim = `variables.devices.exists(` + isOwn + `) && ` +
+	`(oldObject.?status.allocation == object.?status.allocation && oldObject.?status.reservedFor == object.?status.reservedFor || ` +
+	`variables.devices.all(` + isOwn + `) && !object.?status.allocation.hasValue() && object.?status.reservedFor.orValue([]).size() == 0)`
 
 // AgentPolicy rejects writes of agents about nodes other than their own. An agent is who has the
 // given service account, or a certificate of [AgentGroup]. Its node is taken from its token or
@@ -179,10 +183,11 @@ func AgentPolicy(namespace, account string) *admissionv1.ValidatingAdmissionPoli
 			Variables: []admissionv1.Variable{{Name: "node", Expression: fmt.Sprintf(
 				`request.userInfo.username == %q ? request.userInfo.extra[?%q][0].orValue("") : `+
 					`request.userInfo.username.startsWith(%[3]q) ? request.userInfo.username.substring(%[4]d) : ""`,
-				user, tokenNode, userPrefix, len(userPrefix))}},
+				user, tokenNode, userPrefix, len(userPrefix))},
+				{Name: "devices", Expression: "oldObject.?status.allocation.devices.results.orValue([])"}},
 			Validations: []admissionv1.Validation{{
 				Expression: `variables.node != "" && (request.resource.resource == "resourceslices" ? ` + ofNode + ` : ` +
-					`request.resource.resource == "resourceclaims" ? ` + onlyDevices + ` : request.name == variables.node)`,
+					`request.resource.resource == "resourceclaims" ? ` + ofClaim + ` : request.name == variables.node)`,
 				MessageExpression: `variables.node == "" ? "an agent writes about its own node only, and this token or certificate names none: ` +
 					`use the token of a pod or one bound to the Node, or a certificate of user ` + userPrefix + `NODE" : ` +
 					`"the agent of node " + variables.node + " writes about that node only"`,

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,6 +32,8 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/test/golden"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // server evaluates [Requests] and [RequestsWarning] with the code of the API server, in the oldest
@@ -273,7 +276,7 @@ func TestRequestsAgreeWithBooks(t *testing.T) {
 
 func requestsAgree(t *testing.T, scheduler string) {
 	s, seen := newServer(t, scheduler), map[string]int{}
-	rapid.Check(t, func(rt *rapid.T) {
+	check := func(rt *rapid.T) {
 		pod := drawRequests(rt)
 		intent, err := api.Parse(pod)
 		if err != nil && !slices.Contains(slices.Collect(maps.Values(pod.Labels)), "BE") {
@@ -306,10 +309,13 @@ func requestsAgree(t *testing.T, scheduler string) {
 			rt.Fatalf("a second time (-want +got):\n%s", diff)
 		}
 		valid(rt, got)
-	})
-	if seen["low true"] == 0 || seen["low false"] == 0 || seen["asks"] == seen["low true"] {
-		t.Errorf("%v: the test proves nothing", seen)
 	}
+	for range 10 { // few pods may be of one kind by chance
+		if rapid.Check(t, check); seen["low true"] > 0 && seen["low false"] > 0 && seen["asks"] > seen["low true"] {
+			return
+		}
+	}
+	t.Errorf("%v: the test proves nothing", seen)
 }
 
 // valid checks the resources of a pod as the API server does.
@@ -349,6 +355,19 @@ func TestRequestsOfManyContainers(t *testing.T) {
 	if own := got.Spec.Resources.Requests.Cpu(); own.Value() != 4*api.MostPlaced {
 		t.Errorf("the pod requests %v", own)
 	}
+}
+
+// TestKarpenterPods keeps the pods that test/karpenter shows to Karpenter, as they are created and
+// as they are stored.
+func TestKarpenterPods(t *testing.T) {
+	server := newServer(t, corev1.DefaultSchedulerName)
+	created, stored := map[string]*corev1.Pod{}, map[string]*corev1.Pod{}
+	for name, cpus := range map[string]string{"onN1": "4", "onN2": "6", "waits": "5", "tooLarge": "12"} {
+		created[name] = requesting(strings.ToLower(name), "1", cpus)
+		stored[name], _ = server.create(t, created[name])
+	}
+	text := must.Get(json.MarshalIndent(map[string]any{"created": created, "stored": stored}, "", "  "))(t)
+	golden.Compare(t, "../../test/karpenter/testdata/pods.json", string(text)+"\n")
 }
 
 // requesting returns a pod that asks for exclusive CPUs by its limit, and requests something else.

@@ -149,8 +149,9 @@ func (a Allocation) isRequested(pod *corev1.Pod) error {
 	return ClaimsRequested(pod, a.Claims, a.CPUs().Len(), need) // init containers run on CPUs of others
 }
 
-// ClaimsRequested returns an error unless the containers of a pod request as many CPUs as they get
-// for resource claims, or the scheduler has counted all CPUs of the claims as requests.
+// ClaimsRequested returns an error unless the containers of a pod, and the pod as schedulers count it,
+// request as many CPUs as they get for resource claims, or the scheduler has counted all CPUs of the
+// claims as requests.
 func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, all int, cpus map[string]int) error {
 	if countedFor(pod, claims) >= ledger.MilliCPU(all)*1000 {
 		return nil
@@ -161,6 +162,10 @@ func ClaimsRequested(pod *corev1.Pod, claims []ClaimRef, all int, cpus map[strin
 			return fmt.Errorf("container %s requests %v CPUs, and its resource claims ask for %d: "+
 				"set its resources.requests.cpu to %[3]d, because schedulers count requests", m.Name, has, need)
 		}
+	}
+	if has := EffectiveRequest(pod); has < ledger.MilliCPU(all)*1000 { // of init containers, the largest request counts
+		return fmt.Errorf("the pod requests %v CPUs, and its resource claims ask for %d: "+
+			"let init containers use the requests of other containers' claims", has, all)
 	}
 	return nil
 }

@@ -138,3 +138,18 @@ func TestCountedClaims(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsOfInitContainers: schedulers count the largest request of init containers, so their claims
+// must not add up to more.
+func TestClaimsOfInitContainers(t *testing.T) {
+	requests := corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "a", Resources: requests}, {Name: "b", Resources: requests}},
+		Containers: []corev1.Container{{Name: "app", Resources: requests}}}}
+	need := map[string]int{"a": 4, "b": 4, "app": 4}
+	if err := ClaimsRequested(pod, nil, 4, need); err != nil { // the same CPUs
+		t.Error(err)
+	}
+	if err := ClaimsRequested(pod, nil, 12, need); err == nil || !strings.Contains(err.Error(), "the pod requests 4 CPUs, and its resource claims ask for 12") {
+		t.Errorf("12 CPUs: %v", err)
+	}
+}

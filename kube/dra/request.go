@@ -247,6 +247,16 @@ func ClaimNames(pod *corev1.Pod) (names []string) {
 	return names
 }
 
+// CPUs returns how many CPUs each container gets, and all together.
+func (r *Request) CPUs() (of map[string]int, all int) {
+	of = map[string]int{}
+	for i := range r.Parts {
+		of[r.Parts[i].Container] += r.Parts[i].CPUs
+		all += r.Parts[i].CPUs
+	}
+	return of, all
+}
+
 // Divide returns the CPUs of each part, of those that its container was given.
 func (r *Request) Divide(a api.Allocation) []cpuset.Set {
 	left := map[string]cpuset.Set{}

@@ -131,8 +131,8 @@ func normalize(scores fwk.NodeScoreList) {
 // cache the scheduler takes 30% more CPU time per pod at 1,000 nodes and 29% more at 5,000
 // (bench/scheduler; medians of six and five runs in turns, 2 cores, 2026-11-25).
 //
-// The generation determines the entry, so that reads need no lock. With a map and a lock
-// BenchmarkSchedulePod takes 3% and 6% more CPU time.
+// The generation determines the entry, so that reads need no lock. With a map and a lock it takes 3%
+// and 6% more CPU time.
 type ranks []atomic.Pointer[generationRank]
 
 type generationRank struct {

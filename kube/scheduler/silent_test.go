@@ -22,7 +22,7 @@ func (s *scenario) renew(node string) {
 	now := metav1.NowMicro()
 	lease, err := leases.Get(context.Background(), node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: coordinationv1.LeaseSpec{RenewTime: &now}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &node, RenewTime: &now}}
 		_, err = leases.Create(context.Background(), lease, metav1.CreateOptions{})
 	} else {
 		lease.Spec.RenewTime = &now

@@ -96,9 +96,12 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 	switch {
 	case topology != nil && topology.State.AgentLease != "" && topology.State.AgentLease != name.String():
 		agent.State, agent.Lease = status.AgentGone, topology.State.AgentLease
+	case a.doubt(node) != "":
+		agent.State, agent.Lease = status.AgentUnknown, name.String()
 	case lease != nil:
 		age, grace := a.age(lease)
 		agent.Version, agent.Lease = api.VersionOf(lease), name.String()
+		grace = min(grace, defaultGrace) // the lease is the node's word
 		agent.RenewalAge, agent.Grace = age.Seconds(), grace.Seconds()
 		agent.State = status.AgentReports
 		if age > grace {
@@ -118,6 +121,21 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 	return agent
 }
 
+// doubt returns why the lease of a node's agent says nothing about it, or "".
+func (a *assembly) doubt(node string) string {
+	lease := a.leases[types.NamespacedName{Namespace: a.LeaseNamespace, Name: node}]
+	if lease == nil {
+		return ""
+	}
+	if holder := holderOf(lease); holder != node {
+		return fmt.Sprintf("%q holds it, which is not the agent of the node", holder)
+	}
+	if age, _ := a.age(lease); age < 0 {
+		return fmt.Sprintf("it was renewed %s in the future: a clock is wrong, or another program wrote it", quantity.Age(-age))
+	}
+	return ""
+}
+
 // startTime is how long an agent may take to start, with the download of its image.
 const startTime = 2 * time.Minute
 
@@ -132,9 +150,9 @@ func (a *assembly) agentProblems(n *status.Node) {
 	p := status.Problem{Node: n.Name, Action: "start the agent on the node, or remove what it left with 'pinfold-agent cleanup'"}
 	switch n.Agent.State {
 	case status.AgentSilent:
-		age, grace := a.age(a.leases[splitName(n.Agent.Lease)])
+		seconds := func(s float64) string { return quantity.Age(time.Duration(s * float64(time.Second))) }
 		p.Kind, p.Message = status.AgentIsSilent, fmt.Sprintf("the agent has not renewed its lease %s for %s (grace period %s). %s",
-			n.Agent.Lease, quantity.Age(age), quantity.Age(grace), effect)
+			n.Agent.Lease, seconds(n.Agent.RenewalAge), seconds(n.Agent.Grace), effect)
 	case status.AgentGone:
 		p.Kind, p.Message = status.AgentIsGone, fmt.Sprintf("the agent does not report: its lease %s does not exist. %s", n.Agent.Lease, effect)
 		if want := a.LeaseNamespace + "/" + n.Name; n.Agent.Lease != want {
@@ -143,6 +161,12 @@ func (a *assembly) agentProblems(n *status.Node) {
 			a.add(p)
 			return
 		}
+	case status.AgentUnknown:
+		if why := a.doubt(n.Name); why != "" {
+			a.add(status.Problem{Kind: status.AgentLeaseInvalid, Node: n.Name, Action: "synchronise the clocks of node and API server; if the lease stays so, delete it",
+				Message: fmt.Sprintf("whether the agent reports is not known by its lease %s: %s", n.Agent.Lease, why)})
+		}
+		return
 	default:
 		return
 	}

@@ -101,7 +101,9 @@ func (a *assembly) add(p status.Problem) {
 
 func nameOf(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// age returns how long ago a lease was renewed, and for how long a renewal is valid.
+// age returns how long ago a lease was renewed, and for how long a renewal is valid. It is negative if
+// the lease was renewed further in the future, which says nothing: a clock is wrong, or the lease is not
+// of this time.
 func (a *assembly) age(lease *coordinationv1.Lease) (age, valid time.Duration) {
 	valid = defaultGrace
 	if lease.Spec.LeaseDurationSeconds != nil {
@@ -110,7 +112,10 @@ func (a *assembly) age(lease *coordinationv1.Lease) (age, valid time.Duration) {
 	if lease.Spec.RenewTime == nil {
 		return a.Time.Sub(lease.CreationTimestamp.Time), valid
 	}
-	return max(0, a.Time.Sub(lease.Spec.RenewTime.Time)), valid
+	if age = a.Time.Sub(lease.Spec.RenewTime.Time); age >= -valid {
+		age = max(0, age)
+	}
+	return age, valid
 }
 
 // defaultGrace applies to leases that do not say how long a renewal is valid.

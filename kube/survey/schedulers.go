@@ -68,6 +68,10 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 		s.State = status.NoLeader
 		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "start the scheduler" + removed, Command: remove,
 			Message: fmt.Sprintf("no scheduler holds the lease %s: the last one has stopped. No pod is scheduled by it", s.Lease)})
+	case age < 0:
+		s.State = status.Silent
+		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "synchronise the clocks of its node and the API server" + removed, Command: remove,
+			Message: fmt.Sprintf("whether the scheduler %s leads is not known: it has renewed its lease %s %s in the future", s.Holder, s.Lease, quantity.Age(-age))})
 	case age > valid:
 		s.State = status.Silent
 		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "look at the scheduler's log" + removed, Command: remove,

@@ -15,7 +15,7 @@
 // Setups are passed on unchanged. Each value has one job:
 //
 //	lab        what is prepared: the experiment, its setups, and this machine
-//	launcher   starts the services of a setup, in control groups or as pods
+//	launcher   starts the services of a setup
 //	controller does for services what the agent does for pods
 //	generator  sends the load of a setup
 //	meter      measures what services use in a window

@@ -11,7 +11,6 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/load"
-	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -42,7 +41,7 @@ func (g *generator) send(ctx context.Context, at slot, running *services, d time
 	end := time.Now().Add(d)
 	if l := at.Load; l != nil && d > 0 {
 		if found, real := g.real[wrk]; real && l.Client == experiment.Wrk {
-			s, err = g.runWrk(ctx, found.Program, l.Clients.Count(), running, d)
+			s, err = g.runWrk(ctx, found, l.Clients.Count(), running, d)
 		} else {
 			s, err = g.request(ctx, l, running.all[0], d, seed+g.seed(at.round))
 		}
@@ -130,7 +129,7 @@ func (g *generator) runWrk(ctx context.Context, wrk programs.Program, clients in
 	}
 	var output bytes.Buffer
 	p, err := g.machine.start(ctx, program{
-		Spec: pods.Spec{Name: g.newName()}, title: "wrk", command: wrk.Command(args...), output: &output,
+		name: g.newName(), title: "wrk", command: wrk.Command(args...), output: &output,
 		wanted: cgroup.Wanted{CPUs: &running.shared, Weight: new(g.machine.mostWeight())}, // it stands for clients on other machines
 	}, g.say)
 	if err != nil {

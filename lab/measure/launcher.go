@@ -15,7 +15,6 @@ import (
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/lab/load"
-	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 )
@@ -23,19 +22,11 @@ import (
 // launcher starts the programs of services.
 type launcher struct {
 	*lab
-	workload     func(args ...string) []string      // the command line of a built-in program
-	builtInImage string                             // "" where services are not pods
-	real         map[experiment.Program]realProgram // those that no built-in one replaces
-	dir          string                             // of the sites of web servers
-	started      int                                // programs
-	loop         float64                            // nanoseconds of CPU time of an iteration in Apache
-}
-
-// realProgram is a program of this machine with its image, which is "" where it does not run in a
-// pod.
-type realProgram struct {
-	programs.Program
-	image string
+	workload func(args ...string) []string           // the command line of a built-in program
+	real     map[experiment.Program]programs.Program // those that no built-in one replaces
+	dir      string                                  // of the sites of web servers
+	started  int                                     // programs
+	loop     float64                                 // nanoseconds of CPU time of an iteration in Apache
 }
 
 // realPrograms returns the names in package programs of the programs that are not built in.
@@ -43,18 +34,13 @@ func realPrograms() map[experiment.Program]string {
 	return map[experiment.Program]string{experiment.Nginx: "nginx", experiment.Httpd: "apache2", experiment.FFmpeg: "ffmpeg", wrk: "wrk"}
 }
 
-// wrk is the program of loads with the client [experiment.Wrk], which runs outside of pods.
+// wrk is the program of loads with the client [experiment.Wrk].
 const wrk = experiment.Program(experiment.Wrk)
 
 // newLauncher finds the programs of an experiment. Its environment receives the version of each, or
 // why a built-in one replaces it.
 func newLauncher(prepared *lab, o Options) (l *launcher, err error) {
-	l = &launcher{lab: prepared, workload: o.Workload, real: map[experiment.Program]realProgram{}}
-	if l.cluster != nil {
-		if l.builtInImage, err = pods.BuiltIn(); err != nil {
-			return nil, err
-		}
-	}
+	l = &launcher{lab: prepared, workload: o.Workload, real: map[experiment.Program]programs.Program{}}
 	l.environment.Programs = map[experiment.Program]string{}
 	for _, setup := range l.setups {
 		if setup.Load != nil && setup.Load.Client == experiment.Wrk {
@@ -98,11 +84,7 @@ func (l *launcher) find(p experiment.Program, builtIn bool) error {
 		l.say(fmt.Sprintf("%s: a built-in program replaces %s: %v", l.config.Name, name, err))
 		return nil
 	}
-	image := ""
-	if err == nil && l.cluster != nil && p != wrk {
-		image, err = pods.ImageOf(found)
-	}
-	versions[p], l.real[p] = found.Version, realProgram{found, image}
+	versions[p], l.real[p] = found.Version, found
 	return err
 }
 
@@ -113,49 +95,45 @@ func (l *launcher) program(s experiment.Service, next string, seed uint64) (one 
 	if s.Threads.Value > 0 {
 		threads = s.Threads.Count()
 	}
-	one.Spec = pods.Spec{Name: l.newName(), Image: l.builtInImage, Service: s}
+	one.name = l.newName()
 	found, real := l.real[s.Program]
 	if one.builtIn = !real; one.builtIn {
-		one.command = l.workload(l.builtIn(s, threads, next, seed)...)
-		one.Args, one.path = one.command[1:], query(s.Request)
+		one.command, one.path = l.workload(l.builtIn(s, threads, next, seed)...), query(s.Request)
 		return one, nil
 	}
-	one.Image = found.image
+	var args []string
 	if s.Program == experiment.FFmpeg {
-		one.Args = programs.FFmpeg(threads)
-	} else if err = l.site(&one, found.Program, threads); err != nil {
-		return one, err
+		args = programs.FFmpeg(threads)
+	} else {
+		args, err = l.site(&one, s, found, threads)
 	}
-	one.command = found.Command(one.Args...)
-	return one, nil
+	one.command = found.Command(args...)
+	return one, err
 }
 
-// newName returns the unique part of the name of a group, or the name of a pod.
+// newName returns the unique part of the name of a group.
 func (l *launcher) newName() string {
 	l.started++
 	return fmt.Sprintf("lab-%d-%d", os.Getpid(), l.started)
 }
 
-// site completes a real web server with the directory that it needs, its address and the path of
-// requests.
-func (l *launcher) site(one *program, real programs.Program, threads int) (err error) {
+// site makes the directory of a real web server, completes it with its address and the path of
+// requests, and returns its arguments.
+func (l *launcher) site(one *program, s experiment.Service, real programs.Program, threads int) (args []string, err error) {
 	if one.address, err = freeAddress(); err != nil {
-		return err
+		return nil, err
 	}
-	request := one.Service.Request
-	one.Dir = filepath.Join(l.dir, one.Name)
-	site := programs.Site{Dir: one.Dir, Address: one.address, Bytes: request.Hash, Workers: threads}
-	if one.Service.Program == experiment.Nginx {
+	request := s.Request
+	site := programs.Site{Dir: filepath.Join(l.dir, one.name), Address: one.address, Bytes: request.Hash, Workers: threads}
+	if s.Program == experiment.Nginx {
 		site.Compress = request.Hash > 0
-		one.Args, err = real.Nginx(site)
-		return err
+		return real.Nginx(site)
 	}
 	if request.CPU.Duration > 0 {
 		one.path = strings.TrimPrefix(programs.CPUPath(int(float64(request.CPU.Duration)/l.loop)), "/")
 	}
 	site.Workers = 64 // more than connections
-	one.Args, err = real.Apache(site)
-	return err
+	return real.Apache(site)
 }
 
 // freeAddress returns a loopback address on which nothing listens.
@@ -223,7 +201,7 @@ func (l *launcher) measureLoop(ctx context.Context, title string) error {
 	one.title = title
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p, err := l.startProgram(ctx, one)
+	p, err := l.machine.start(ctx, one, l.say)
 	if err != nil {
 		return err
 	}

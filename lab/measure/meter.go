@@ -54,7 +54,7 @@ func (m *meter) end(w *measured, client time.Duration) error {
 	}
 	w.Figures[experiment.Full] = full(w.usage, m.cpus.Len())
 	if w.Disturbed == "" {
-		w.Disturbed = m.config.Disturbed(w.Window, m.environment)
+		w.Disturbed = m.config.Disturbed(w.Window)
 	}
 	for i := range w.usage {
 		w.usage[i].Group = w.Group(m.running.all[i].Name)

@@ -16,7 +16,6 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/topology"
-	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/linux/sysfs"
 )
@@ -30,7 +29,6 @@ type lab struct {
 	environment experiment.Environment
 	machine     machine
 	cpus        cpuset.Set
-	cluster     *cluster // in which services are pods; nil: they are processes in control groups
 	say         func(string)
 }
 
@@ -69,26 +67,17 @@ func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err e
 	if l.cpus, err = l.machine.cpus(); err != nil {
 		return nil, err
 	}
-	if err := l.leaveOut(ctx, o.Cluster != nil); err != nil {
+	if err := l.leaveOut(ctx); err != nil {
 		return nil, err
 	}
 	e := &l.environment
 	*e = l.machine.environment()
 	e.CPUs, e.Pinfold, e.Quick = l.cpus.Len(), o.Version, o.Quick
-	if o.Cluster != nil {
-		e.Place = experiment.Cluster
-		if l.cluster, err = openCluster(ctx, o.Cluster, l.machine.groups); err != nil {
-			return nil, err
-		}
-		if e.Background, err = l.background(ctx); err != nil {
-			return nil, err
-		}
-	}
 	return l, l.checkSize()
 }
 
-// leaveOut makes the setups, without the conditions that this machine, or a pod, cannot have.
-func (l *lab) leaveOut(ctx context.Context, inPods bool) (err error) {
+// leaveOut makes the setups, without the conditions that this machine cannot have.
+func (l *lab) leaveOut(ctx context.Context) (err error) {
 	if l.setups, err = l.config.Setups(l.cpus.Len()); err != nil {
 		return err
 	}
@@ -96,20 +85,15 @@ func (l *lab) leaveOut(ctx context.Context, inPods bool) (err error) {
 	reasons := map[string]string{}
 	for _, setup := range l.setups {
 		for _, s := range setup.Services {
-			var why string
-			switch {
-			case s.Count() == 0:
-			case inPods:
-				why = pods.Unsupported(s)
-			case s.Priority.OfNode():
-				if lacking == nil {
-					if lacking, err = l.machine.lackingPriorities(ctx); err != nil {
-						return err
-					}
-				}
-				why = lacking[s.Priority]
+			if s.Count() == 0 || !s.Priority.OfNode() {
+				continue
 			}
-			if why != "" {
+			if lacking == nil {
+				if lacking, err = l.machine.lackingPriorities(ctx); err != nil {
+					return err
+				}
+			}
+			if why := lacking[s.Priority]; why != "" {
 				reasons[setup.Condition] = why
 			}
 		}
@@ -139,7 +123,7 @@ func (l *lab) seed(round int) uint64 { return l.config.Seed + uint64(round) }
 
 // environment describes this machine as far as it is known.
 func (m machine) environment() experiment.Environment {
-	e := experiment.Environment{Started: time.Now(), Place: experiment.Groups, Cgroup: int(m.groups.Layout().CPU)}
+	e := experiment.Environment{Started: time.Now(), Cgroup: int(m.groups.Layout().CPU)}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
 		e.Kernel = unix.ByteSliceToString(name.Release[:])

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/lab/pods"
 	"pinfold.dev/pinfold/lab/workload"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
@@ -22,8 +21,8 @@ import (
 
 // program is a program to start.
 type program struct {
-	pods.Spec // Name is the unique part of the name of its group; the rest is that of a pod
-	command   []string
+	name    string // the unique part of that of its group
+	command []string
 	// Built-in programs print a line when they are ready. Of others, this is the address on which
 	// they listen, or "" if they do not.
 	builtIn bool
@@ -32,14 +31,6 @@ type program struct {
 	title   string        // for messages
 	wanted  cgroup.Wanted // settings of the group, which are those of the service
 	output  io.Writer     // of a program that is not built in; may be nil
-}
-
-// startProgram starts a program, and waits until it is ready. It ends with ctx.
-func (l *launcher) startProgram(ctx context.Context, one program) (*process, error) {
-	if l.cluster != nil {
-		return l.cluster.start(ctx, one)
-	}
-	return l.machine.start(ctx, one, l.say)
 }
 
 // process is a running program.
@@ -59,7 +50,8 @@ type process struct {
 	silent   chan struct{} // closed when the program will print no more
 }
 
-// start starts a program in a control group of its own.
+// start starts a program in a control group of its own, and waits until it is ready. It ends with
+// ctx.
 func (m machine) start(ctx context.Context, s program, notify func(string)) (*process, error) {
 	output, input, err := os.Pipe()
 	if err != nil {
@@ -72,7 +64,7 @@ func (m machine) start(ctx context.Context, s program, notify func(string)) (*pr
 	p := &process{}
 	run := func(ctx context.Context) (err error) {
 		defer input.Close()
-		p.result, err = confine.Run(ctx, confine.Spec{Name: s.Name, Path: s.command[0], Args: s.command, Stdout: stdout, Stderr: os.Stderr,
+		p.result, err = confine.Run(ctx, confine.Spec{Name: s.name, Path: s.command[0], Args: s.command, Stdout: stdout, Stderr: os.Stderr,
 			Settings: s.wanted, CPUs: func(room confine.Room) (cpuset.Set, error) { return chosen(room, s.wanted.CPUs) }, Notify: notify})
 		switch {
 		case err != nil:
@@ -82,7 +74,7 @@ func (m machine) start(ctx context.Context, s program, notify func(string)) (*pr
 		}
 		return nil
 	}
-	return p, p.start(ctx, s, output, run, func(ctx context.Context) error { return m.locate(ctx, p, s.Name) })
+	return p, p.start(ctx, s, output, run, func(ctx context.Context) error { return m.locate(ctx, p, s.name) })
 }
 
 // start calls run, and waits until the program of which it reads the output is ready, and was

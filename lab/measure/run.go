@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/core/experiment"
 	"pinfold.dev/pinfold/core/trace"
@@ -25,9 +24,6 @@ type Options struct {
 	// Workload returns the command line of a built-in program.
 	Workload func(args ...string) []string
 	Progress func(string)
-	// Cluster, if not nil, is a local cluster of which this machine is a node. Services are pods
-	// there.
-	Cluster kubernetes.Interface
 }
 
 // Run measures an experiment. If ctx ends, it keeps what was measured, and returns the cause.
@@ -145,13 +141,11 @@ func (r *run) during(ctx context.Context, at slot, measure func(*services) error
 		return err
 	}
 	defer func() { err = errors.Join(running.stop(), err) }()
-	if r.cluster == nil { // an agent does that for pods
-		endControl, err := controller{r.machine, r.cpus, r.launcher.dir}.start(ctx, running)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, endControl()) }()
+	endControl, err := controller{r.machine, r.cpus, r.launcher.dir}.start(ctx, running)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, endControl()) }()
 	defer func() { err = errors.Join(err, r.machine.schedule(unix.SCHED_NORMAL, 0, r.cpus)) }()
 	if _, err := r.generator.send(ctx, at, running, at.Settle, settleSeed); err != nil {
 		return err

@@ -38,12 +38,9 @@ type services struct {
 
 // start starts the services of a window.
 func (l *launcher) start(ctx context.Context, at slot) (*services, error) {
-	settings, shared := make([]cgroup.Wanted, len(at.Services)), l.cpus
-	if l.cluster == nil {
-		var err error
-		if settings, shared, err = l.settings(at.Services); err != nil {
-			return nil, err
-		}
+	settings, shared, err := l.settings(at.Services)
+	if err != nil {
+		return nil, err
 	}
 	if shared.IsEmpty() { // without a load, this process does next to nothing
 		shared = l.cpus
@@ -54,11 +51,6 @@ func (l *launcher) start(ctx context.Context, at slot) (*services, error) {
 		one := &service{Service: s}
 		started.all = append(started.all, one)
 		if err := l.startReplicas(ctx, one, settings[i], l.seed(at.round)); err != nil {
-			return nil, errors.Join(err, started.stop())
-		}
-	}
-	if l.cluster != nil {
-		if err := l.findShared(started); err != nil {
 			return nil, errors.Join(err, started.stop())
 		}
 	}
@@ -74,7 +66,7 @@ func (l *launcher) startReplicas(ctx context.Context, s *service, settings cgrou
 			return err
 		}
 		one.title, one.wanted = fmt.Sprintf("%s %d", s.Name, i+1), settings
-		p, err := l.startProgram(ctx, one)
+		p, err := l.machine.start(ctx, one, l.say)
 		if err != nil {
 			return err
 		}

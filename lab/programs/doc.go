@@ -15,6 +15,5 @@
 //
 // [Program.Apache] configures Apache ("apache2"), which also serves requests that use CPU time
 // ([CPUPath]); [FFmpeg] is an endless encoding job ("ffmpeg"). Nothing of the configuration of the
-// machine's own servers is used. [Program.Image] makes a container image of a program and the
-// libraries that it loads.
+// machine's own servers is used.
 package programs

@@ -166,7 +166,7 @@ func (s Server) Serve(ctx context.Context, address string, out io.Writer) error 
 
 // serve answers requests until ctx ends, and then waits for pending requests.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: handler, MaxHeaderBytes: 8 << 10, ReadHeaderTimeout: time.Minute, IdleTimeout: 10 * time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	select {

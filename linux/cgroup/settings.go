@@ -2,11 +2,15 @@ package cgroup
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+	"pinfold.dev/pinfold/linux/feature"
 )
 
 // Settings are the CPU settings of one group as the kernel reports them.
@@ -109,6 +113,19 @@ func readBandwidth(fs *FS, group string, s *Settings) (err error) {
 		s.NoBurst, err = lacks(readTo(&s.Burst, fs, group, fs.layout.burst(), kernfile.Microseconds))
 	}
 	return err
+}
+
+// burstSwitch turns CPU Burst on and off for all groups, on Alibaba Cloud Linux.
+const burstSwitch = "proc/sys/kernel/sched_cfs_bw_burst_enabled"
+
+// CheckBurst returns an UnsupportedError if CPU Burst is switched off: groups have the file then, and
+// it has no effect.
+func (fs *FS) CheckBurst() error {
+	text, err := os.ReadFile(filepath.Join(fs.root, burstSwitch))
+	if err == nil && strings.TrimSpace(string(text)) != "1" {
+		return &feature.UnsupportedError{Feature: feature.Burst, What: "CPU Burst is switched off", Do: "write 1 to /" + burstSwitch}
+	}
+	return nil // without the switch it is on
 }
 
 // readTo reads a setting.

@@ -120,6 +120,11 @@ func (g *group) make(leaveRoot bool, name string, wanted cgroup.Wanted) (err err
 	if g.lock, err = tryLock(g.fs.Dir(cgroup.CPU, g.Name)); err != nil {
 		return err
 	}
+	if wanted.Burst != nil && *wanted.Burst > 0 {
+		if err := g.fs.CheckBurst(); err != nil {
+			return err
+		}
+	}
 	if err := g.fs.Apply(map[string]cgroup.Wanted{g.Name: wanted}).Err(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
 
@@ -32,6 +33,19 @@ func Allowed(layout cgroup.Layout, cpus cpuset.Set, groups ...cgroup.Settings) (
 		}
 	}
 	return allowed, by
+}
+
+// Throttled returns which of some groups, each in the one before it, has the least quota, and that
+// quota, if what is in the last of them is throttled before it uses a number of CPUs. Otherwise by is
+// -1. Quotas that were not read throttle nothing.
+func Throttled(cpus int, groups ...cgroup.Settings) (by int, quota quantity.CPUs) {
+	by, quota = -1, quantity.CPUs(cpus)
+	for i, s := range groups {
+		if has, limited := s.Limits.CPUs(); limited && s.Period > 0 && quantity.CPUs(has) < quota {
+			by, quota = i, quantity.CPUs(has)
+		}
+	}
+	return by, quota
 }
 
 // Above returns the groups from below the root down to that of all pods.

@@ -137,7 +137,7 @@ type capture struct {
 
 func (c *capture) machine() error {
 	cpus, nodes := setOf(c.entries(cpuRoot, "cpu")), setOf(c.entries(nodeRoot, "node"))
-	c.single(cpuRoot+"/online", cpuRoot+"/present", cpuRoot+"/isolated")
+	c.single(cpuRoot+"/online", cpuRoot+"/present", cpuRoot+"/isolated", cpuRoot+"/nohz_full")
 	for _, pmu := range hybridPMUs {
 		c.single(pmu.file)
 	}

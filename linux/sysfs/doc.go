@@ -8,7 +8,7 @@
 //
 // The files are below devices/system unless stated otherwise.
 //
-//   - cpu/online, cpu/present, cpu/isolated, cpu/cpuN/online: the CPUs.
+//   - cpu/online, cpu/present, cpu/isolated, cpu/nohz_full, cpu/cpuN/online: the CPUs.
 //   - cpu/cpuN/topology/core_cpus_list: the cores. The threads that a CPU lists are its core.
 //     core_id is used only where lists are missing or contradict each other, because Linux numbers
 //     cores per package or cluster, with gaps, and on some machines per thread.

@@ -54,6 +54,9 @@ func describe(m *topology.Machine) string {
 	if !m.Isolated.IsEmpty() {
 		line("isolated %s", m.Isolated)
 	}
+	if !m.NoHZFull.IsEmpty() {
+		line("nohz_full %s", m.NoHZFull)
+	}
 	describeGroups(line, "package", m.Packages())
 	describeGroups(line, "die", m.Dies())
 	describeGroups(line, "LLC", m.LLCs())

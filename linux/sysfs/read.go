@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
@@ -49,6 +50,11 @@ func newScan(t tree, online cpuset.Set) scan {
 	return s
 }
 
+// parseNoHZ parses a CPU list. Kernels that can have such CPUs, and have none, print "(null)" or nothing.
+func parseNoHZ(text string) (cpuset.Set, error) {
+	return cpuset.Parse(strings.TrimPrefix(text, "(null)"))
+}
+
 // readMachine reads the levels in the order in which they depend on each other. Where two levels
 // contradict each other, the first one is right.
 func readMachine(t tree, running cpuset.Set) (*topology.Machine, error) {
@@ -65,7 +71,9 @@ func readMachine(t tree, running cpuset.Set) (*topology.Machine, error) {
 	llcs, sizes := s.llcs(cores, levels, func(i int) place { return place{packages.index[i], dies.index[i], nodeOf[i]} })
 	// This file may list CPUs that do not exist.
 	isolated, _ := readOr(t, "no CPU counts as isolated", cpuRoot+"/isolated", cpuset.Parse)
-	m := &topology.Machine{NUMANodes: nodes, Offline: present.Difference(online), Isolated: isolated.Intersection(online), LLCBytes: sizes}
+	nohz, _ := readOr(t, "no CPU counts as one of nohz_full", cpuRoot+"/nohz_full", parseNoHZ)
+	m := &topology.Machine{NUMANodes: nodes, Offline: present.Difference(online), Isolated: isolated.Intersection(online),
+		NoHZFull: nohz.Intersection(online), LLCBytes: sizes}
 	for i, c := range s.cpus {
 		m.CPUs = append(m.CPUs, topology.CPU{
 			ID: c, Core: topology.CoreID(cores.index[i]), LLC: topology.LLCID(llcs.index[i]),

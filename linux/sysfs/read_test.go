@@ -69,6 +69,10 @@ func TestKernelRefusesToTell(t *testing.T) {
 			t.Errorf("EIO from %s: -undamaged +damaged:\n%s", file, diff)
 		}
 	}
+	tree[cpuRoot+"/nohz_full"] = &fstest.MapFile{Data: []byte("(null)\n")} // a kernel that could have some
+	if _, notes, err := Examine(tree, cpuset.Set{}); err != nil || len(notes) > 0 {
+		t.Errorf("no CPUs of nohz_full: %q (%v)", notes, err)
+	}
 }
 
 // FuzzRead writes one file of any content into a valid tree.

@@ -8,14 +8,14 @@
 //
 // # Content
 //
-// All formats have the same findings: the answer to the question in a sentence, the published
-// figures beside the measured ones, all figures, and what the run says about itself: the load
-// generator, the disturbed windows, the environment and the configuration. A page also has plots of
-// latency and usage, bars of the main figures, and where the time of threads went.
+// All formats have the same findings: a table of results, all figures, and what the run says about
+// itself: the load generator, the disturbed windows, the environment and the configuration. A page
+// also has plots of latency and usage, bars of the main figures, and where the time of threads went.
 //
-// Every value is a median over rounds, with an interval of 95% confidence. A change is the median
-// of the ratios in each round. Sentences claim a difference only if the interval of the ratio
-// excludes 1. They compare with a published figure by that interval too, never by the median alone.
+// A result is a row: figure, condition, published, measured, interval, verdict. Every value is a
+// median over rounds, with an interval of 95% confidence. A change is the median of the ratios in
+// each round. A verdict claims a difference only if the interval of the ratio excludes 1. It
+// compares with a published figure by that interval too, never by the median alone.
 //
 // # Pages
 //

@@ -24,12 +24,11 @@ type Run struct {
 	Usage *trace.Recording
 }
 
-// findings is what a run says, in words.
+// findings is what a run says.
 type findings struct {
 	Name, Question, Source string
 	Incomplete             string // why, "" if the run is complete
-	Answers                []string
-	Claims                 []claim
+	Results                table
 	Tables                 []table
 	Rounds                 string
 	Generators             table
@@ -52,21 +51,19 @@ func (r Run) findings() (findings, error) {
 		return findings{}, fmt.Errorf("experiment %q: write its configuration: %w", c.Name, err)
 	}
 	f := findings{
-		Name: plain(c.Name), Question: plain(c.Question), Source: plain(c.Source), Claims: r.claims(),
+		Name: plain(c.Name), Question: plain(c.Question), Source: plain(c.Source),
 		Rounds: r.rounds(), Generators: r.generators(), Environment: r.environment(), Config: string(config), Command: r.command(),
 	}
 	if !r.Result.Complete {
 		f.Incomplete = "This run is not complete: " + strings.TrimSuffix(plain(r.Result.Ended), ".") + "."
 	}
-	for _, a := range c.Answers {
-		f.Answers = append(f.Answers, r.answer(r.Result.Compare(a)))
-	}
 	for _, note := range c.Notes {
 		f.Notes = append(f.Notes, plain(note))
 	}
-	var notes []string
+	var about, notes []string
+	f.Results, about = r.results()
 	f.Tables, notes = r.tables()
-	f.Notes = append(f.Notes, notes...)
+	f.Notes = slices.Concat(f.Notes, about, notes)
 	f.Disturbed, f.Reasons = r.disturbances()
 	return f, nil
 }
@@ -136,10 +133,6 @@ func (r Run) environment() (all [][]string) {
 	if len(e.Hardened) > 0 {
 		add("mitigations", "%s", strings.Join(e.Hardened, "; "))
 	}
-	add("place", "%s", e.Place)
-	if e.Background > 0 {
-		add("other usage before", "%s of the CPUs, by the components of the cluster and others", experiment.Foreign.Format(e.Background))
-	}
 	for _, program := range slices.Sorted(maps.Keys(e.Programs)) {
 		add(string(program), "%s", e.Programs[program])
 	}
@@ -158,9 +151,6 @@ func (r Run) command() string {
 	command := "pinfold-lab run " + plain(r.Result.Config.Name)
 	if r.Result.Environment.Quick {
 		command += " --quick"
-	}
-	if r.Result.Environment.Place == experiment.Cluster {
-		command += " --on cluster"
 	}
 	return command
 }

@@ -37,19 +37,12 @@ type markdown struct{ *bufio.Writer }
 // print prints a line.
 func (m markdown) print(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
 
-// overview prints the published figures of all experiments.
+// overview prints the results of all experiments.
 func (m markdown) overview(all []findings) {
 	m.print("# Experiments\n")
-	t := table{Heads: []string{"experiment", "figure", "published", "measured (95% interval)", "conclusion"}}
+	t := table{Heads: append([]string{"experiment"}, all[0].Results.Heads...)}
 	for _, f := range all {
-		g := group{Name: f.Name}
-		for _, c := range f.Claims {
-			g.Rows = append(g.Rows, []string{c.What, c.Published, c.Measured, c.Conclusion.String()})
-		}
-		if len(f.Claims) == 0 {
-			g.Rows = [][]string{{strings.Join(f.Answers, " "), "", "", ""}}
-		}
-		t.Groups = append(t.Groups, g)
+		t.Groups = append(t.Groups, group{f.Name, f.Results.flat()})
 	}
 	m.table(t)
 }
@@ -59,15 +52,11 @@ func (m markdown) section(f *findings, drawn []Picture) {
 	if f.Incomplete != "" {
 		m.print("**%s**\n", escape(f.Incomplete))
 	}
-	for _, answer := range f.Answers {
-		m.print("%s\n", escape(answer))
-	}
 	if f.Source != "" {
 		m.print("Source: %s.\n", escape(strings.TrimSuffix(f.Source, ".")))
 	}
-	if len(f.Claims) > 0 {
-		m.claims(f.Claims)
-	}
+	m.print("### Results\n")
+	m.table(f.Results)
 	for _, p := range drawn {
 		m.print("![%s](%s)\n", escape(p.Title), p.File)
 	}
@@ -93,16 +82,6 @@ func (m markdown) section(f *findings, drawn []Picture) {
 	m.print("### Environment\n")
 	m.table(table{Heads: []string{"", ""}, Groups: []group{{Rows: f.Environment}}})
 	m.print("To repeat it: `%s`", f.Command)
-}
-
-// claims prints the published figures, and then what each comparison concludes.
-func (m markdown) claims(all []claim) {
-	m.print("### Published and measured\n")
-	m.table(claimTable(all))
-	for _, c := range all {
-		m.print("- %s", escape(strings.TrimSpace(fmt.Sprintf("%s: %s %s", c.What, c.Conclusion, c.Note))))
-	}
-	m.print("")
 }
 
 // table prints a table. The name of a group is in its first row; a table without names of groups

@@ -29,6 +29,7 @@ type page struct {
 type section struct {
 	findings
 	ID        string
+	Overview  [][]string
 	Bars      []bars
 	Latencies []chart.Figure
 	Usage     usageCharts
@@ -44,7 +45,7 @@ func Page(w io.Writer, runs []Run, program string) error {
 		if err != nil {
 			return err
 		}
-		s := section{findings: f, ID: fmt.Sprintf("experiment-%d", i+1), Bars: r.bars(), Times: r.times()}
+		s := section{findings: f, ID: fmt.Sprintf("experiment-%d", i+1), Overview: f.Results.flat(), Bars: r.bars(), Times: r.times()}
 		charts, remarks := r.latencies()
 		s.Remarks = remarks
 		for _, c := range charts {

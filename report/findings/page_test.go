@@ -22,7 +22,7 @@ func pageOf(t testing.TB, runs []Run) string {
 // TestPage: a page has every part of which there are data, and no other.
 func TestPage(t *testing.T) {
 	all := runs(t)
-	headings := []string{"Published and measured", "Main figures", "Latency", "CPU usage over time", "Where the time of threads went",
+	headings := []string{"Results", "Main figures", "Latency", "CPU usage over time", "Where the time of threads went",
 		"All figures", "Load generator and disturbances", "Notes", "Environment"}
 	missing := map[string][]string{
 		"cycles":     {"Latency", "CPU usage over time", "Where the time of threads went", "Notes"},

@@ -31,20 +31,18 @@ func TestPredicted(t *testing.T) {
 			Figures: map[experiment.Figure]float64{experiment.Throttled: .4 + .02*float64(round)}})
 	}
 	// Theory: 46.7%. The interval of the rounds is 41 to 49%.
-	claim := r.claims()[0]
-	if c := claim.Conclusion.String(); !strings.HasSuffix(claim.Published, "% (predicted)") || c != "Agrees: the measured interval contains the predicted value." {
-		t.Errorf("%+v", claim)
+	check := func(published, verdict, note string) {
+		t.Helper()
+		results, notes := r.results()
+		if cells := results.Groups[0].Rows[0]; !strings.HasSuffix(cells[1], published) || cells[4] != verdict || strings.Join(notes, "") != note {
+			t.Errorf("%q, %q", cells, notes)
+		}
 	}
+	check("% (predicted)", agrees, "")
 	for i := range r.Result.Windows {
 		r.Result.Windows[i].Figures[experiment.Throttled] /= 4
 	}
-	claim = r.claims()[0]
-	if c := claim.Conclusion.String(); !strings.Contains(c, "lower than predicted (95% interval") {
-		t.Errorf("%+v", claim)
-	}
+	check("% (predicted)", differs, "")
 	r.Usage = nil
-	claim = r.claims()[0]
-	if c := claim.Conclusion.String(); claim.Published != "not predicted" || c != "Cannot conclude: the recording of the usage is missing." {
-		t.Errorf("%+v", claim)
-	}
+	check("not predicted", inconclusive, "throttled periods, quota: the recording of the usage is missing")
 }

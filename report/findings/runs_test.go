@@ -38,7 +38,7 @@ func base(name, question string, rounds int) experiment.Config {
 func machine() experiment.Environment {
 	return experiment.Environment{
 		Started: time.Date(2026, 11, 20, 8, 30, 0, 0, time.UTC), Pinfold: "1.0", Kernel: "6.18.5", Model: "Example CPU 2.5 GHz", CPUs: 2, Cores: 2, Nodes: 1,
-		Cgroup: 2, Load: .12, Hardened: []string{"spectre_v2: retpolines"}, Place: "control groups",
+		Cgroup: 2, Load: .12, Hardened: []string{"spectre_v2: retpolines"},
 		Programs: map[experiment.Program]string{experiment.Web: "built in"},
 	}
 }

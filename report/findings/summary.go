@@ -14,7 +14,7 @@ import (
 // summaryWidth is where sentences are wrapped.
 const summaryWidth = 98
 
-// Summary writes the answer of a run and its figures as text.
+// Summary writes the results of a run and all figures as text.
 func Summary(w io.Writer, run Run) error {
 	f, err := run.findings()
 	if err != nil {
@@ -22,20 +22,12 @@ func Summary(w io.Writer, run Run) error {
 	}
 	s := summary{bufio.NewWriter(w)}
 	s.wrapped("", f.Question)
-	for _, text := range append([]string{f.Incomplete}, f.Answers...) {
-		if text != "" {
-			fmt.Fprintln(s)
-			s.wrapped("", text)
-		}
-	}
-	if len(f.Claims) > 0 {
+	if f.Incomplete != "" {
 		fmt.Fprintln(s)
-		s.table(claimTable(f.Claims))
-		fmt.Fprintln(s)
+		s.wrapped("", f.Incomplete)
 	}
-	for _, c := range f.Claims {
-		s.wrapped("  ", fmt.Sprintf("- %s: %s %s", c.What, c.Conclusion, c.Note))
-	}
+	fmt.Fprintln(s)
+	s.results(f.Results)
 	for _, t := range f.Tables {
 		fmt.Fprintln(s)
 		if t.Load != "" {
@@ -57,6 +49,18 @@ func (s summary) wrapped(indent, text string) {
 	}
 }
 
+// results prints the cells of each row below each other.
+func (s summary) results(t table) {
+	for _, row := range t.flat() {
+		s.wrapped("  ", row[0]+", "+row[1])
+		for i, cell := range row[2:] {
+			if cell != "" {
+				fmt.Fprintf(s, "  %-12s  %s\n", t.Heads[i+2], cell)
+			}
+		}
+	}
+}
+
 // table prints a table with aligned columns and without trailing spaces. Intervals are in
 // parentheses.
 func (s summary) table(t table) {
@@ -69,7 +73,9 @@ func (s summary) table(t table) {
 		for i, cell := range cells {
 			switch heads[i] {
 			case interval95:
-				line[len(line)-1] = joined(line[len(line)-1], cell)
+				if cell != "" {
+					line[len(line)-1] += " (" + cell + ")"
+				}
 			case "p":
 			default:
 				line = append(line, cell)

@@ -21,6 +21,16 @@ type group struct {
 	Rows [][]string
 }
 
+// flat returns the rows with the names of their groups.
+func (t table) flat() (rows [][]string) {
+	for _, g := range t.Groups {
+		for _, cells := range g.Rows {
+			rows = append(rows, append([]string{g.Name}, cells...))
+		}
+	}
+	return rows
+}
+
 // interval95 is the head of a column with the intervals of the column before it.
 const interval95 = "95% interval"
 

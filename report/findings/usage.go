@@ -80,7 +80,7 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 	sequences := r.samples(w)
 	c := &chart.Chart{
 		Title:       plain(condition.Name),
-		Description: fmt.Sprintf("The CPUs that the first service used over time, %s, and when it was throttled.", with(condition.Name)),
+		Description: fmt.Sprintf("The CPUs that the first service used over time (condition: %s), and when it was throttled.", plain(condition.Name)),
 		X:           chart.Axis{Label: "time", Unit: "s", Shown: []float64{0}},
 		Y:           chart.Axis{Label: "CPUs"},
 		Series: []chart.Series{

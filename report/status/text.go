@@ -105,6 +105,9 @@ func (p *printer) read(resource string) bool {
 
 func schedulerText(s *status.Scheduler) string {
 	renewed := "renewed " + age(s.RenewalAge) + " ago"
+	if s.RenewalAge < 0 {
+		renewed = "renewed in the future"
+	}
 	switch s.State {
 	case status.NoLeader:
 		return s.Lease + " has no holder, released " + age(s.RenewalAge) + " ago"

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"maps"
 	"strings"
 	"testing"
 
@@ -29,20 +28,6 @@ func (c *test) goDemo() *corev1.Pod {
 	template := deployment.Spec.Template
 	template.Spec.TerminationGracePeriodSeconds = new(int64)
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "go-demo", Annotations: template.Annotations}, Spec: template.Spec}
-}
-
-// requestsOf returns the CPU requests of a pod's containers, and of the pod as a whole under "".
-func requestsOf(pod *corev1.Pod) map[string]string {
-	requests := map[string]string{}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			requests[list[i].Name] = list[i].Resources.Requests.Cpu().String()
-		}
-	}
-	if pod.Spec.Resources != nil {
-		requests[""] = pod.Spec.Resources.Requests.Cpu().String()
-	}
-	return requests
 }
 
 // raises reports whether the API server has MutatingAdmissionPolicies.
@@ -70,7 +55,7 @@ func TestRequests(t *testing.T) {
 			request = "1"
 		}
 		pod := c.boundIn(namespace, "go-demo")
-		if got := requestsOf(pod)["go-demo"]; got != request {
+		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != request {
 			t.Errorf("%s: a request of %s is stored, want %s", namespace, got, request)
 		}
 		if got := c.allocation(pod).Containers[0].CPUs.Len(); got != 4 {
@@ -105,50 +90,5 @@ func (c *test) rejectsMore(namespace string) {
 	_, err = c.client.CoreV1().Pods(namespace).Create(c.Context(), second, metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "exceeded quota: requests, requested: requests.cpu=4, used: requests.cpu=4, limited: requests.cpu=7") {
 		c.Errorf("a second pod: %v", err)
-	}
-}
-
-// TestStoredRequests shows what the API server stores.
-func TestStoredRequests(t *testing.T) {
-	c := begin(t)
-	if !c.raises() {
-		t.Skip("the API server has no MutatingAdmissionPolicies before Kubernetes 1.36")
-	}
-	const asks, app = `{cpuset-scheduler: "true"}`, `{name: app, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 4}}}`
-	for name, test := range map[string]struct {
-		annotations, spec string
-		want              map[string]string
-	}{
-		"does not ask":      {`{}`, `containers: [` + app + `]`, map[string]string{"app": "1"}},
-		"policy none":       {`{cpuset-scheduler: "true", cpu-policy: none}`, `containers: [` + app + `]`, map[string]string{"app": "1"}},
-		"static-burst":      {`{cpuset-scheduler: "true", cpu-policy: static-burst}`, `containers: [` + app + `]`, map[string]string{"app": "1"}},
-		"prefixed":          {`{pinfold.dev/cpuset-scheduler: "true", pinfold.dev/cpu-policy: static}`, `containers: [` + app + `]`, map[string]string{"app": "4"}},
-		"another scheduler": {asks, `{schedulerName: other, containers: [` + app + `]}`, map[string]string{"app": "1"}},
-		"with a node":       {asks, `{nodeName: ` + small0 + `, containers: [` + app + `]}`, map[string]string{"app": "1"}},
-		"forms of whole numbers, duplicate variables": {asks, `containers:
-- {name: a, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 4000m}}, env: [{name: X, value: a}, {name: X, value: b}]}
-- {name: b, image: app, resources: {requests: {cpu: 1}, limits: {cpu: "4.0"}}}
-- {name: c, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 4e0}}}
-- {name: d, image: app, resources: {requests: {cpu: 1}, limits: {cpu: 2500m}}}
-- {name: e, image: app, resources: {requests: {cpu: 1}}}
-- {name: f, image: app, resources: {limits: {cpu: 2}}}
-`, map[string]string{"a": "4", "b": "4", "c": "4", "d": "1", "e": "1", "f": "2"}},
-		"init container and sidecar": {asks, `{initContainers: [{name: init, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: 2}}},
-  {name: side, image: app, restartPolicy: Always, resources: {requests: {cpu: 10m}, limits: {cpu: 1}}}], containers: [` + app + `]}`,
-			map[string]string{"init": "2", "side": "1", "app": "4"}},
-		"own request": {asks, `{resources: {requests: {cpu: 2}}, containers: [` + app + `]}`, map[string]string{"app": "4", "": "4"}},
-		"own limit":   {asks, `{resources: {limits: {cpu: 5}}, containers: [` + app + `]}`, map[string]string{"app": "4", "": "4"}},
-		"own limit without room": {asks, `{resources: {limits: {cpu: 4}}, containers: [` + app + `, {name: b, image: app, resources: {requests: {cpu: 1}}}]}`,
-			map[string]string{"app": "1", "b": "1", "": "2"}},
-	} {
-		var pod corev1.Pod
-		c.must(yaml.Unmarshal([]byte("{metadata: {generateName: p-, annotations: "+test.annotations+"}}"), &pod))
-		c.must(yaml.UnmarshalStrict([]byte(test.spec), &pod.Spec))
-		stored, err := c.podAPI().Create(c.Context(), &pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if got := requestsOf(stored); !maps.Equal(got, test.want) {
-			t.Errorf("%s: got %v, want %v", name, got, test.want)
-		}
 	}
 }

@@ -53,7 +53,6 @@ var claims = map[string][]claim{
 	"docs/lab.md": {
 		{`(sh|sh own|console)\n`, "test/documents TestLab"},
 		{`sh packages\n`, "not: it installs packages"},
-		{`sh cluster\n`, "test/node TestLab"},
 	},
 	"docs/local.md": {
 		{`sh (up|get|two)\n`, "test/documents TestLocal"},
@@ -65,7 +64,7 @@ var claims = map[string][]claim{
 		{`(console|\w+ file=)`, "cmd/pinfold TestManual"},
 		{`indented\n3 groups`, "not: a picture"},
 		{`\nexit status  0`, "not: figures of one run; TestReadme repeats it"},
-		{`indented\n(pandas|duckdb)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
+		{`indented\n(pandas|duckdb|python3)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
 		{`indented\nkubectl pinfold`, "test/node TestKubectl"},
 		{`\nkubectl --namespace`, "test/node TestKubectl"},
 		{`indented\ncurl`, "not: a query to the reader's Prometheus"},

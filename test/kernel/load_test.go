@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"pinfold.dev/pinfold/test/busy"
 )
 
 // loadThreads is an environment variable that turns the test binary into a load generator with that
@@ -112,7 +114,7 @@ func play(bursts []Burst, speed float64) error {
 // example when the other thread of its core becomes busy. So burn first uses four fifths of the
 // time, which also measures the current speed.
 func burn(work time.Duration, speed float64) time.Duration {
-	before := clock(unix.CLOCK_THREAD_CPUTIME_ID)
+	before := busy.CPUTime()
 	used, share := time.Duration(0), 0.8
 	for {
 		left := work - used
@@ -121,7 +123,7 @@ func burn(work time.Duration, speed float64) time.Duration {
 		}
 		rounds := float64(left) * share * speed
 		spin(int(rounds))
-		now := clock(unix.CLOCK_THREAD_CPUTIME_ID) - before
+		now := busy.CPUTime() - before
 		if took := now - used; took > 100*time.Microsecond {
 			speed, share = rounds/float64(took), 0.97
 		}
@@ -147,9 +149,9 @@ func calibrate() float64 {
 	const rounds = 10_000_000
 	best := time.Hour
 	for range 3 {
-		before := clock(unix.CLOCK_THREAD_CPUTIME_ID)
+		before := busy.CPUTime()
 		spin(rounds)
-		best = min(best, clock(unix.CLOCK_THREAD_CPUTIME_ID)-before)
+		best = min(best, busy.CPUTime()-before)
 	}
 	return rounds / float64(best)
 }

@@ -33,17 +33,13 @@ type replay struct {
 	low, high        int64
 }
 
-// A model computes the effect of limits on a recording whose first period ends after the given
-// number of samples.
-type model func(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats
-
 // predict replays the recording under limits.
-func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
+func (r replayed) predict(t *testing.T, l bandwidth.Limits) replay {
 	t.Helper()
 	const phases = int(period / sampled)
 	p := replay{low: math.MaxInt64}
 	for phase := range phases {
-		n := m(t, r.recorded, phase, l)
+		n := inModel(t, r.recorded, phase, l)
 		p.throttled += float64(n.Throttled) / float64(phases)
 		p.burstTime += n.BurstTime / time.Duration(phases)
 		p.usage += n.Usage / time.Duration(phases)
@@ -52,8 +48,9 @@ func (r replayed) predict(t *testing.T, m model, l bandwidth.Limits) replay {
 	return p
 }
 
-// perPeriod uses bandwidthtest.Controller with the demand of each period, until all is served.
-func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
+// inModel returns the effect of limits on a recording whose first period ends after the given number
+// of samples: that of its demand in each period on a bandwidthtest.Controller, until all is served.
+func inModel(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
 	t.Helper()
 	d := must.Get((&trace.Series{Samples: recorded.Samples[phase:]}).Demand(sampled, l.Period))(t)
 	c := must.Get(bandwidthtest.NewController(l))(t)
@@ -66,43 +63,14 @@ func perPeriod(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limi
 	return c.Stats()
 }
 
-// perSlice uses bandwidthtest.Group, which distributes time within a period as the kernel does. The
-// usage of each sample is a request at its beginning, on each of as many CPUs as it used.
-func perSlice(t *testing.T, recorded *trace.Series, phase int, l bandwidth.Limits) bandwidthtest.Stats {
-	t.Helper()
-	m := bandwidthtest.Kernel(runtime.NumCPU())
-	m.Slice, m.PeriodPhase = slice(t), time.Duration(phase+1)*sampled
-	g := must.Get(bandwidthtest.NewGroup(m, l))(t)
-	for i := range recorded.Samples {
-		s := &recorded.Samples[i]
-		g.Advance(s.Begin())
-		busy := min(int(s.CPUs())+1, m.CPUs)
-		for cpu := range busy {
-			if s.Usage < time.Duration(busy) {
-				break
-			}
-			g.Submit(bandwidthtest.Request{Work: s.Usage / time.Duration(busy), CPU: cpu})
-		}
-	}
-	for g.Backlog() > 0 {
-		g.Advance(g.Now() + l.Period)
-	}
-	return g.Stats()
-}
-
-// judged is a model, and the mistake in it, if any.
+// judged is the model, with limits that make it wrong, if any.
 type judged struct {
 	name   string
-	model  model
 	limits func(bandwidth.Limits) bandwidth.Limits
 }
 
-func rightModels() []judged {
-	asTheyAre := func(l bandwidth.Limits) bandwidth.Limits { return l }
-	return []judged{
-		{"per period", perPeriod, asTheyAre},
-		{"by slices", perSlice, asTheyAre},
-	}
+func rightModel() judged {
+	return judged{"per period", func(l bandwidth.Limits) bandwidth.Limits { return l }}
 }
 
 // wrongModels are the models that the test must reject.
@@ -115,9 +83,9 @@ func wrongModels() []judged {
 		}
 	}
 	return []judged{
-		{"without burst", perPeriod, func(l bandwidth.Limits) bandwidth.Limits { l.Burst = 0; return l }},
-		{"with 0.7 of the quota", perPeriod, times(0.7)},
-		{"with 1.3 of the quota", perPeriod, times(1.3)},
+		{"without burst", func(l bandwidth.Limits) bandwidth.Limits { l.Burst = 0; return l }},
+		{"with 0.7 of the quota", times(0.7)},
+		{"with 1.3 of the quota", times(1.3)},
 	}
 }
 
@@ -146,7 +114,7 @@ func (m judged) errorOf(t *testing.T, rows []replayed) modelError {
 	var burst, burstOff, usage, usageOff time.Duration
 	n := float64(len(rows))
 	for _, r := range rows {
-		p := r.predict(t, m.model, m.limits(r.limits))
+		p := r.predict(t, m.limits(r.limits))
 		periods := float64(r.length / period)
 		off := (p.throttled - float64(r.kernel.Throttled)) / periods
 		e.Periods += periods
@@ -172,12 +140,12 @@ func table(t *testing.T, rows []replayed) string {
 	t.Helper()
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "load\tquota\tburst\tthrottled, model\trange over phases\tby slices\tkernel\tburst time, model\tkernel\tused, model\tkernel")
+	fmt.Fprintln(w, "load\tquota\tburst\tthrottled, model\trange over phases\tkernel\tburst time, model\tkernel\tused, model\tkernel")
 	for _, r := range rows {
-		p, fine, periods := r.predict(t, perPeriod, r.limits), r.predict(t, perSlice, r.limits), float64(r.length/period)
+		p, periods := r.predict(t, r.limits), float64(r.length/period)
 		share := func(n float64) string { return fmt.Sprintf("%.1f%%", 100*n/periods) }
-		fmt.Fprintf(w, "%s\t%v\t%v\t%s\t%s to %s\t%s\t%s\t%v\t%v\t%v\t%v\n", r.name, r.limits.Quota, r.limits.Burst,
-			share(p.throttled), share(float64(p.low)), share(float64(p.high)), share(fine.throttled), share(float64(r.kernel.Throttled)),
+		fmt.Fprintf(w, "%s\t%v\t%v\t%s\t%s to %s\t%s\t%v\t%v\t%v\t%v\n", r.name, r.limits.Quota, r.limits.Burst,
+			share(p.throttled), share(float64(p.low)), share(float64(p.high)), share(float64(r.kernel.Throttled)),
 			p.burstTime.Round(ms), r.kernel.BurstTime.Round(ms), p.usage.Round(ms), r.kernel.Usage.Round(ms))
 	}
 	must.Do(t, w.Flush())

@@ -52,15 +52,15 @@ type Controller struct {
 	added  map[types.UID]api.Allocation
 	moved  *Move     // by the last decision, or nil
 	looked time.Time // for a pod to move, or started
-	// lapsed are the pods that have lost the CPUs of their claims, and losses say why others have lost
-	// CPUs. damaged says what is wrong with what was saved.
+	// lapsed are the pods that have lost the CPUs of their claims, or never get any, and losses say why
+	// others have lost CPUs. damaged says what is wrong with what was saved.
 	lapsed  map[types.UID]lapse
 	losses  map[types.UID]string
 	damaged string
 	refused refusals
 }
 
-// lapse is why a pod has lost the CPUs of claims.
+// lapse is why a pod has lost the CPUs of claims, or of none never gets any.
 type lapse struct {
 	why    error
 	claims []api.ClaimRef
@@ -201,7 +201,7 @@ func (c *Controller) review(n node) (waiting []int) {
 		delete(c.given.Pods, uid)
 		asks, err := api.Asks(s.Object)
 		lives := !s.Departed && !api.HasEnded(s.Object)
-		holds := lives && has && a.Concerns(s.Object)
+		holds := lives && has && a.Concerns(s.Object) && c.lapsed[uid].why == nil
 		if holds {
 			invalid := c.invalid(n, s, a, lost[s.Plan.Claim.ID])
 			resized := c.given.Allocates && errors.Is(invalid, errResized)
@@ -222,7 +222,10 @@ func (c *Controller) review(n node) (waiting []int) {
 		if p.Reread(i); !c.given.Allocates {
 			continue
 		}
-		if refused := cmp.Or(c.lapsed[uid].why, belongsToOther(s.Object, claimants)); refused != nil {
+		if other := belongsToOther(s.Object, claimants); other != nil && c.lapsed[uid].why == nil {
+			c.lapsed[uid] = lapse{why: other} // for good: the kubelet does not ask for it, not even later
+		}
+		if refused := c.lapsed[uid].why; refused != nil {
 			s.Problem = notGivenError{error: refused, claim: true}
 		} else if err != nil {
 			s.Problem = notGivenError{error: err}

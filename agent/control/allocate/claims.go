@@ -27,28 +27,19 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 		return errors.New("the pod does not run on this node, as far as its agent knows yet")
 	}
 	s := &p.All[at]
-	other := belongsToOther(s.Object, c.claimants(p))
 	given, has := c.given.Pods[pod]
-	asks, err := api.Asks(s.Object)
-	switch {
-	case has && slices.Equal(given.Claims, request.Claims):
+	if has && slices.Equal(given.Claims, request.Claims) {
 		return nil
+	}
+	switch why := c.refusal(p, s, &request); {
 	case !c.given.Allocates:
 		return errors.New("this agent does not give CPUs any more (--allocator): delete the pod and its claims")
-	case asks || err != nil:
-		return fmt.Errorf("the pod asks for CPUs by annotation (%s), too: remove the annotation or the claims", api.CPUSetSchedulerAnnotation)
+	case why != nil:
+		return why
 	case has:
 		return errors.New("the pod has CPUs for other claims")
-	case other != nil:
-		return other
 	}
-	all, need := 0, map[string]int{}
-	for _, part := range request.Parts {
-		all, need[part.Container] = all+part.CPUs, need[part.Container]+part.CPUs
-	}
-	if err := api.ClaimsRequested(s.Object, request.Claims, all, need); err != nil {
-		return err
-	}
+	_, all := request.CPUs()
 	if err := c.aboveCeiling(p, s.Object, all); err != nil {
 		return err
 	}
@@ -58,6 +49,52 @@ func (c *Controller) Claim(r *groups.Round, p *pods.Pods, index *placement.Index
 		return err
 	}
 	return c.put(n, at, allocation)
+}
+
+// refusal returns why a pod does not get what its claims ask for, whatever CPUs become free, or nil.
+func (c *Controller) refusal(p *pods.Pods, s *pods.Pod, request *dra.Request) error {
+	asks, err := api.Asks(s.Object)
+	cpus, all := request.CPUs()
+	ceiling := p.Ceiling(s.Object.Namespace).ExclusiveCPUs
+	switch {
+	case c.lapsed[s.Object.UID].why != nil:
+		return c.lapsed[s.Object.UID].why
+	case asks || err != nil:
+		return fmt.Errorf("the pod asks for CPUs by annotation (%s), too: remove the annotation or the claims", api.CPUSetSchedulerAnnotation)
+	}
+	return cmp.Or(belongsToOther(s.Object, c.claimants(p)), api.ClaimsRequested(s.Object, request.Claims, all, cpus), ceiling.CheckPod(all))
+}
+
+// Forfeit decides that one of Unserved never gets CPUs for its claims, and returns why: because of
+// unreadable, or of what they ask for. It returns nil if it may.
+func (c *Controller) Forfeit(p *pods.Pods, pod types.UID, request dra.Request, unreadable error) error {
+	s := &p.All[slices.IndexFunc(p.All, func(s pods.Pod) bool { return s.Object.UID == pod })]
+	if why := cmp.Or(unreadable, c.refusal(p, s, &request)); why != nil && c.lapsed[pod].why == nil {
+		c.lapsed[pod] = lapse{why: fmt.Errorf("the pod cannot start any more, delete it: %w", why)}
+	}
+	return c.lapsed[pod].why
+}
+
+// Unserved returns the pods with claims that were given no CPUs for any, and whose containers cannot
+// run on some: none was created, or the pod was refused CPUs. It does not rely on what is remembered
+// alone.
+func (c *Controller) Unserved(r *groups.Round, p *pods.Pods) (unserved []*corev1.Pod) {
+	for i := range p.All {
+		s := &p.All[i]
+		lapsed, refused := c.lapsed[s.Object.UID]
+		served := len(c.given.Pods[s.Object.UID].Claims)+len(lapsed.claims) > 0
+		if !served && !s.Departed && !api.HasEnded(s.Object) && (refused || !mayRun(r, s)) && len(dra.ClaimNames(s.Object)) > 0 {
+			unserved = append(unserved, s.Object)
+		}
+	}
+	return unserved
+}
+
+// mayRun reports whether a container of a pod was created.
+func mayRun(r *groups.Round, s *pods.Pod) bool {
+	status := &s.Object.Status
+	return status.Phase != corev1.PodPending || r.Runs(s.Plan.ID) ||
+		slices.ContainsFunc(slices.Concat(status.InitContainerStatuses, status.ContainerStatuses), func(s corev1.ContainerStatus) bool { return s.ContainerID != "" })
 }
 
 // place chooses the CPUs of each part, the largest first.

@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/linux/kubepods"
 )
 
@@ -21,13 +22,21 @@ type View struct {
 	Layout cgroup.Layout
 	Above  []string // paths of the groups above the tiers, except the root, parents first
 	Tiers  []string // paths, parents first
-	Pods   []kubepods.Pod
+	// Root is the bandwidth of the root group, which has one if the node runs in a container.
+	Root cgroup.Settings
+	Pods []kubepods.Pod
 	// Settings are the settings of all these cgroups, by path. Of unknown containers only the CPUs
 	// are set. Effective CPUs are set of known containers on version 2, and partitions of all
 	// cgroups if there may be any. Cgroups that disappeared or could not be read are missing.
 	Settings map[string]cgroup.Settings
+	// Inner are the groups in containers' that the runtime has moved all processes of these to, with
+	// the limits of the containers (crun with systemd), by the container's path. The limits of other
+	// groups are the container's own affair.
+	Inner map[string]string
 	// Partial is set if some could not be read.
 	Partial bool
+	// BurstOff is why groups have no burst although the kernel has the files, or "".
+	BurstOff string
 	// Lacking is why mechanisms for batch pods cannot be used, in words for users. If it is nil, the
 	// last one remains valid.
 	Lacking map[colocation.Mechanism]string
@@ -44,8 +53,8 @@ type Groups struct {
 	// Allowed are those that the groups of tiers may use, and Withheld those that no pod may use.
 	Allowed  map[nodeplan.Tier]cpuset.Set
 	Withheld cpuset.Set
-	// NoBurst is set once a cgroup without burst has been seen: the kernel does not support it.
-	NoBurst bool
+	// NoBurst is why the kernel has no burst, or "".
+	NoBurst string
 	// Pod and Container are paths, set by Locate. The containers include unknown and others.
 	Pod       map[ledger.PodID]string
 	Container map[nodeplan.Ref]string
@@ -61,9 +70,15 @@ func (g *Groups) Observe(v View) {
 	if v.Lacking == nil {
 		v.Lacking = g.Lacking
 	}
-	g.View = v
+	g.View, g.NoBurst = v, v.BurstOff
 	for _, s := range v.Settings {
-		g.NoBurst = g.NoBurst || s.NoBurst
+		g.lacksBurst(s)
+	}
+}
+
+func (g *Groups) lacksBurst(s cgroup.Settings) {
+	if s.NoBurst {
+		g.NoBurst = (&feature.UnsupportedError{Feature: feature.Burst}).Error()
 	}
 }
 
@@ -92,7 +107,7 @@ func (g *Groups) Locate(names map[ledger.PodID]map[string]string) {
 // Add adds the cgroup of a pod or container that was created since the last observation.
 func (g *Groups) Add(path string, where kubepods.Place, settings cgroup.Settings) {
 	g.Settings[path] = settings
-	g.NoBurst = g.NoBurst || settings.NoBurst
+	g.lacksBurst(settings)
 	at := slices.IndexFunc(g.Pods, func(p kubepods.Pod) bool { return p.UID == where.PodUID })
 	if at < 0 {
 		at = len(g.Pods)
@@ -140,10 +155,6 @@ func (g *Groups) Within(group string, cpus cpuset.Set) cpuset.Set {
 	}
 	return cpus
 }
-
-// Inner returns the group in a container's that some runtimes move its processes to, with the
-// container's limits (crun with systemd). The limits of other groups are the container's own affair.
-func Inner(container string) string { return container + "/container" }
 
 // AbovePods returns the groups above the pods.
 func (g *Groups) AbovePods() []string { return slices.Concat(g.Above, g.Tiers) }

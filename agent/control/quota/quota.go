@@ -148,7 +148,7 @@ func (c *Controller) Restore(r *groups.Round) map[string]cgroup.Wanted {
 func (c *Controller) write(r *groups.Round, all []group) map[string]cgroup.Wanted {
 	wanted := map[string]cgroup.Wanted{}
 	for _, l := range all {
-		for _, path := range []string{l.Path, groups.Inner(l.Path)} {
+		for _, path := range []string{l.Path, r.Inner[l.Path]} {
 			if w := c.changes(r, l, path); r.Exists(path) && w != (cgroup.Wanted{}) {
 				wanted[path] = w
 			}
@@ -159,7 +159,7 @@ func (c *Controller) write(r *groups.Round, all []group) map[string]cgroup.Wante
 			continue
 		}
 		for _, container := range p.Containers {
-			for _, path := range []string{container.Path, groups.Inner(container.Path)} {
+			for _, path := range []string{container.Path, r.Inner[container.Path]} {
 				if _, listed := wanted[path]; !listed && r.Exists(path) {
 					wanted[path] = cgroup.Wanted{}
 				}
@@ -169,12 +169,13 @@ func (c *Controller) write(r *groups.Round, all []group) map[string]cgroup.Wante
 	return wanted
 }
 
-// changes returns what differs from the plan in a cgroup that is the planned one, or in it.
+// changes returns what differs from the plan in a cgroup that is the planned one, or in it. A group
+// in it without a quota is bounded by the planned one.
 func (c *Controller) changes(r *groups.Round, l group, path string) cgroup.Wanted {
 	if l.resizing {
 		return c.prepareResize(r.Settings[path], l)
 	}
-	if c.leavesTo(l.Path) {
+	if c.leavesTo(l.Path) || path != l.Path && r.Settings[path].Quota == bandwidth.Unlimited {
 		return cgroup.Wanted{}
 	}
 	want := l.Want.Limits

@@ -5,12 +5,12 @@
 //	c, err := bandwidthtest.NewController(limits)
 //	used := c.Step(demand)               // one period
 //
-//	g, err := bandwidthtest.NewGroup(bandwidthtest.Kernel(cpus), limits)
-//	g.Submit(request)
-//	done := g.Advance(until)             // requests that have finished
+//	s, err := bandwidthtest.NewServer(cpus, phase, limits)
+//	s.Submit(work)                       // a request
+//	s.Advance(until)
 //
-// [Controller] works on whole periods and is fast. [Group] simulates individual requests on CPUs
-// and is exact to the nanosecond.
+// [Controller] works on whole periods. [Server] serves requests within them, for recordings whose
+// samples are shorter than a period.
 //
 // # The controller
 //
@@ -25,28 +25,20 @@
 // The refill unthrottles CPUs and forgives their overuse. A limit that is written often enough has
 // no effect.
 //
-// # Two levels
-//
 // [Controller] is a recurrence over periods:
 //
 //	used    = min(backlog + demand, bucket)
 //	backlog = backlog + demand - used
 //	bucket  = min(bucket - used + quota, quota + burst)
 //
-// [Group] simulates the events within a period. Its [Machine] defines how CPU time is distributed:
-// ideally ([Fluid]) or as in Linux ([Kernel]).
-//
-// With [Kernel], a group may be throttled although it needs less than quota + burst, because the
-// remaining time is held by another CPU. It may also exceed quota + burst by up to one tick per
-// CPU, and then gets less in the next period.
-//
 // # What is not modelled
 //
 //   - Other groups, and limits of ancestors and descendants. On a real machine a request that waits
 //     for another group runs later, which can move its usage into the next period.
-//   - CPU selection and migration. [AnyCPU] takes the shortest queue; the kernel also weighs caches
-//     and does not always find the idle CPU.
-//   - Scheduling order on a CPU. Requests take turns of equal length.
+//   - Slices and ticks. In the kernel, a group may be throttled although it needs less than quota +
+//     burst, because the remaining time is held by another CPU. It may also exceed quota + burst by
+//     up to one tick per CPU, and then gets less in the next period.
+//   - CPU selection, migration, and the order in which threads run on a CPU.
 //   - Deferred throttling. Since 6.18 a thread is throttled when it returns to user space, not at
 //     the tick. A long system call continues and its time is repaid; throttled_time counts from the
 //     return.

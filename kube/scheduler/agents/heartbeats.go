@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"pinfold.dev/pinfold/internal/sleep"
 )
@@ -142,8 +143,8 @@ func (h *heartbeats) forgive(d time.Duration) {
 
 // seen handles a version of a lease.
 func (h *heartbeats) seen(lease *coordinationv1.Lease) {
-	if lease.Spec.RenewTime == nil {
-		return
+	if lease.Spec.RenewTime == nil || ptr.Deref(lease.Spec.HolderIdentity, "") != lease.Name {
+		return // not an agent's renewal
 	}
 	h.mu.Lock()
 	h.regain()

@@ -23,7 +23,7 @@ func TestUnobservedTime(t *testing.T) {
 	}
 	lease := func() *coordinationv1.Lease {
 		renewed := metav1.NewMicroTime(now.Add(-time.Hour)) // the node's clock differs
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed}}
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("n1"), RenewTime: &renewed}}
 	}
 	first := lease()
 	h.seen(first)
@@ -47,7 +47,10 @@ func TestUnobservedTime(t *testing.T) {
 	pass(2 * time.Second)
 	expect("42 s observed", true)
 	h.seen(first)
-	expect("an event without renewal", true)
+	other := lease()
+	other.Spec.HolderIdentity = new("n2")
+	h.seen(other)
+	expect("an event without renewal, and one of another holder", true)
 	h.seen(lease())
 	expect("a renewal", false)
 	if len(changed) != 2 {

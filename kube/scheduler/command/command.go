@@ -2,9 +2,10 @@
 //
 //	os.Exit(cli.Run(command.New("v1.2.3", command.Settle)))
 //
-// It is [app.NewSchedulerCommand] with two additions. The plugin watches the leader election lease,
-// so that no decision of a former leader is bound. And the scheduler runs as the minor version of
-// its API server: a newer one would wait for ever for kinds that the API server does not have.
+// It is [app.NewSchedulerCommand] with three additions. The plugin watches the leader election lease,
+// so that no decision of a former leader is bound. The scheduler runs as the minor version of its API
+// server: a newer one would wait for ever for kinds that the API server does not have. And what
+// clients can make its server of metrics and health checks keep has bounds.
 // [app.NewSchedulerCommand] does not expose its configuration, so the command is built here.
 package command
 
@@ -64,7 +65,7 @@ func New(release string, settle time.Duration) *cobra.Command {
 	return cmd
 }
 
-// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe and the
+// run is app.runCommand (k8s.io/kubernetes cmd/kube-scheduler/app, 1.37) plus Observe, limit and the
 // version of the API server, which decides about feature gates and so comes first.
 func run(cmd *cobra.Command, o *options.Options, release string, settle time.Duration) error {
 	verflag.PrintAndExitIfRequested()
@@ -99,6 +100,7 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 	if err != nil {
 		return err
 	}
+	limit(config.SecureServing, &config.Authentication)
 	if config.LeaderElection != nil {
 		leadership.Observe(config.LeaderElection, release, runsAs)
 	}

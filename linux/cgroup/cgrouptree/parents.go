@@ -40,7 +40,7 @@ func FindParents(fs *cgroup.FS, controllers ...cgroup.Controller) (Parents, erro
 	if err := fs.Require(controllers...); err != nil {
 		return Parents{}, err
 	}
-	groups, err := groupsOf(fs, "self", os.Getpid())
+	groups, err := ownGroups(fs)
 	if err != nil {
 		return Parents{}, err
 	}
@@ -71,14 +71,14 @@ func FindParents(fs *cgroup.FS, controllers ...cgroup.Controller) (Parents, erro
 	return parents, nil
 }
 
-// groupsOf returns the group of a process or thread in each hierarchy; see [Own].
-func groupsOf(fs *cgroup.FS, proc string, pid int) (map[cgroup.Controller]string, error) {
+// ownGroups returns the group of this process in each hierarchy.
+func ownGroups(fs *cgroup.FS) (map[cgroup.Controller]string, error) {
 	groups := map[cgroup.Controller]string{}
 	for _, c := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct} {
 		if fs.Hierarchy(c).Mount == "" {
 			continue // version 2 has no cpuacct
 		}
-		group, err := groupOf(fs, c, proc, pid)
+		group, err := Own(fs, c)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,11 @@ func Own(fs *cgroup.FS, c cgroup.Controller) (string, error) {
 	return groupOf(fs, c, "self", os.Getpid())
 }
 
-// groupOf is Own for any process or thread, a directory below /proc.
+// Of is Own for any process.
+func Of(fs *cgroup.FS, c cgroup.Controller, pid int) (string, error) {
+	return groupOf(fs, c, strconv.Itoa(pid), pid)
+}
+
 func groupOf(fs *cgroup.FS, c cgroup.Controller, proc string, pid int) (string, error) {
 	name := filepath.Join(fs.Root(), "proc", proc, "cgroup")
 	f, err := os.Open(name)

@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -80,19 +79,11 @@ func beTask(what string) {
 
 // spin uses CPU time on this thread.
 func spin(need time.Duration) {
-	for began := threadTime(); threadTime()-began < need; {
+	for began := busy.CPUTime(); busy.CPUTime()-began < need; {
 		for range 1000 {
 			spun.Add(1)
 		}
 	}
-}
-
-func threadTime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {
-		panic(err)
-	}
-	return time.Duration(ts.Nano())
 }
 
 // task is a process in a cgroup.

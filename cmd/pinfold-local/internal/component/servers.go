@@ -90,7 +90,7 @@ func serveRegistry(ctx context.Context, flags []string) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: handler, MaxHeaderBytes: 8 << 10, ReadHeaderTimeout: time.Minute, IdleTimeout: 10 * time.Minute}
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // Serve returns the error
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)

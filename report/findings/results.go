@@ -1,0 +1,190 @@
+package findings
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"pinfold.dev/pinfold/core/experiment"
+)
+
+// results returns the table of published and predicted figures beside the measured ones, after the
+// figures that answer the question and that nobody has published, and notes about them.
+func (r Run) results() (t table, notes []string) {
+	t.Heads = []string{"figure", "condition", "published", "measured", interval95, "verdict"}
+	add := func(a experiment.Answer, cells []string) {
+		name := label(a.Figure) + r.load(a.Load)
+		if last := len(t.Groups) - 1; last < 0 || t.Groups[last].Name != name {
+			t.Groups = append(t.Groups, group{Name: name})
+		}
+		g := &t.Groups[len(t.Groups)-1]
+		g.Rows = append(g.Rows, cells)
+	}
+	published := r.Result.Config.Published
+	for _, a := range r.Result.Config.Answers {
+		if c := r.Result.Compare(a); !slices.ContainsFunc(published, func(p experiment.Published) bool { return p.Answer == a }) {
+			add(c.Answer, answered(c))
+		}
+	}
+	for _, p := range published {
+		c := r.Result.Compare(p.Answer)
+		cells, err := r.result(p, c)
+		add(c.Answer, cells)
+		note := plain(p.Note)
+		if err != nil {
+			note = plain(err.Error())
+		}
+		if note != "" {
+			notes = append(notes, fmt.Sprintf("%s, %s: %s", label(p.Figure), plain(p.Condition), note))
+		}
+	}
+	return t, notes
+}
+
+// answered returns the cells of a figure without a published one.
+func answered(c experiment.Comparison) []string {
+	if c.Condition == c.Baseline {
+		return []string{plain(c.Condition), "", measured(c.Figure, c.Value), interval(c.Figure, c.Value), ""}
+	}
+	verdict := direction(c.Verdict())
+	if c.Verdict() == experiment.Unknown {
+		verdict = unclear(c)
+	}
+	return []string{against(c), "", effect(c), spread(c), verdict}
+}
+
+func against(c experiment.Comparison) string {
+	return plain(c.Condition) + " against " + plain(c.Baseline)
+}
+
+// result returns the cells of a published figure, or of one that is predicted from the usage. An
+// error says why the latter cannot be.
+func (r Run) result(p experiment.Published, c experiment.Comparison) (cells []string, err error) {
+	f := p.Figure
+	if p.From != "" {
+		p.Value, err = r.Result.Predict(context.Background(), p, r.Usage)
+		p.Text = f.Format(p.Value) + " (predicted)"
+	}
+	if p.Of != 0 {
+		published := change(p.Value/p.Of) + ": " + cmp.Or(plain(p.Text), f.Format(p.Of)+" to "+f.Format(p.Value))
+		return []string{against(c), published, effect(c), spread(c), conclude(p, c)}, nil
+	}
+	mean := ""
+	if average, ok := r.Result.Average(p.Answer); ok {
+		c.Value, mean = average, " (mean)" // like published and predicted values
+	}
+	published, verdict := cmp.Or(plain(p.Text), f.Format(p.Value)), concludeValue(p.Value, c.Value)
+	if err != nil {
+		published, verdict = "not predicted", inconclusive
+	}
+	return []string{plain(c.Condition), published, measured(f, c.Value) + mean, interval(f, c.Value), verdict}, err
+}
+
+// measured formats a median.
+func measured(f experiment.Figure, v experiment.Value) string {
+	if v.Rounds == 0 {
+		return "not measured"
+	}
+	return f.Format(v.Estimate)
+}
+
+// Verdicts. A note says why conditions are not comparable.
+const (
+	inconclusive = "cannot conclude"
+	incomparable = "not comparable"
+	agrees       = "agrees"
+	differs      = "differs"
+	tooFew       = inconclusive + ": too few rounds"
+)
+
+// effect describes the change of a comparison, without its interval.
+func effect(c experiment.Comparison) string {
+	switch verdict := c.Verdict(); {
+	case c.Unlike != "":
+		return incomparable
+	case verdict == experiment.Unknown:
+		return inconclusive
+	case c.Ratio.Rounds == 0:
+		return direction(verdict)
+	}
+	return change(c.Ratio.Estimate)
+}
+
+func direction(v experiment.Verdict) string {
+	if v == experiment.Higher {
+		return "higher"
+	}
+	return "lower"
+}
+
+// spread describes the interval of the change of a comparison, or "" without one.
+func spread(c experiment.Comparison) string {
+	if c.Unlike != "" {
+		return ""
+	}
+	return changes(c.Ratio)
+}
+
+// unclear is the verdict on a comparison that does not say whether the conditions differ.
+func unclear(c experiment.Comparison) string {
+	switch {
+	case c.Unlike != "":
+		return incomparable
+	case c.Value.Rounds == 0:
+		return inconclusive + ": not measured"
+	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():
+		return inconclusive
+	}
+	return inconclusive + ": " + missing(c)
+}
+
+// margin is the width of an interval of shares or ratios that suffices even where the published
+// effect is smaller.
+const margin = 0.05
+
+// wide reports whether an interval that contains a published effect contains what contradicts it as
+// well: no effect, or one twice as large.
+func wide(v experiment.Value, effect float64) bool {
+	return v.High-v.Low > max(math.Abs(effect), margin)
+}
+
+// conclude returns the verdict on a published change.
+func conclude(p experiment.Published, c experiment.Comparison) string {
+	published, verdict := p.Value/p.Of, c.Verdict()
+	unknown := verdict == experiment.Unknown
+	within := c.Ratio.Rounds > 0 && c.Ratio.Bounded() && c.Ratio.Low <= published && published <= c.Ratio.High
+	switch {
+	case within && c.Unlike == "" && (!unknown || published == 1):
+		if wide(c.Ratio, 1-published) {
+			return tooFew
+		}
+		return agrees
+	case unknown:
+		return unclear(c)
+	case published == 1:
+		return differs
+	case (published > 1) != (verdict == experiment.Higher):
+		return "opposite direction"
+	case c.Ratio.Rounds == 0:
+		return "same direction"
+	case math.Abs(math.Log(c.Ratio.Estimate)) < math.Abs(math.Log(published)):
+		return "same direction, smaller effect"
+	}
+	return "same direction, larger effect"
+}
+
+// concludeValue returns the verdict on a published value.
+func concludeValue(published float64, v experiment.Value) string {
+	within := v.Low <= published && published <= v.High
+	switch {
+	case v.Rounds == 0:
+		return inconclusive
+	case !v.Bounded() || within && wide(v, published):
+		return tooFew
+	case within:
+		return agrees
+	}
+	return differs
+}
