@@ -52,7 +52,7 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*age
 	}
 	b.Cleanup(k.groups.Close)
 	config.NodeName = nodeName
-	o := Options{Config: config, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
+	o := Options{Config: config, RunDir: b.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}.withDefaults()
 	e := newAgent(o, k)
 	e.pods.list = func() []*corev1.Pod { return pods }
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: h.root})
@@ -114,7 +114,6 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{Allocates: true})
-	e.RunDir = b.TempDir()
 	e.control.SetReserved(0)
 	for i := range others { // leave room for the pod
 		others[i] = others[i].DeepCopy()
