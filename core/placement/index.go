@@ -21,7 +21,6 @@ type Index struct {
 	pieces                  []piece
 	cores                   []core
 	slots                   []slot
-	llcs                    int                     // number of LLCs; piece.llc is below it
 	designOf                []int                   // by kind; designs are numbered from the fastest on
 	cpusOfDesign            []cpuset.Set            // by design; the last of maxDesigns has all others
 	designSets              []uint32                // see newDesignSets
@@ -136,7 +135,6 @@ func (ix *Index) buildTree() {
 			ix.cpusOfDesign[min(ix.designOf[c.kind], maxDesigns-1)].Add(t)
 		}
 	}
-	ix.llcs = len(llcs)
 }
 
 // buildSlots lists the slots of each piece, and the weights of what pieces and nodes leave free.

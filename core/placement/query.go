@@ -114,8 +114,13 @@ func (q *query) admits(nodes mask) bool {
 // freeOf returns the number of free CPUs of node n.
 func (q *query) freeOf(n int) int { return q.ix.nodes[n].cpus.Intersection(q.free).Len() }
 
-// mayFit checks the sums that every placement must meet.
+// mayFit counts what is free and checks the sums that every placement must meet.
 func (s *search) mayFit() bool {
+	if s.free.Len() < s.req.CPUs {
+		return false
+	}
+	s.gather()
+	s.bind()
 	return (len(s.bound) == 0 || s.atMost() >= s.req.CPUs) &&
 		(s.req.FullCores != FullCoresRequired || s.coreSums()[s.req.CPUs])
 }

@@ -19,6 +19,9 @@ func (s *search) place() (Result, bool) {
 		}
 		return Result{CPUs: s.free, Quality: s.ix.Quality(s.free)}, true // all nodes are admitted
 	}
+	if len(s.ix.designSets) > 1 && !s.mayFit() {
+		return Result{}, false // nor does it on some of the designs
+	}
 	all := s.free
 	for _, designs := range s.ix.designSets {
 		if !s.req.Budget.Spend(2*len(s.ix.cores) + len(s.ix.slots)) {
@@ -60,11 +63,7 @@ func (ix *Index) ofDesigns(designs uint32) cpuset.Set {
 
 // placeOnNodes finds the best nodes and the best CPUs on them.
 func (s *search) placeOnNodes() (Result, bool) {
-	if s.free.Len() < s.req.CPUs {
-		return Result{}, false
-	}
-	s.gather()
-	if s.bind(); !s.mayFit() {
+	if !s.mayFit() {
 		return Result{}, false
 	}
 	s.sets.limits, s.sets.asks = s.bound, s.req.Admit != nil
