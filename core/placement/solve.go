@@ -19,15 +19,15 @@ func (s *search) place() (Result, bool) {
 		}
 		return Result{CPUs: s.free, Quality: s.ix.Quality(s.free)}, true // all nodes are admitted
 	}
-	if len(s.ix.designSets) > 1 && !s.mayFit() {
-		return Result{}, false // nor does it on some of the designs
+	all, many := s.free, len(s.ix.cpusOfDesign) > 1
+	if many && !s.mayFit() {
+		return Result{}, false // and less so on some of the designs
 	}
-	all := s.free
 	for _, designs := range s.ix.designSets {
 		if !s.req.Budget.Spend(2*len(s.ix.cores) + len(s.ix.slots)) {
 			break
 		}
-		if len(s.ix.cpusOfDesign) > 1 {
+		if many {
 			s.free = s.ix.ofDesigns(designs).Intersection(all)
 		}
 		if r, ok := s.placeOnNodes(); ok {
