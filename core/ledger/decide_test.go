@@ -235,9 +235,17 @@ func checkStatic(t *rapid.T, w *world, b *Books, ref *reference, ask Ask, decisi
 	if len(w.machine.Kinds) > 1 {
 		return // Quality does not tell faster kinds from slower ones
 	}
-	got := w.index.Quality(decision.CPUs)
+	rate := func(cpus cpuset.Set) placement.Quality {
+		q := w.index.Quality(cpus)
+		q.LLCs = 0 // an LLC that spans NUMA nodes counts as one in each
+		for _, n := range w.machine.NUMANodesOf(cpus) {
+			q.LLCs += w.index.Quality(cpus.Intersection(w.machine.CPUsOfNUMA(n))).LLCs
+		}
+		return q
+	}
+	got := rate(decision.CPUs)
 	for _, other := range permitted[want] {
-		if q := w.index.Quality(other); compareQuality(q, got) < 0 {
+		if q := rate(other); compareQuality(q, got) < 0 {
 			t.Fatalf("ask %+v: got CPUs %s (%+v), but %s would be better (%+v)", ask, decision.CPUs, got, other, q)
 		}
 	}

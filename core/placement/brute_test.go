@@ -10,7 +10,7 @@ import (
 )
 
 // The slow and obvious reference: it enumerates all sets of CPUs of the wanted size and computes
-// the criteria directly from the machine. It shares no code with the solvers.
+// the criteria directly from the machine. It shares no code with the solver.
 
 // score is criteria 1 to 6 of the package comment, in that order.
 type score struct {
@@ -170,24 +170,19 @@ func (b *brute) best(free cpuset.Set, req Request) (score, bool) {
 	return best, found
 }
 
-// freeCores returns the whole cores that stay free, per NUMA node and per LLC, each list
-// descending: criterion 7.
-func (b *brute) freeCores(freeAfter uint32) (nodes, llcs []int) {
-	perNode, perLLC := map[topology.NUMAID]int{}, map[topology.LLCID]int{}
-	for i, c := range b.cpus {
-		perNode[c.NUMA] += 0
-		perLLC[c.LLC] += 0
-		first := b.coreOf[i]&(1<<i-1) == 0
-		if first && b.coreOf[i]&freeAfter == b.coreOf[i] {
-			perNode[c.NUMA]++
-			perLLC[c.LLC]++
+// freeCores returns the whole cores that a choice leaves free, of its designs, per NUMA node and per
+// LLC, each list descending: criterion 7.
+func (b *brute) freeCores(free, chosen uint32) (nodes, llcs []int) {
+	var designs uint32
+	for v := chosen; v != 0; v &= v - 1 {
+		designs |= b.design[bits.TrailingZeros32(v)]
+	}
+	nodes, llcs = make([]int, bruteCPUs), make([]int, bruteCPUs)
+	for i, core := range b.coreOf {
+		if first := core&(1<<i-1) == 0; first && core&^free == 0 && core&chosen == 0 && b.design[i]&designs != 0 {
+			nodes[bits.TrailingZeros32(b.node[i])]++
+			llcs[bits.TrailingZeros32(b.llc[i])]++
 		}
-	}
-	for _, n := range perNode {
-		nodes = append(nodes, n)
-	}
-	for _, n := range perLLC {
-		llcs = append(llcs, n)
 	}
 	slices.Sort(nodes)
 	slices.Sort(llcs)

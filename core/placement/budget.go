@@ -2,7 +2,7 @@ package placement
 
 // decisionSteps is the work that one decision may take: some milliseconds, see "The worst
 // decision" in docs/figures.md.
-const decisionSteps = 3 << 17
+const decisionSteps = 3 << 18
 
 // Budget bounds the work of one decision, however many placements it takes: the number of sets of
 // nodes is exponential, and with limits on some of the nodes the problem has no polynomial solution.

@@ -12,24 +12,24 @@ import (
 )
 
 // Index is a machine prepared for placement. It is immutable and safe for concurrent use. What
-// belongs to one request is in a [query] and in the solvers' own values, [search] and [general].
+// belongs to one request is in a [search].
 type Index struct {
 	machine  *topology.Machine
 	balanced cpuset.Set // the CPUs that can be chosen
 	// The machine in tree order. Each level is sorted by the lowest CPU within its parent.
-	nodes        []node
-	pieces       []piece
-	cores        []core
-	llcs         int                     // number of LLCs; piece.llc is below it
-	designOf     []int                   // by kind; designs are numbered from the fastest on
-	cpusOfDesign []cpuset.Set            // by design; the last of maxDesigns has all others
-	designSets   []uint32                // see newDesignSets
-	position     map[topology.NUMAID]int // in nodes
-	dist         []int                   // between nodes i and j at i*len(nodes)+j, both directions added
-	minDist      int                     // the least of them
+	nodes                   []node
+	pieces                  []piece
+	cores                   []core
+	slots                   []slot
+	designOf                []int                   // by kind; designs are numbered from the fastest on
+	cpusOfDesign            []cpuset.Set            // by design; the last of maxDesigns has all others
+	designSets              []uint32                // see newDesignSets
+	position                map[topology.NUMAID]int // in nodes
+	dist                    []int                   // between nodes i and j at i*len(nodes)+j, both directions added
+	minDist                 int                     // the least of them
+	nodeWeights, llcWeights []uint64                // by the whole cores that are free
 
-	uniform *uniform  // nil unless the fast solver applies
-	pool    sync.Pool // of *search, for the fast solver
+	pool sync.Pool // of *search
 }
 
 // node is a NUMA node with CPUs, or all CPUs without a NUMA node.
@@ -37,20 +37,36 @@ type node struct {
 	id     topology.NUMAID
 	cpus   cpuset.Set
 	pieces span
+	cores  span
 }
 
 // piece is the part of one LLC that lies in one NUMA node.
 type piece struct {
 	llc, node int
 	cores     span
+	slots     span
+	alike     uint16 // equal for pieces whose slots are equal
 }
+
+// slot is where a search counts the cores of a piece that are alike: of one kind and number of
+// threads, of which some are free.
+type slot struct{ threads, free, kind int }
 
 // core is a physical core with its online threads, ascending.
 type core struct {
 	kind    int // index into Machine.Kinds
 	pkg     int // dense index of the package
 	piece   int
+	slots   int // the slot of one free thread; those of more follow
 	threads []cpuset.CPU
+}
+
+// held returns how many of the core's threads a set has.
+func (c *core) held(set *[cpuset.MaxCPUs / 64]uint64) (n int) {
+	for _, t := range c.threads {
+		n += int(set[uint(t)/64] >> (uint(t) % 64) & 1)
+	}
+	return n
 }
 
 // span is a half-open range of indexes.
@@ -78,7 +94,7 @@ func NewIndex(m *topology.Machine) *Index {
 	ix.designSets = newDesignSets(len(ix.cpusOfDesign))
 	ix.buildTree()
 	ix.buildDistances()
-	ix.uniform = newUniform(ix)
+	ix.buildSlots()
 	ix.pool.New = func() any { return newSearch(ix) }
 	return ix
 }
@@ -94,7 +110,7 @@ func (ix *Index) buildTree() {
 		first := ix.mustCPU(c.threads[0])
 		if len(ix.nodes) == 0 || ix.nodes[len(ix.nodes)-1].id != first.NUMA {
 			ix.position[first.NUMA] = len(ix.nodes)
-			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}})
+			ix.nodes = append(ix.nodes, node{id: first.NUMA, pieces: span{len(ix.pieces), len(ix.pieces)}, cores: span{i, i}})
 		}
 		llc, known := llcs[first.LLC]
 		if !known {
@@ -107,6 +123,7 @@ func (ix *Index) buildTree() {
 			n.pieces.to++
 		}
 		ix.pieces[len(ix.pieces)-1].cores.to++
+		ix.nodes[at].cores.to++
 		c.piece = len(ix.pieces) - 1
 		if _, known := packages[first.Package]; !known {
 			packages[first.Package] = len(packages)
@@ -118,7 +135,38 @@ func (ix *Index) buildTree() {
 			ix.cpusOfDesign[min(ix.designOf[c.kind], maxDesigns-1)].Add(t)
 		}
 	}
-	ix.llcs = len(llcs)
+}
+
+// buildSlots lists the slots of each piece, and the weights of what pieces and nodes leave free.
+func (ix *Index) buildSlots() {
+	known := map[string]uint16{}
+	largest := 0
+	for p := range ix.pieces {
+		piece := &ix.pieces[p]
+		piece.slots.from = len(ix.slots)
+		for i := piece.cores.from; i < piece.cores.to; i++ {
+			c := &ix.cores[i]
+			at := slices.Index(ix.slots[piece.slots.from:], slot{len(c.threads), 1, c.kind})
+			if c.slots = piece.slots.from + at; at < 0 {
+				c.slots = len(ix.slots)
+				for free := range c.threads {
+					ix.slots = append(ix.slots, slot{len(c.threads), free + 1, c.kind})
+				}
+			}
+		}
+		piece.slots.to = len(ix.slots)
+		key := fmt.Sprint(ix.slots[piece.slots.from:])
+		if _, ok := known[key]; !ok {
+			known[key] = uint16(len(known))
+		}
+		piece.alike = known[key]
+		largest = max(largest, piece.cores.len())
+	}
+	ix.llcWeights = weights(largest, len(ix.pieces))
+	for _, n := range ix.nodes {
+		largest = max(largest, n.cores.len())
+	}
+	ix.nodeWeights = weights(largest, len(ix.nodes))
 }
 
 // coresInOrder returns the cores sorted by NUMA node, LLC and core, each identified by its lowest
@@ -137,19 +185,26 @@ func (ix *Index) coresInOrder() []core {
 	for i, k := range ix.machine.Kinds {
 		kinds[k] = i
 	}
-	var cores []core
-	place := map[cpuset.CPU][2]cpuset.CPU{} // by a core's lowest CPU: those of its node and its piece
-	for _, g := range ix.machine.Cores() {
-		c := core{threads: slices.Collect(g.CPUs.All())}
-		first := ix.mustCPU(c.threads[0])
-		c.kind = kinds[first.Kind]
-		cores = append(cores, c)
-		place[first.ID] = [2]cpuset.CPU{lowestOfNode[first.NUMA], lowestOfPiece[pieceKey{first.NUMA, first.LLC}]}
+	type place struct {
+		node, piece cpuset.CPU
+		core
 	}
-	slices.SortFunc(cores, func(a, b core) int {
-		x, y := place[a.threads[0]], place[b.threads[0]]
-		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1]), cmp.Compare(a.threads[0], b.threads[0]))
+	places := make([]place, 0, len(ix.machine.CPUs))
+	threads := make([]cpuset.CPU, 0, len(ix.machine.CPUs)) // together, for the speed of a search
+	for _, g := range ix.machine.Cores() {
+		from := len(threads)
+		threads = slices.AppendSeq(threads, g.CPUs.All())
+		first := ix.mustCPU(threads[from])
+		c := core{threads: threads[from:], kind: kinds[first.Kind]}
+		places = append(places, place{lowestOfNode[first.NUMA], lowestOfPiece[pieceKey{first.NUMA, first.LLC}], c})
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.piece, b.piece), cmp.Compare(a.threads[0], b.threads[0]))
 	})
+	cores := make([]core, len(places))
+	for i := range places {
+		cores[i] = places[i].core
+	}
 	return cores
 }
 
@@ -199,23 +254,25 @@ func (ix *Index) Quality(cpus cpuset.Set) Quality {
 	var q Quality
 	var designs, llcs, packages cpuset.Set // as sets of small indexes
 	var nodes mask
-	for _, c := range ix.cores {
-		held := 0
-		for _, t := range c.threads {
-			if cpus.Contains(t) {
-				held++
-			}
-		}
-		if held == 0 {
+	words := cpus.Words()
+	for i, node := range ix.nodes {
+		if !node.cpus.Intersects(cpus) {
 			continue
 		}
-		if held < len(c.threads) {
-			q.SplitCores++
+		nodes |= 1 << i
+		for at := range node.cores.len() {
+			c := &ix.cores[node.cores.from+at]
+			held := c.held(&words)
+			if held == 0 {
+				continue
+			}
+			if held < len(c.threads) {
+				q.SplitCores++
+			}
+			designs.Add(cpuset.CPU(ix.designOf[c.kind]))
+			llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
+			packages.Add(cpuset.CPU(c.pkg))
 		}
-		designs.Add(cpuset.CPU(ix.designOf[c.kind]))
-		nodes |= 1 << ix.pieces[c.piece].node
-		llcs.Add(cpuset.CPU(ix.pieces[c.piece].llc))
-		packages.Add(cpuset.CPU(c.pkg))
 	}
 	q.Kinds, q.NUMANodes, q.LLCs, q.Packages = designs.Len(), nodes.len(), llcs.Len(), packages.Len()
 	q.Distance = ix.distanceOf(nodes)

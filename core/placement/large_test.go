@@ -2,6 +2,8 @@ package placement
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -95,6 +97,20 @@ func TestInsufficient(t *testing.T) {
 		if !errors.As(err, &insufficient) || err.Error() != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, err, tt.want)
 		}
+	}
+}
+
+// What all designs of core together cannot give is not asked of each of 255 sets of them.
+func TestManyDesignsAreRefusedAtOnce(t *testing.T) {
+	m := topology.Shape{NUMAPerPackage: 8, CoresPerLLC: 128}.MustBuild()
+	for i := range m.CPUs {
+		m.CPUs[i].Kind = topology.Kind(fmt.Sprint("kind", i%64))
+	}
+	m.Kinds = topology.KindsOf(m.CPUs)
+	_, err := NewIndex(m).Place(m.Online(), Request{CPUs: 88, Limits: slices.Repeat([]Limit{{CPUs: 87}}, 60)})
+	var insufficient *InsufficientError
+	if !errors.As(err, &insufficient) || insufficient.GaveUp || insufficient.Have != 87 {
+		t.Errorf("got %v", err)
 	}
 }
 

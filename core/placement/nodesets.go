@@ -14,7 +14,6 @@ type mask uint64
 
 func (m mask) len() int            { return bits.OnesCount64(uint64(m)) }
 func (m mask) lowest() int         { return bits.TrailingZeros64(uint64(m)) }
-func (m mask) highest() int        { return bits.Len64(uint64(m)) - 1 }
 func (m mask) contains(n int) bool { return m>>n&1 == 1 }
 
 // nodeSearch finds the sets of NUMA nodes that are the best by criteria 2 and 3. The size k of the
@@ -29,16 +28,13 @@ type nodeSearch struct {
 	ix       *Index
 	budget   *Budget
 	want     int
-	allowed  mask
 	capacity []int // by node: how many CPUs it can give
 	fullest  []int // the nodes, those with the largest capacity first
 	added    []int // by depth and node: the distance that the node would add to the set
 
-	limits  []boundLimit
-	share   int // 1/share of what is left of the budget is for one search
-	perNode int // steps to rate a set, per node
-	perSet  int // steps for a set that is found, with its rating
-	reserve int // what must be left
+	limits  []limit
+	asks    bool // Request.Admit is asked about the sets
+	reserve int  // the steps that must remain
 
 	above int // only sets at a larger distance are wanted
 	// found are all sets at the least distance, in ascending order of their members.
@@ -48,15 +44,15 @@ type nodeSearch struct {
 	exact    bool // it ended none
 }
 
-func newNodeSearch(ix *Index, share int) nodeSearch {
+func newNodeSearch(ix *Index) nodeSearch {
 	n := len(ix.nodes)
-	return nodeSearch{ix: ix, share: share, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
+	return nodeSearch{ix: ix, capacity: make([]int, n), fullest: make([]int, 0, n), added: make([]int, (n+1)*n)}
 }
 
 // start prepares the search for sets with `want` CPUs together. The capacities must be set. It
 // returns the smallest size of such sets, or more than there are nodes.
-func (s *nodeSearch) start(budget *Budget, want int, allowed mask) (size int) {
-	s.budget, s.want, s.allowed, s.exact = budget, want, allowed, true
+func (s *nodeSearch) start(budget *Budget, want int) (size int) {
+	s.budget, s.want, s.exact = budget, want, true
 	s.fullest = s.fullest[:0]
 	for n, c := range s.capacity {
 		at := len(s.fullest)
@@ -66,7 +62,7 @@ func (s *nodeSearch) start(budget *Budget, want int, allowed mask) (size int) {
 		}
 		s.fullest[at] = n
 	}
-	for size = 1; size <= len(s.capacity) && s.most(allowed, size) < want; size++ {
+	for size = 1; size <= len(s.capacity) && s.most(s.ix.all(), size) < want; size++ {
 	}
 	return size
 }
@@ -89,11 +85,13 @@ func (s *nodeSearch) most(nodes mask, count int) (cpus int) {
 // found any.
 func (s *nodeSearch) next(size, above int) bool {
 	s.above, s.distance, s.found, s.cut = above, math.MaxInt, s.found[:0], false
-	s.reserve = s.budget.steps - s.budget.steps/s.share
-	s.perSet = 16 + size*s.perNode + size*size/2 // the last when candidates are compared by node
+	s.reserve = s.budget.steps / 8 // for the other criteria
+	if len(s.limits) > 0 || s.asks {
+		s.reserve = s.budget.steps / 2 // and for further searches, or for what Request.Admit counts
+	}
 	clear(s.added[:len(s.capacity)])
-	s.extend(0, s.allowed, size, 0, 0)
-	if len(s.found) > 1 {
+	s.extend(0, s.ix.all(), size, 0, 0)
+	if size > 1 {
 		slices.SortFunc(s.found, func(a, b mask) int {
 			return cmp.Compare(bits.Reverse64(uint64(b)), bits.Reverse64(uint64(a)))
 		})
@@ -134,6 +132,9 @@ func (s *nodeSearch) extend(set, candidates mask, missing, cpus, distance int) {
 	}
 }
 
+// stepsPerSet is the work for one set that is found, without its rating by the other criteria.
+const stepsPerSet = 16
+
 // finish completes a set by one more node.
 func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []int) {
 	for rest := candidates; rest != 0; rest &= rest - 1 {
@@ -142,7 +143,7 @@ func (s *nodeSearch) finish(set, candidates mask, cpus, distance int, added []in
 		if total > s.distance || total <= s.above || s.with(set, cpus, n) < s.want {
 			continue
 		}
-		if s.spent(s.perSet) {
+		if s.spent(stepsPerSet) {
 			return
 		}
 		if total < s.distance {

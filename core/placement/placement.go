@@ -77,7 +77,7 @@ type Result struct {
 	CPUs cpuset.Set
 	// Quality is that of CPUs.
 	Quality Quality
-	// Exact is false if criteria 1 to 5 are not proved optimal, because the budget was exhausted.
+	// Exact is false if the criteria are not proved optimal, because the budget was exhausted.
 	Exact bool
 }
 

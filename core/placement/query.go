@@ -14,8 +14,8 @@ type query struct {
 	free cpuset.Set // online and not isolated
 	all  cpuset.Set // also those that are neither
 	req  Request
-	// masks are the nodes that the limits of req cover.
-	masks []mask
+	// limits are those of req.
+	limits []limit
 }
 
 // Place chooses CPUs for req out of free. For Static, these are the CPUs that the request may take;
@@ -32,17 +32,14 @@ func (ix *Index) Place(free cpuset.Set, req Request) (Result, error) {
 		s.budget = *NewBudget()
 		req.Budget = &s.budget
 	}
-	s.query = query{ix: ix, free: free.Intersection(ix.balanced), all: free, req: req, masks: s.masks[:0]}
+	s.query = query{ix: ix, free: free.Intersection(ix.balanced), all: free, req: req, limits: s.limits[:0]}
+	s.req.Budget.Spend(2 * len(ix.cores))
 	for _, l := range req.Limits {
-		s.masks = append(s.masks, ix.limitNodes(l))
-		req.Budget.Spend(4 * len(l.NUMANodes))
+		s.req.Budget.Spend(4 * len(l.NUMANodes))
+		s.limits = append(s.limits, limit{ix.limitNodes(l), l.CPUs})
 	}
-	req.Budget.Spend(2 * len(ix.cores))
-	if s.free.Len() >= req.CPUs && !s.wholeMachineForbids() && s.admits(ix.all()) && !req.Budget.Exhausted() {
-		if r, ok := s.placeFast(); ok {
-			return r, nil
-		}
-		if r, ok := s.placeGeneral(); ok {
+	if s.free.Len() >= req.CPUs && s.admits(ix.all()) && !req.Budget.Exhausted() {
+		if r, ok := s.place(); ok {
 			return r, nil
 		}
 	}
@@ -73,49 +70,28 @@ func (r *Request) normalize() error {
 	return nil
 }
 
-// placeFast uses the fast solver if it applies.
-func (s *search) placeFast() (Result, bool) {
-	u := s.ix.uniform
-	if u == nil || s.req.FullCores == FullCoresRequired && s.req.CPUs%u.threads != 0 {
-		return Result{}, false
-	}
-	return s.place()
-}
-
-func (q *query) wholeMachineForbids() bool {
-	return q.req.Policy == Static && slices.ContainsFunc(q.req.Limits, func(l Limit) bool {
-		return l.NUMANodes == nil && l.CPUs < q.req.CPUs
-	})
-}
-
-// boundLimit is a Limit that is below both the request and the CPUs free there.
-type boundLimit struct {
+// limit is a [Limit] of nodes of the index.
+type limit struct {
 	nodes mask
 	cpus  int
 }
 
-// boundLimits returns the limits that can affect the request.
-func (q *query) boundLimits() []boundLimit {
-	if q.req.Policy != Static {
-		return nil
+// bind finds the limits that can affect a static request.
+func (s *search) bind() {
+	s.bound = s.bound[:0]
+	if s.req.Policy != Static {
+		return
 	}
-	var bound []boundLimit
-	for i, l := range q.req.Limits {
-		if nodes := q.masks[i]; l.CPUs < min(q.req.CPUs, q.freeIn(nodes)) {
-			bound = append(bound, boundLimit{nodes, l.CPUs})
+	s.req.Budget.Spend(len(s.limits) * len(s.nodes) / 4)
+	for _, l := range s.limits {
+		free := 0
+		for rest := l.nodes; rest != 0; rest &= rest - 1 {
+			free += s.nodes[rest.lowest()].cpus
+		}
+		if l.cpus < min(s.req.CPUs, free) {
+			s.bound = append(s.bound, l)
 		}
 	}
-	return bound
-}
-
-// stepsPerNode is the work to rate a set of nodes on a regular machine, per node: its LLCs, and
-// req.Admit without what it counts itself.
-func (q *query) stepsPerNode() int {
-	steps := 2 * (1 + len(q.ix.pieces)/len(q.ix.nodes))
-	if q.req.Admit != nil {
-		steps += 8
-	}
-	return steps
 }
 
 // admits reports whether req.Admit permits the nodes. It does not if the budget is exhausted.
@@ -131,28 +107,26 @@ func (q *query) admits(nodes mask) bool {
 		ids = append(ids, q.ix.nodes[nodes.lowest()].id)
 	}
 	slices.Sort(ids)
+	q.req.Budget.Spend(4 * len(ids))
 	return q.req.Admit(ids)
 }
 
 // freeOf returns the number of free CPUs of node n.
 func (q *query) freeOf(n int) int { return q.ix.nodes[n].cpus.Intersection(q.free).Len() }
 
-// freeIn returns the number of free CPUs of some nodes.
-func (q *query) freeIn(nodes mask) (sum int) {
-	for ; nodes != 0; nodes &= nodes - 1 {
-		sum += q.freeOf(nodes.lowest())
+// mayFit counts what is free and checks the sums that every placement must meet.
+func (s *search) mayFit() bool {
+	if s.free.Len() < s.req.CPUs {
+		return false
 	}
-	return sum
+	s.gather()
+	s.bind()
+	return (len(s.bound) == 0 || s.atMost() >= s.req.CPUs) &&
+		(s.req.FullCores != FullCoresRequired || s.coreSums()[s.req.CPUs])
 }
 
-// mayFit checks the sums that every placement must meet.
-func (q *query) mayFit() bool {
-	return q.free.Len() >= q.req.CPUs && q.atMost() >= q.req.CPUs && (q.req.FullCores != FullCoresRequired || q.coreSums()[q.req.CPUs])
-}
-
-// insufficient returns the error for a request that does not fit. Like placeGeneral it takes the
-// query by value, so that Place does not allocate.
-func (q query) insufficient() error {
+// insufficient returns the error for a request that does not fit.
+func (q *query) insufficient() error {
 	e := &InsufficientError{Want: q.req.CPUs, Policy: q.req.Policy, FullCores: q.req.FullCores, GaveUp: q.req.Budget.Exhausted(),
 		Isolated: q.all.Difference(q.free).Intersects(q.ix.machine.Isolated)}
 	if q.req.Policy == StaticBurst {
@@ -168,6 +142,9 @@ func (q query) insufficient() error {
 		return e
 	}
 	sums := q.coreSums()
+	if e.Have >= e.Want && sums[e.Want] && !e.GaveUp { // overlapping limits forbid it
+		e.Have = e.Want - 1
+	}
 	for !sums[e.Have] {
 		e.Have--
 	}
@@ -183,10 +160,10 @@ func (q query) insufficient() error {
 
 // coreSums returns which numbers of CPUs whole free cores add up to.
 func (q *query) coreSums() []bool {
-	counts := map[int]int{} // of cores, by size
+	counts, free := map[int]int{}, q.free.Words() // of cores, by size
 	for i := range q.ix.cores {
-		if threads := q.ix.cores[i].threads; cpuset.Of(threads...).IsSubsetOf(q.free) {
-			counts[len(threads)]++
+		if c := &q.ix.cores[i]; c.held(&free) == len(c.threads) {
+			counts[len(c.threads)]++
 		}
 	}
 	sums := make([]bool, q.free.Len()+1)
@@ -206,13 +183,13 @@ func (q *query) coreSums() []bool {
 // atMost returns an upper bound on the CPUs that the limits permit to take: each limit joins the
 // blocks of nodes within it to one. A limit that covers only a part of some block is ignored.
 func (q *query) atMost() (sum int) {
-	blocks := make([]boundLimit, len(q.ix.nodes))
-	q.req.Budget.Spend((8 + 2*len(q.masks)) * len(blocks))
+	blocks := make([]limit, len(q.ix.nodes))
+	q.req.Budget.Spend((8 + 2*len(q.limits)) * len(blocks))
 	for n := range blocks {
-		blocks[n] = boundLimit{1 << n, q.freeOf(n)}
+		blocks[n] = limit{1 << n, q.freeOf(n)}
 	}
-	for i, l := range q.req.Limits {
-		joined, apart := boundLimit{q.masks[i], 0}, blocks[:0:0]
+	for _, l := range q.limits {
+		joined, apart := limit{l.nodes, 0}, blocks[:0:0]
 		for _, b := range blocks {
 			if b.nodes&^joined.nodes == 0 {
 				joined.cpus += b.cpus
@@ -220,10 +197,10 @@ func (q *query) atMost() (sum int) {
 				apart = append(apart, b)
 			}
 		}
-		if slices.ContainsFunc(apart, func(b boundLimit) bool { return b.nodes&joined.nodes != 0 }) {
+		if slices.ContainsFunc(apart, func(b limit) bool { return b.nodes&joined.nodes != 0 }) {
 			continue
 		}
-		joined.cpus = min(joined.cpus, l.CPUs)
+		joined.cpus = min(joined.cpus, l.cpus)
 		blocks = append(apart, joined)
 	}
 	for _, b := range blocks {

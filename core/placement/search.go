@@ -2,165 +2,262 @@ package placement
 
 import "pinfold.dev/pinfold/core/cpuset"
 
-// search is the working memory of the fast solver for one query. Index.pool reuses it.
+// search finds the cheapest CPUs for one query. Every criterion from 4 on is a sum over cores, so
+// dynamic programming finds the least cost of each number of CPUs ([table]): of the cores of a slot,
+// then of a piece, a node and a set of nodes ([chain]). Pieces with equally many cores of each slot
+// have one table ([shape]). A node must give what the fullest other nodes cannot, so tables begin
+// there and not at 0.
+//
+// Index.pool reuses the memory, so that a placement allocates nothing.
 type search struct {
 	query
-	budget Budget // of a query without one
-	u      *uniform
+	budget Budget  // of a query without one
+	bound  []limit // the limits that can affect the request
 	sets   nodeSearch
+	division
 
-	planes  []uint64 // free CPUs: bit c of plane t is thread t of core c
-	whole   []uint64 // plane of the cores with all threads free
-	half    []uint64 // plane of the cores with one of two threads free
-	taken   []uint64 // planes of the CPUs taken
-	emptied []uint64 // plane of the cores whose free threads are all taken
+	open   []int // by core: the threads that can be taken
+	counts []int // by Index.slots: the cores of the slot
+	pieces []openPiece
+	nodes  []openNode
 
-	llcs       []freeSum
-	nodes      []freeSum
-	candidates []candidate
+	known             map[shapeKey]int // the positions in shapes
+	shapes            []shape
+	costs             arena
+	ofPieces, ofSlots []int // what one node and one piece give
+}
 
-	histogram   []int // LLCs by whole free cores
-	take        []int // whole cores to take, by LLC
-	bestTake    []int // take of the saved plan; bestPartial is its partialLLC
-	order       []int // LLCs by whole free cores, most first
-	group       []int // some of the LLCs, such as those of one node
-	excluded    []int // LLCs that leaveOut left out
-	bestOut     []int // those of the best choice so far
-	partialLLC  int   // the LLC whose half-free core gives the rest, or -1
-	bestPartial int
-	usedPkgs    []bool
+// openSum is what is free in a piece or in a node.
+type openSum struct {
+	cpus  int
+	whole int // cores with all threads free
+}
+
+type openPiece struct {
+	openSum
+	shape int // of the last question about it
+}
+
+type openNode struct {
+	openSum
+	solved bool
+	chain  // of its pieces
+	table  // with the weight of the node
 }
 
 func newSearch(ix *Index) *search {
-	u := ix.uniform
-	if u == nil {
-		return &search{}
-	}
 	return &search{
-		u:         u,
-		sets:      newNodeSearch(ix, 1),
-		planes:    make([]uint64, u.threads*u.words),
-		whole:     make([]uint64, u.words),
-		half:      make([]uint64, u.words),
-		taken:     make([]uint64, u.threads*u.words),
-		emptied:   make([]uint64, u.words),
-		llcs:      make([]freeSum, len(u.llcs)),
-		nodes:     make([]freeSum, len(ix.nodes)),
-		histogram: make([]int, u.largest+1),
-		take:      make([]int, len(u.llcs)),
-		bestTake:  make([]int, len(u.llcs)),
-		order:     make([]int, 0, len(u.llcs)),
-		group:     make([]int, 0, len(u.llcs)),
-		excluded:  make([]int, 0, len(u.llcs)),
-		bestOut:   make([]int, 0, len(u.llcs)),
-		usedPkgs:  make([]bool, len(ix.cores)),
+		sets:   newNodeSearch(ix),
+		open:   make([]int, len(ix.cores)),
+		counts: make([]int, len(ix.slots)),
+		pieces: make([]openPiece, len(ix.pieces)),
+		nodes:  make([]openNode, len(ix.nodes)),
+		known:  map[shapeKey]int{},
 	}
 }
 
-// gather computes from the free set the planes, and the sums per LLC and node.
+// gather counts what can be taken of each core, slot, piece and node.
 func (s *search) gather() {
-	words, u := s.free.Words(), s.u
-	clear(s.planes)
-	for _, c := range u.copies {
-		for done := 0; done < c.n; done += 64 {
-			orBits(s.planes[c.plane*u.words:(c.plane+1)*u.words], c.dst+done, bitsAt(words[:], c.src+done, c.src+c.n))
+	words := s.free.Words()
+	clear(s.counts)
+	for i := range s.ix.cores {
+		c := &s.ix.cores[i]
+		n := c.held(&words)
+		if n < len(c.threads) && s.req.FullCores == FullCoresRequired {
+			n = 0
+		}
+		if s.open[i] = n; n > 0 {
+			s.counts[c.slots+n-1]++
 		}
 	}
-	for w := range u.words {
-		if a := s.planes[w]; u.threads == 2 {
-			b := s.planes[u.words+w]
-			s.half[w], s.whole[w] = a^b, a&b
+	for n := range s.nodes {
+		s.nodes[n].openSum = openSum{}
+	}
+	for i := range s.pieces {
+		p := &s.ix.pieces[i]
+		var sum openSum
+		for at := p.slots.from; at < p.slots.to; at++ {
+			slot := &s.ix.slots[at]
+			sum.cpus += slot.free * s.counts[at]
+			if slot.free == slot.threads {
+				sum.whole += s.counts[at]
+			}
+		}
+		s.pieces[i].openSum = sum
+		s.nodes[p.node].cpus += sum.cpus
+		s.nodes[p.node].whole += sum.whole
+	}
+}
+
+// capacity returns how many CPUs a node can give at most.
+func (s *search) capacity(n int) int {
+	cpus := s.nodes[n].cpus
+	for _, l := range s.bound {
+		if l.nodes.contains(n) {
+			cpus = min(cpus, l.cpus)
+		}
+	}
+	return cpus
+}
+
+// forget drops the tables: they are only for sets of one size.
+func (s *search) forget() {
+	clear(s.known)
+	s.shapes, s.costs = s.shapes[:0], s.costs[:0]
+	for n := range s.nodes {
+		s.nodes[n].solved = false
+	}
+}
+
+// node returns what a node can give in a set of the size that is searched.
+func (s *search) node(n int) *openNode {
+	node := &s.nodes[n]
+	if node.solved {
+		return node
+	}
+	node.solved = true
+	low, high := s.least(1<<n), min(s.sets.capacity[n], s.req.CPUs)
+	node.parts = node.parts[:0]
+	for p := s.ix.nodes[n].pieces.from; p < s.ix.nodes[n].pieces.to; p++ {
+		if s.pieces[p].cpus == 0 {
+			node.parts = append(node.parts, nothing)
 		} else {
-			s.whole[w] = a
+			node.parts = append(node.parts, s.piece(p, max(0, low-node.cpus+s.pieces[p].cpus)))
 		}
 	}
-	for n := range s.ix.nodes {
-		s.nodes[n] = s.gatherNode(s.ix.nodes[n].pieces)
+	node.solve(low, high, &s.costs, s.req.Budget)
+	all := node.rest(0)
+	node.from, node.costs = all.from, append(s.costs.take(len(all.costs)), all.costs...)
+	if node.most() > high { // of a single piece
+		node.costs = node.costs[:max(0, high-node.from+1)]
 	}
-}
-
-// gatherNode fills s.llcs for the LLCs of a node and returns their sum.
-func (s *search) gatherNode(llcs span) (total freeSum) {
-	for i := llcs.from; i < llcs.to; i++ {
-		l := &s.u.llcs[i]
-		whole, half := l.count(s.whole), l.count(s.half)
-		s.llcs[i] = newFreeSum(whole*s.u.threads+half, whole, half)
-		total += s.llcs[i]
-	}
-	return total
-}
-
-// sumOf returns the sum over the nodes of a mask.
-func (s *search) sumOf(m mask) (sum freeSum) {
-	for ; m != 0; m &= m - 1 {
-		sum += s.nodes[m.lowest()]
-	}
-	return sum
-}
-
-// place solves the query if it can. It returns false if it found no placement. The general solver
-// may still find one.
-func (s *search) place() (Result, bool) {
-	s.gather()
-	s.sets.share, s.sets.perNode = 1, s.stepsPerNode()
-	switch {
-	case len(s.req.Limits) > 0:
-		s.sets.share = 4 // the general solver needs most of the budget
-	case s.req.Admit != nil:
-		s.sets.share = 2
-	}
-	// If the best placement without limits is within the limits, it is the best with them.
-	r, ok := s.placeOn(s.ix.all())
-	allowed, limited := s.allowedNodes()
-	if !limited || ok && s.keepsLimits(r.CPUs) {
-		return r, ok
-	}
-	// Limits cover whole nodes. So if one node suffices, the best placement is on one of the nodes
-	// that can give all CPUs alone.
-	r, ok = s.placeOn(allowed)
-	return r, ok && r.Quality.NUMANodes == 1
-}
-
-// keepsLimits reports whether CPUs are within the limits of the request.
-func (s *search) keepsLimits(cpus cpuset.Set) bool {
-	for i, l := range s.req.Limits {
-		if cpus.Intersection(s.ix.cpusOf(s.masks[i])).Len() > l.CPUs {
-			return false
+	weights := s.ix.nodeWeights
+	for i := range node.costs {
+		if k := &node.costs[i]; k.possible() {
+			k.nodes = weights[node.whole] - weights[node.whole-int(k.nodes)]
 		}
 	}
-	return true
+	return node
 }
 
-// allowedNodes returns the nodes that can give all the CPUs alone within the limits. limited is
-// true if any limit binds.
-func (s *search) allowedNodes() (allowed mask, limited bool) {
-	allowed = s.ix.all()
-	for _, l := range s.boundLimits() {
-		limited, allowed = true, allowed&^l.nodes
-	}
-	return allowed, limited
+// least returns how many CPUs some nodes must give in every set of the size that is searched.
+func (s *search) least(nodes mask) int {
+	s.req.Budget.Spend(1 + len(s.nodes)/8)
+	return max(0, s.req.CPUs-s.sets.most(s.ix.all()&^nodes, s.size-nodes.len()))
 }
 
-// placeOn solves the query on the allowed nodes.
-func (s *search) placeOn(allowed mask) (Result, bool) {
-	c, ok := s.bestNodes(allowed)
-	if !ok {
-		return Result{}, false
+// shapeKey is what the table of a piece depends on.
+type shapeKey struct {
+	alike, least uint16
+	counts       [8]uint16
+}
+
+// shape is what pieces with equally many cores of each slot can give.
+type shape struct {
+	chain       // of the slots that have cores
+	slots []int // by part: the slot, counted from the piece's first
+	table       // with the weight of the LLC
+}
+
+// piece returns the costs of taking `least` or more CPUs from a piece, including its LLC. Pieces of
+// the same shape have them in common.
+func (s *search) piece(p, least int) table {
+	slots := s.ix.pieces[p].slots
+	s.req.Budget.Spend(4)
+	key := shapeKey{alike: s.ix.pieces[p].alike, least: uint16(least)}
+	remember := slots.len() <= len(key.counts)
+	if remember {
+		for i, n := range s.counts[slots.from:slots.to] {
+			key.counts[i] = uint16(n)
+		}
+		if at, ok := s.known[key]; ok {
+			s.pieces[p].shape = at
+			return s.shapes[at].table
+		}
+		s.known[key] = len(s.shapes)
 	}
-	r := Result{Exact: s.sets.exact}
-	if s.req.Policy == StaticBurst {
-		r.CPUs = s.ix.cpusOf(c.mask).Intersection(s.free)
-		r.Quality = s.ix.Quality(r.CPUs)
-		return r, true
+	s.pieces[p].shape = len(s.shapes)
+	s.shapes = grow(s.shapes)
+	sh := &s.shapes[len(s.shapes)-1]
+	s.solveShape(sh, slots, least)
+	weights, whole := s.ix.llcWeights, s.pieces[p].whole
+	all := sh.rest(0)
+	sh.from, sh.costs = all.from, append(s.costs.take(len(all.costs)), all.costs...)
+	for i := range sh.costs {
+		if k := &sh.costs[i]; k.possible() && sh.from+i > 0 {
+			k.criteria += oneLLC
+			k.llcs = weights[whole] - weights[whole-int(k.nodes)]
+		}
 	}
-	if c.planned {
-		s.recallPlan()
-	} else {
-		s.plan(c)
+	return sh.table
+}
+
+// solveShape computes the least costs of taking CPUs from the cores of some slots.
+func (s *search) solveShape(sh *shape, slots span, least int) {
+	s.req.Budget.Spend(slots.len())
+	sh.parts, sh.slots = sh.parts[:0], sh.slots[:0]
+	for at := slots.from; at < slots.to; at++ {
+		if s.counts[at] > 0 {
+			sh.slots = append(sh.slots, at-slots.from)
+			sh.parts = append(sh.parts, s.takeSlot(s.ix.slots[at], s.counts[at]))
+		}
 	}
-	var packages int
-	r.CPUs, packages = s.pick(c)
-	r.Quality = Quality{Kinds: 1, NUMANodes: c.mask.len(), Distance: c.distance,
-		SplitCores: c.split, LLCs: c.llcs, Packages: packages}
-	return r, true
+	sh.solve(least, s.req.CPUs, &s.costs, s.req.Budget)
+}
+
+// takeSlot returns the costs of taking CPUs from alike cores, one core after the other.
+func (s *search) takeSlot(slot slot, cores int) (t table) {
+	most := min(cores*slot.free, s.req.CPUs)
+	s.req.Budget.Spend(most)
+	t.costs = s.costs.take(most + 1)
+	for n := range most + 1 {
+		used := (n + slot.free - 1) / slot.free
+		k := cost{criteria: uint64(n * slot.kind)}
+		if slot.free < slot.threads {
+			k.criteria += uint64(used) * oneSplit
+		} else {
+			k.nodes = uint64(used)
+			k.criteria += uint64(used-n/slot.free) * oneSplit
+		}
+		if s.req.FullCores == FullCoresRequired && k.criteria >= oneSplit {
+			k = impossible
+		}
+		t.costs = append(t.costs, k)
+	}
+	return t
+}
+
+// pick returns the CPUs of the best division.
+func (s *search) pick() (cpus cpuset.Set) {
+	for i, set := 0, s.best; set != 0; i, set = i+1, set&(set-1) {
+		n := set.lowest()
+		s.ofPieces = s.node(n).divide(s.ofPieces[:0], s.shares[i])
+		for at, ofPiece := range s.ofPieces {
+			if ofPiece > 0 {
+				s.pickPiece(&cpus, s.ix.nodes[n].pieces.from+at, ofPiece)
+			}
+		}
+	}
+	return cpus
+}
+
+// pickPiece adds n CPUs of a piece.
+func (s *search) pickPiece(cpus *cpuset.Set, p, n int) {
+	piece, sh := &s.ix.pieces[p], &s.shapes[s.pieces[p].shape]
+	s.ofSlots = sh.divide(s.ofSlots[:0], n)
+	for i, slot := range sh.slots {
+		s.counts[piece.slots.from+slot] = s.ofSlots[i] // nothing counts after a choice
+	}
+	for i := piece.cores.from; i < piece.cores.to; i++ {
+		if s.open[i] == 0 {
+			continue
+		}
+		missing := &s.counts[s.ix.cores[i].slots+s.open[i]-1]
+		for _, t := range s.ix.cores[i].threads {
+			if *missing > 0 && s.free.Contains(t) {
+				cpus.Add(t)
+				*missing--
+			}
+		}
+	}
 }
