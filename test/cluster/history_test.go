@@ -41,7 +41,7 @@ func TestHistory(t *testing.T) {
 	operations := variables.Int(t, variables.Operations, 400)
 	for round := 1; ; round++ {
 		h.run(operations)
-		report := h.check()
+		report := h.check(2)
 		if report.Allocated >= operations/20 && report.HandedOver >= operations/20 || t.Failed() {
 			return
 		}
@@ -64,7 +64,7 @@ func TestPredictions(t *testing.T) {
 			}
 			h.driver.SchedulerName, h.driver.Victims, h.driver.Compact, h.driver.Predictable = ownName, nil, nil, true
 			h.run(variables.Int(t, variables.Operations, 400))
-			report := h.check()
+			report := h.check(leaders)
 			t.Logf("%d leaders have bound %v pods; %d of %d predictions were wrong: %q", leaders, bound, len(report.Unserved), report.Allocated+len(report.Unserved), report.Unserved)
 			if leaders == 1 && len(report.Unserved) > 0 || bound[leaders-1].Load() == 0 {
 				t.Errorf("want no wrong prediction of one scheduler, and two that bind pods")
@@ -174,12 +174,12 @@ func (h *recorded) allocate(nodes ...*allocator) {
 
 // check waits until all changes are recorded and reports violations. It keeps a history with
 // violations.
-func (h *recorded) check() history.Report {
+func (h *recorded) check(leaders int) history.Report {
 	h.Helper()
 	h.eventually("agents have done what they published", h.settled)
 	h.must(h.recorder.Sync(h.Context()))
 	events := h.recorder.Events()
-	report, err := history.Check(events, history.Options{MinSharedCPUs: 1, Stock: stock})
+	report, err := history.Check(events, history.Options{MinSharedCPUs: 1, Stock: stock, Leaders: leaders > 1})
 	h.must(err)
 	h.Log(report)
 	for _, violation := range report.Violations {

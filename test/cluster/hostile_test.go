@@ -51,7 +51,7 @@ func TestHostileTenant(t *testing.T) {
 			a.check()
 		})
 	}
-	h.check()
+	h.check(1)
 }
 
 // attacker is a tenant, with pods of others on the same node.

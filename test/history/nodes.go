@@ -74,7 +74,7 @@ func (c *checker) checkAmounts(name string, n *node, pods []*pod, exclusive cpus
 	if shared.Len() < c.options.MinSharedCPUs {
 		c.violation(MinShared, "%d CPUs of %s are shared, want %d", shared.Len(), name, c.options.MinSharedCPUs)
 	}
-	if slices.ContainsFunc(pods, func(p *pod) bool { return p.origin != scheduled || !p.unchanged }) {
+	if c.options.Leaders || slices.ContainsFunc(pods, func(p *pod) bool { return p.origin != scheduled || !p.unchanged }) {
 		return // then sums are the concern of all schedulers and of the kubelet
 	}
 	sum := ledger.MilliCPU(n.reserved)
