@@ -83,7 +83,7 @@ func checkBooks(node *survey.Topology, claims []ledger.Claim) (found []error) {
 	}
 	books := ledger.New(node.Index, ledger.Config{ReservedCPUs: node.State.ReservedCPUs}, claims...)
 	for _, conflict := range books.Conflicts() {
-		found = append(found, fmt.Errorf("node %s: %s", node.Name, conflict))
+		found = append(found, fmt.Errorf("node %s: pod %s has CPUs of another pod, or that the node lacks", node.Name, conflict.ID))
 	}
 	for _, overflow := range books.Overflow() {
 		found = append(found, fmt.Errorf("node %s: %s", node.Name, overflow))

@@ -70,10 +70,10 @@ func TestVerify(t *testing.T) {
 		want string // part of the error, "" for none
 	}{
 		{"right", []*corev1.Pod{static("a", "1-2"), static("b", "4-5"), burst("c", 0), burst("d", 1)}, ""},
-		{"one CPU twice", []*corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "claims CPU 2, held by container \"main\" of pod a"},
-		{"a reserved CPU", []*corev1.Pod{static("a", "0-1")}, "claims CPU 0, reserved for the system"},
+		{"one CPU twice", []*corev1.Pod{static("a", "1-2"), static("b", "2-3")}, "pod b has CPUs of another pod"},
+		{"a reserved CPU", []*corev1.Pod{static("a", "0-1")}, "pod a has CPUs of another pod, or that the node lacks"},
 		{"no allocation", []*corev1.Pod{boundPod("a", placement.Static, "")}, "pod a has no CPUs of its own"},
-		{"a CPU that is not there", []*corev1.Pod{static("a", "7-8")}, "claims CPU 8, which this node does not have"},
+		{"a CPU that is not there", []*corev1.Pod{static("a", "7-8")}, "pod a has CPUs of another pod, or that the node lacks"},
 		{"another policy", []*corev1.Pod{swapped}, "pod a has CPUs by policy static-burst"},
 		{"not bound", []*corev1.Pod{unbound}, "pod a is not bound"},
 		{"more confined than fits", []*corev1.Pod{static("a", "4-5"), static("b", "6-7"), burst("c", 1)}, "confined to NUMA node 1, 0 of its CPUs are shared"},
