@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,34 +53,4 @@ func (c *test) startScheduler(configuration string, flags ...string) *ownSchedul
 		}
 	})
 	return s
-}
-
-// awaitLog waits until the log contains a text.
-func (s *ownScheduler) awaitLog(text string) {
-	s.Helper()
-	s.eventually("the scheduler logs", func() error { return s.log.Says(text) })
-}
-
-// ends waits until the process has ended.
-func (s *ownScheduler) ends() {
-	s.Helper()
-	s.eventually("the scheduler ends", func() error {
-		select {
-		case <-s.ended:
-			return nil
-		default:
-			return errors.New("it runs")
-		}
-	})
-}
-
-// ownPod returns the manifest of a pod that asks a test's own scheduler for CPUs of a node.
-func ownPod(name, node string, cpus int) string {
-	return fmt.Sprintf(`
-metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
-spec:
-  schedulerName: %s
-  nodeSelector: {kubernetes.io/hostname: %s}
-  containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: %d}}}]
-`, name, ownName, node, cpus)
 }
