@@ -252,28 +252,3 @@ func TestSandboxOnThisMachine(t *testing.T) {
 	tree.move(process, group, cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet)
 	w.eventually(func() error { return quota(bandwidth.Unlimited) })
 }
-
-// TestCreateOnThisMachine sends the agent the requests of a container runtime.
-func TestCreateOnThisMachine(t *testing.T) {
-	tree := newHostTree(t)
-	own, rest := tree.divide()
-	beside, bound := newPod("beside"), asking("bound")
-	run(beside, containerID('b'))
-	_, pidBeside := tree.container(beside, containerID('b'))
-	w := tree.world(t, beside)
-	send := w.runtimeOf()
-	stop := w.start()
-	defer stop()
-	w.eventually(w.ready)
-	tree.make(tree.podGroup(bound))
-	tree.write(tree.fs.File(tree.podGroup(bound), cgroup.CPUCFSQuota), "100000")
-	if settings := w.bind(tree, send, bound, containerID('a')); settings.CPUs != own || settings.Quota != bandwidth.Unlimited {
-		t.Errorf("the container gets CPUs %s and quota %v", settings.CPUs, settings.Quota)
-	}
-	if list := allowed(t, pidBeside); list != rest.String() {
-		t.Errorf("when the container starts the other one still runs on %s", list)
-	}
-	if s, err := tree.fs.Read(tree.podGroup(bound)); err != nil || s.Quota != bandwidth.Unlimited {
-		t.Errorf("the pod has quota %v when its container starts (%v)", s.Quota, err)
-	}
-}

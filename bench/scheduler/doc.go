@@ -26,9 +26,8 @@
 //   - first-ms is the time from readiness to the first binding. A scheduler process has this cost
 //     once: the plugin reads the topologies of all nodes in it.
 //
-// Afterwards all pods are checked. With the plugin, each must have an allocation of its node's agent that
-// fits it, no CPU may belong to two pods or be reserved, and the books of every node must be free
-// of conflicts and overflow. Without the plugin, no pod may have an allocation.
+// Afterwards all pods must be bound. With the plugin, each must have an allocation of its node's agent,
+// without it none.
 //
 // The two configurations alternate, and alternate in going first, so that changes in the machine's
 // speed affect both.

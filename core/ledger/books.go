@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/placement"
 )
 
@@ -12,16 +11,7 @@ import (
 // [Books.Decide], but not while they are changed.
 type Books struct {
 	account
-	entries   []*entry   // by ID
-	conflicts []Conflict // the entries that lose, by (Rank, ID)
-	// holders are who has the exclusive CPUs, while all claims are settled; nil otherwise.
-	holders map[cpuset.CPU]holder
-}
-
-// holder is a container of a pod, with the CPUs of its portion.
-type holder struct {
-	pod PodID
-	of  *ContainerClaim
+	entries []*entry // by ID
 }
 
 // New returns the books of the index's machine with the given claims.
@@ -87,7 +77,7 @@ func (b *Books) find(id PodID) (at int, ok bool) {
 
 // settleAll settles all claims again, in the order of their seniority.
 func (b *Books) settleAll() {
-	b.conflicts, b.account, b.holders = nil, account{site: b.site}, map[cpuset.CPU]holder{}
+	b.account = account{site: b.site}
 	order := slices.Clone(b.entries)
 	slices.SortFunc(order, func(x, y *entry) int {
 		return compareSeniority(x.claim.Rank, x.claim.ID, y.claim.Rank, y.claim.ID)
@@ -95,61 +85,24 @@ func (b *Books) settleAll() {
 	for _, e := range order {
 		b.grantOrLose(e)
 	}
-	b.holders = nil
 }
 
 // grantOrLose settles e: it grants everything that e claims, or nothing. Of the entries that claim
 // the same CPUs, exactly the senior ones must have been settled.
 func (b *Books) grantOrLose(e *entry) {
-	e.lost = false
 	b.demand += e.claim.SharedRequest.bounded()
 	if len(e.claim.Containers) == 0 {
 		return
 	}
 	b.claimed = b.claimed.Union(e.static)
-	if len(e.problems) > 0 || e.static.Intersects(b.exclusive) {
+	if e.lost = e.invalid || e.static.Intersects(b.exclusive); e.lost {
 		b.demand += e.ownRequest
-		b.lose(e)
 		return
 	}
 	b.exclusive = b.exclusive.Union(e.static)
-	if b.holders != nil {
-		for _, c := range e.claim.Portions() {
-			for cpu := range c.CPUs.All() {
-				b.holders[cpu] = holder{e.claim.ID, &c}
-			}
-		}
-	}
 	b.demand += e.offlineRequest
 	for _, c := range e.confined {
 		b.demand += c.demand
 		b.confine(c)
 	}
-}
-
-func (b *Books) lose(e *entry) {
-	e.lost = true
-	c := Conflict{ID: e.claim.ID, Rank: e.claim.Rank, Problems: slices.Concat(e.problems, b.heldProblems(e))}
-	at, _ := slices.BinarySearchFunc(b.conflicts, c, func(x, y Conflict) int {
-		return compareSeniority(x.Rank, x.ID, y.Rank, y.ID)
-	})
-	b.conflicts = slices.Insert(b.conflicts, at, c)
-}
-
-// heldProblems returns the first holders of the CPUs that e claims.
-func (b *Books) heldProblems(e *entry) (found []Problem) {
-	for i := range e.claim.Containers {
-		c := &e.claim.Containers[i]
-		if c.Policy != placement.Static {
-			continue
-		}
-		left := c.CPUs.Intersection(b.exclusive)
-		for !left.IsEmpty() && len(found) < mostProblems {
-			h := b.holders[left.First()]
-			found = append(found, Problem{Kind: CPUHeld, Container: c.Name, CPUs: h.of.CPUs.Intersection(left),
-				Holder: h.pod, HolderContainer: h.of.Name})
-			left = left.Difference(h.of.CPUs)
-		}
-	}
-	return found
 }

@@ -16,8 +16,8 @@ type entry struct {
 	lost  bool
 	// static are the CPUs that its static containers claim.
 	static cpuset.Set
-	// problems make the claim lose regardless of other claims.
-	problems []Problem
+	// invalid makes the claim lose regardless of other claims.
+	invalid bool
 	// confined are the confinements of its static-burst containers.
 	confined []confinement
 	// ownRequest is what its Containers request of the shared CPUs if it loses.
@@ -50,74 +50,36 @@ func (e *entry) fill(s *site, claim Claim) {
 		own.Add(c.Role, request)
 		switch c.Policy {
 		case placement.Static:
-			if len(e.problems) < mostProblems {
-				e.problems = append(e.problems, s.staticProblems(claim.Containers, i, earlier.With(c.Role))...)
-			}
+			there := s.online.Union(s.offline).Difference(s.config.ReservedCPUs).Difference(earlier.With(c.Role))
+			e.invalid = e.invalid || c.CPUs.IsEmpty() || !c.CPUs.IsSubsetOf(there)
 			earlier.Add(c.Role, c.CPUs)
 			e.static = e.static.Union(c.CPUs)
 			if !c.CPUs.Intersects(s.online) {
 				offlineRequest.Add(c.Role, request)
 			}
 		case placement.StaticBurst:
-			e.problems = append(e.problems, s.confinementProblems(c)...)
+			e.invalid = e.invalid || !s.confines(c.NUMANodes)
 		default:
-			e.problems = append(e.problems, Problem{Kind: PolicyUnknown, Container: c.Name, Policy: c.Policy})
+			e.invalid = true
 		}
 	}
 	e.ownRequest, e.offlineRequest = own.Largest(), offlineRequest.Largest()
-	e.problems = e.problems[:min(len(e.problems), mostProblems)]
-	if len(e.problems) == 0 {
+	if !e.invalid {
 		e.confined = s.confinements(claim.Containers)
 	}
 }
 
-// staticProblems returns what is wrong with the CPUs of containers[at], beside which earlier ones
-// use some CPUs.
-func (s *site) staticProblems(containers []ContainerClaim, at int, inUse cpuset.Set) (found []Problem) {
-	c := &containers[at]
-	if c.CPUs.IsEmpty() {
-		return []Problem{{Kind: NoCPUs, Container: c.Name}}
-	}
-	report := func(kind ProblemKind, cpus cpuset.Set, other string) {
-		if !cpus.IsEmpty() {
-			found = append(found, Problem{Kind: kind, Container: c.Name, CPUs: cpus, HolderContainer: other})
-		}
-	}
-	report(CPUUnknown, c.CPUs.Difference(s.online).Difference(s.offline), "")
-	report(CPUReserved, c.CPUs.Intersection(s.config.ReservedCPUs), "")
-	if !c.CPUs.Intersects(inUse) {
-		return found
-	}
-	for i := range containers[:at] {
-		other := &containers[i]
-		if other.Policy == placement.Static && other.Role.RunsWith(c.Role) {
-			report(CPUTwice, c.CPUs.Intersection(other.CPUs), other.Name)
-		}
-	}
-	return found
-}
-
-// confinementProblems returns what is wrong with the NUMA nodes of a container.
-func (s *site) confinementProblems(c *ContainerClaim) []Problem {
-	if len(c.NUMANodes) == 0 {
-		return []Problem{{Kind: NoNUMANodes, Container: c.Name}}
-	}
-	var unknown []topology.NUMAID
+// confines reports whether all NUMA nodes exist, and some have CPUs.
+func (s *site) confines(ids []topology.NUMAID) bool {
 	cpus := 0
-	for _, id := range c.NUMANodes {
-		if at, ok := s.nodeAt(id); ok {
-			cpus += s.nodes[at].Len()
-		} else {
-			unknown = append(unknown, id)
+	for _, id := range ids {
+		at, ok := s.nodeAt(id)
+		if !ok {
+			return false
 		}
+		cpus += s.nodes[at].Len()
 	}
-	switch {
-	case unknown != nil:
-		return []Problem{{Kind: NUMAUnknown, Container: c.Name, NUMANodes: unknown}}
-	case cpus == 0:
-		return []Problem{{Kind: NUMAEmpty, Container: c.Name, NUMANodes: c.NUMANodes}}
-	}
-	return nil
+	return cpus > 0
 }
 
 // confinements returns the confinements of the static-burst containers of a pod, all of whose NUMA

@@ -138,7 +138,7 @@ func (s *scenario) print() string {
 		fmt.Fprintf(&out, "available  %v on NUMA %s\n", b.available, nodeList(b.nodeIDs))
 	}
 	for _, c := range b.Conflicts() {
-		fmt.Fprintf(&out, "conflict   %v\n", c)
+		fmt.Fprintf(&out, "lost       %s\n", c.ID)
 	}
 	for _, o := range b.Offline() {
 		fmt.Fprintf(&out, "offline    %v\n", o)

@@ -14,6 +14,13 @@ func (b *Books) Claims() []Claim {
 	return claims
 }
 
-// Conflicts returns the pods that lost their claim, most senior first. The caller must not modify
-// the result.
-func (b *Books) Conflicts() []Conflict { return b.conflicts }
+// Conflicts returns the claims that lose, in the order of their IDs. Such a pod has none of the CPUs or
+// NUMA nodes that it claims, and runs in the shared CPUs.
+func (b *Books) Conflicts() (lost []Claim) {
+	for _, e := range b.entries {
+		if e.lost {
+			lost = append(lost, e.claim)
+		}
+	}
+	return lost
+}

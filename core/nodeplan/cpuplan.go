@@ -42,9 +42,6 @@ func newCPUPlan(s *State) *cpuPlan {
 		claims = append(claims, claim)
 	}
 	plan.openBooks(claims)
-	for _, c := range plan.books.Conflicts() {
-		plan.report(Finding{Kind: Conflict, Pod: c.ID, Conflict: c})
-	}
 	for _, o := range plan.books.Overflow() {
 		plan.report(Finding{Kind: Overflow, Overflow: o})
 	}

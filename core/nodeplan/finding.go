@@ -13,7 +13,6 @@ type FindingKind string
 const (
 	BindingOff      FindingKind = "BindingOff"      // Reason; of the node
 	NotBound        FindingKind = "NotBound"        // Pod, Reason
-	Conflict        FindingKind = "CPUConflict"     // Pod, Conflict
 	Overflow        FindingKind = "CPUOverflow"     // Overflow; Pod where it is about one
 	Offline         FindingKind = "CPUOffline"      // Pod, Offline
 	NoSharedCPUs    FindingKind = "NoSharedCPUs"    // Pod
@@ -30,7 +29,6 @@ type Finding struct {
 	Pod       ledger.PodID // "" if it is about the node
 	Container string
 	Reason    string
-	Conflict  ledger.Conflict
 	Overflow  ledger.Overflow
 	Offline   ledger.Offline
 }
@@ -48,8 +46,6 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 		return "no pod is bound to CPUs on this node: " + f.Reason
 	case NotBound:
 		return fmt.Sprintf("pod %s is not bound to its CPUs: %s", podName(f.Pod), f.Reason)
-	case Conflict:
-		return f.Conflict.Describe(podName)
 	case Overflow:
 		return f.Overflow.String()
 	case Offline:

@@ -16,19 +16,6 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 )
 
-// AllocationError is the reason why a pod does not get the CPUs that its node's agent has allocated to
-// it. Such a pod runs in the shared CPUs.
-type AllocationError struct {
-	Err error
-}
-
-func (e *AllocationError) Error() string {
-	return fmt.Sprintf("its CPUs: %s: the pod runs in the shared CPUs", Shorten(e.Err.Error(), longestCause))
-}
-
-// Unwrap returns the cause.
-func (e *AllocationError) Unwrap() error { return e.Err }
-
 // Allocations are what the agent of a node has allocated to its pods, by their UIDs. Nil stands for an
 // agent that allocates nothing, such as one that only observes.
 type Allocations map[types.UID]Allocation
@@ -36,8 +23,7 @@ type Allocations map[types.UID]Allocation
 // Claim returns a pod's entry in the books of its node: its allocation and its requests of the shared
 // CPUs. A pod that has ended has neither. A pod that asks, and has no allocation yet, has none without
 // an error. The allocation is not checked against the machine if m is nil, which stands for an unknown
-// machine. With an error, which is an *[AllocationError], the claim counts all requests of the pod as
-// requests of the shared CPUs.
+// machine. With an error, the claim counts all requests of the pod as requests of the shared CPUs.
 //
 // Of claims that collide, the latest decision keeps its CPUs: an agent allocates only CPUs that it sees
 // as free, so the earlier pod must have given them up.
@@ -235,7 +221,7 @@ func claimOf(pod *corev1.Pod, m *topology.Machine, e *entitlement) (ledger.Claim
 	if m != nil {
 		if err := e.allocation.Validate(m); err != nil {
 			claim.SharedRequest = EffectiveRequest(pod)
-			return claim, &e.allocation, &AllocationError{err}
+			return claim, &e.allocation, fmt.Errorf("its CPUs: %s: the pod runs in the shared CPUs", Shorten(err.Error(), longestCause))
 		}
 	}
 	claim.Rank = e.allocation.Rank()

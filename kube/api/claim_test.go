@@ -60,7 +60,7 @@ func claimOfText(pod *corev1.Pod, m *topology.Machine) (ledger.Claim, error) {
 		a, err := DecodeAllocation(text)
 		if err != nil {
 			claim, _, _ := all.Claim(pod, m)
-			return claim, &AllocationError{err}
+			return claim, err
 		}
 		all = Allocations{pod.UID: a}
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -123,49 +122,6 @@ func TestDecisionsSurviveTheText(t *testing.T) {
 		books := ledger.New(index, ledger.Config{}, claim)
 		if len(books.Conflicts()) > 0 {
 			t.Fatalf("%s: the books reject it: %v", text, books.Conflicts())
-		}
-	})
-}
-
-// After any edit of the text, either it is rejected and all requests count as shared, or the
-// CPUs are possible and not more than the pod is entitled to.
-func TestEditedAllocations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pod, index, decision, ok := decide(t)
-		if !ok {
-			t.Skip()
-		}
-		m := index.Machine()
-		text := []byte(NewAllocation("n1", m, decision).Encode())
-		for range rapid.IntRange(1, 3).Draw(t, "edits") {
-			at := rapid.IntRange(0, len(text)).Draw(t, "at")
-			to := rapid.IntRange(at, min(len(text), at+2)).Draw(t, "to")
-			with := rapid.SampledFrom([]string{"", "0", "1", "3", "9", "-", ",", "\"", "x", "]", "}", ",1"}).Draw(t, "with")
-			text = slices.Concat(text[:at], []byte(with), text[to:])
-		}
-		pod.Annotations[allocatedKey] = string(text)
-		pod.Spec.NodeName = "n1"
-		claim, err := claimOfText(pod, m)
-		var refused *AllocationError
-		switch {
-		case errors.As(err, &refused):
-			if claim.Containers != nil || claim.SharedRequest != EffectiveRequest(pod) {
-				t.Fatalf("%s: rejected, but claimed %+v", text, claim)
-			}
-			return
-		case err != nil:
-			t.Fatalf("%s: error of type %T: %v", text, err, err)
-		}
-		if a, _ := DecodeAllocation(string(text)); a.Matches(pod) != nil {
-			return // the agent does not keep it
-		}
-		for _, c := range claim.Containers {
-			if c.Policy == placement.Static && (c.CPUs.Len() != c.Limit || !c.CPUs.IsSubsetOf(m.Online())) {
-				t.Fatalf("%s: container %s has CPUs %v for a limit of %d", text, c.Name, c.CPUs, c.Limit)
-			}
-		}
-		if books := ledger.New(index, ledger.Config{}, claim); len(books.Conflicts()) > 0 {
-			t.Fatalf("%s: accepted, but the books reject it: %v", text, books.Conflicts())
 		}
 	})
 }

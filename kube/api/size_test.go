@@ -100,9 +100,6 @@ func TestMessagesAreShort(t *testing.T) {
 		},
 		"period":     func(p *corev1.Pod) { p.Annotations[CPUPeriodAnnotation] = strings.Repeat("1h", 100<<10) },
 		"contradict": func(p *corev1.Pod) { p.Annotations["cpuset-scheduler"] = "false" },
-		"nodes": func(p *corev1.Pod) {
-			p.Annotations[allocatedKey] = strings.Replace(p.Annotations[allocatedKey], "[0]", "["+strings.Repeat("0,", 50<<10)+"0]", 1)
-		},
 		"no container": func(p *corev1.Pod) {
 			p.Spec.Containers = nil
 			for i := range 5000 {

@@ -20,6 +20,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"pinfold.dev/pinfold/core/trace"
+	"pinfold.dev/pinfold/lab/compute"
 	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
@@ -58,13 +59,13 @@ func runWorkload(name string, args []string) (status int) {
 	fmt.Println("computing")
 	switch name {
 	case "batch":
-		workload.Batch(ctx, 2, os.Stdout)
+		compute.Batch(ctx, 2, os.Stdout)
 	case "cycles":
-		workload.Cycles(ctx, 2, 30*time.Millisecond, 30*time.Millisecond, os.Stdout)
+		compute.Cycles(ctx, 2, 30*time.Millisecond, 30*time.Millisecond, os.Stdout)
 	case "demand":
-		workload.Demand(ctx, 2, 5*time.Millisecond, trace.DefaultPeriod, rand.New(rand.NewPCG(1, 2)), os.Stdout)
+		compute.Demand(ctx, 2, 5*time.Millisecond, trace.DefaultPeriod, rand.New(rand.NewPCG(1, 2)), os.Stdout)
 	case "pi":
-		workload.TimePi(ctx, 500, 10, os.Stdout)
+		compute.Pi(ctx, 500, 10, os.Stdout)
 	}
 	return 0
 }

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/lab/compute"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
-	"pinfold.dev/pinfold/local/workload"
 )
 
 // program is a program to start.
@@ -190,12 +190,12 @@ func (p *process) read(lines *bufio.Reader, output io.Closer) {
 	defer output.Close()
 	for {
 		line, err := lines.ReadString('\n')
-		if amount, ok := workload.Goodput(line); ok {
+		if amount, ok := compute.Goodput(line); ok {
 			p.mu.Lock()
 			p.goodput = append(p.goodput, amount)
 			p.mu.Unlock()
 		}
-		if seconds, ok := workload.Elapsed(line); ok {
+		if seconds, ok := compute.Elapsed(line); ok {
 			p.finished <- seconds
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/atomicfile"
+	"pinfold.dev/pinfold/lab/compute"
 	"pinfold.dev/pinfold/local/load"
 	"pinfold.dev/pinfold/local/workload"
 	"pinfold.dev/pinfold/tracefile"
@@ -27,7 +28,7 @@ func newWorkload() *cobra.Command {
 	var (
 		threads, digits int
 		workers         int // of the web server
-		compute, rest   time.Duration
+		burst, rest     time.Duration
 		listen          string
 		seed            uint64
 		server          = workload.Server{Size: 615}
@@ -36,7 +37,7 @@ func newWorkload() *cobra.Command {
 		command.Flags().IntVar(&threads, "threads", 1, "`NUMBER` of threads")
 		command.Args = frame.NoArguments
 		command.RunE = func(command *cobra.Command, _ []string) error {
-			if threads < 1 || digits < 1 || compute <= 0 || rest < 0 {
+			if threads < 1 || digits < 1 || burst <= 0 || rest < 0 {
 				return frame.Usagef("--threads and --digits must be 1 or more, and times not negative")
 			}
 			fmt.Fprintln(command.OutOrStdout(), "computing on", threads)
@@ -57,20 +58,20 @@ func newWorkload() *cobra.Command {
 	web.Flags().IntVar(&server.Size, "size", server.Size, "`BYTES` of the page")
 	web.Flags().IntVar(&workers, "threads", runtime.NumCPU(), "`NUMBER` of threads that compute at the same time")
 	batch := computes(&cobra.Command{Use: "batch [flags]", Short: "Compute on several threads", Long: "Compute without end, and print how much was done.", Example: "  pinfold-lab workload batch --threads 4"}, func(command *cobra.Command) {
-		workload.Batch(command.Context(), threads, command.OutOrStdout())
+		compute.Batch(command.Context(), threads, command.OutOrStdout())
 	})
 	cycles := computes(&cobra.Command{Use: "cycles [flags]", Short: "Compute on several threads, and sleep, in turns", Long: "Compute on each thread for a time, sleep, and begin again.", Example: "  pinfold-lab workload cycles --compute 200ms --sleep 2s"}, func(command *cobra.Command) {
-		workload.Cycles(command.Context(), threads, compute, rest, command.OutOrStdout())
+		compute.Cycles(command.Context(), threads, burst, rest, command.OutOrStdout())
 	})
-	cycles.Flags().DurationVar(&compute, "compute", 200*time.Millisecond, "`TIME` to compute")
+	cycles.Flags().DurationVar(&burst, "compute", 200*time.Millisecond, "`TIME` to compute")
 	cycles.Flags().DurationVar(&rest, "sleep", 2*time.Second, "`TIME` to sleep")
 	demand := computes(&cobra.Command{Use: "demand [flags]", Short: "Compute for a random time in each period of 100 ms", Long: "Compute in each period for a time of an exponential distribution.", Example: "  pinfold-lab workload demand --compute 10ms --seed 7"}, func(command *cobra.Command) {
-		workload.Demand(command.Context(), threads, compute, trace.DefaultPeriod, rand.New(rand.NewPCG(seed, 0)), command.OutOrStdout())
+		compute.Demand(command.Context(), threads, burst, trace.DefaultPeriod, rand.New(rand.NewPCG(seed, 0)), command.OutOrStdout())
 	})
-	demand.Flags().DurationVar(&compute, "compute", 10*time.Millisecond, "mean `TIME` to compute, all threads together")
+	demand.Flags().DurationVar(&burst, "compute", 10*time.Millisecond, "mean `TIME` to compute, all threads together")
 	demand.Flags().Uint64Var(&seed, "seed", 0, "`SEED` of the amounts")
 	pi := computes(&cobra.Command{Use: "pi [flags]", Short: "Compute digits of pi", Long: "Compute digits of pi on each thread, and print how long it took.", Example: "  pinfold-lab workload pi --digits 1000 --threads 4"}, func(command *cobra.Command) {
-		workload.TimePi(command.Context(), digits, threads, command.OutOrStdout())
+		compute.Pi(command.Context(), digits, threads, command.OutOrStdout())
 	})
 	pi.Flags().IntVar(&digits, "digits", 1000, "`NUMBER` of digits")
 	return frame.Group(&cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true,

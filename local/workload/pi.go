@@ -1,15 +1,11 @@
 package workload
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"time"
 )
 
 // guard is the number of additional digits in the computation. The error of each term is below one
@@ -51,15 +47,6 @@ func Pi(digits, threads int) string {
 	pi.Quo(pi, new(big.Int).Exp(big.NewInt(10), big.NewInt(guard), nil))
 	text := pi.String()
 	return text[:1] + "." + text[1:]
-}
-
-// TimePi computes pi, prints how long that took in a line as [Elapsed] reads it, and waits until
-// ctx ends.
-func TimePi(ctx context.Context, digits, threads int, out io.Writer) {
-	begun := time.Now()
-	Pi(digits, threads)
-	fmt.Fprintf(out, elapsedFormat, time.Since(begun).Seconds())
-	<-ctx.Done()
 }
 
 // partial returns the sum of the terms first, first+step, first+2*step, ... of arctan(1/x), scaled

@@ -1,4 +1,4 @@
-// Package workload contains the built-in programs of experiments: a web server and batch work.
+// Package workload contains the programs of images, of the demo and of experiments: a web server and pi.
 package workload
 
 import (
@@ -59,10 +59,10 @@ func (s Server) handler() http.Handler {
 				return
 			}
 			buffer := pool.Get().(*[hashBuffer]byte)
-			hash(buffer[:], bytes)
+			Hash(buffer[:], bytes)
 			pool.Put(buffer)
 		}
-		burn(amount)
+		Burn(amount)
 		if s.Next != "" {
 			if err := call(next, r, s.Next); err != nil {
 				http.Error(w, err.Error(), http.StatusBadGateway)
@@ -103,17 +103,17 @@ func page(size int) []byte {
 	return []byte(head + strings.Repeat(" ", max(0, size-len(head)-len(tail))) + tail)
 }
 
-// burn uses the given amount of CPU time, accurate to a few microseconds, and returns how much it
+// Burn uses the given amount of CPU time, accurate to a few microseconds, and returns how much it
 // has used. It measures the CPU time of its thread (clock_gettime(2), CLOCK_THREAD_CPUTIME_ID), not
 // elapsed time.
-func burn(amount time.Duration) (used time.Duration) {
+func Burn(amount time.Duration) (used time.Duration) {
 	if amount <= 0 {
 		return 0
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for begin := threadTime(); used < amount; used = threadTime() - begin {
-		runtime.KeepAlive(spin())
+		runtime.KeepAlive(Spin())
 	}
 	return used
 }
@@ -126,10 +126,10 @@ func threadTime() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// spin computes for a few microseconds.
+// Spin computes for a few microseconds.
 //
 //go:noinline
-func spin() uint64 {
+func Spin() uint64 {
 	x := uint64(88172645463325252)
 	for range 2000 {
 		x ^= x << 13
@@ -143,8 +143,8 @@ func spin() uint64 {
 // cache of most CPUs.
 const hashBuffer = 256 << 10
 
-// hash reads some bytes of a buffer, from the beginning again when it ends.
-func hash(buffer []byte, bytes int) {
+// Hash reads some bytes of a buffer, from the beginning again when it ends.
+func Hash(buffer []byte, bytes int) {
 	for bytes > 0 {
 		n := min(bytes, len(buffer))
 		sum := sha256.Sum256(buffer[:n])

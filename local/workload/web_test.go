@@ -40,7 +40,7 @@ func TestBurnUsesTheAmount(t *testing.T) {
 	used := time.Duration(0)
 	for range 20 { // a virtual CPU that stands still goes on using time
 		begin := threadTime()
-		burn(amount)
+		Burn(amount)
 		if used = threadTime() - begin; used >= amount && used < 2*amount {
 			return
 		}

@@ -152,28 +152,6 @@ func (c controlPlane) acceptsObjects(t *testing.T) {
 	}
 }
 
-// TestHelmAsksTheServer runs the dry run of an installation.
-func TestHelmAsksTheServer(t *testing.T) {
-	c := begin(t)
-	for name, values := range allValues(t) {
-		t.Run(name, func(t *testing.T) {
-			_, err := helm(t, helm4, c.install(t, values, "--dry-run=server")...)
-			want := map[string][]string{
-				"monitoring": {`no matches for kind "ServiceMonitor"`, "ensure CRDs are installed first"},
-				"platform":   {`Namespace "pinfold-system"`, "exists and cannot be imported into the current release"},
-			}[name]
-			if want == nil && err != nil {
-				t.Error(err)
-			}
-			for _, text := range want {
-				if err == nil || !strings.Contains(err.Error(), text) {
-					t.Errorf("got %v, want %s", err, text)
-				}
-			}
-		})
-	}
-}
-
 // TestLifeOfARelease installs, upgrades, rolls back and removes the chart with each version of Helm.
 func TestLifeOfARelease(t *testing.T) {
 	c := begin(t)
@@ -227,8 +205,8 @@ func notes(text string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "NOTES:")) + "\n"
 }
 
-// uninstall removes a release, and checks that nothing of it remains but the policy that Helm
-// keeps and the definition of NodeTopology. It runs after the test's own context has ended.
+// uninstall removes a release, and checks that nothing of it remains but the definition of
+// NodeTopology. It runs after the test's own context has ended.
 // No kubelet could run the Job that cleans up the nodes; TestOperations of test/node has one.
 func (c controlPlane) uninstall(t *testing.T, version, release, namespace string) {
 	t.Helper()
@@ -246,12 +224,6 @@ func (c controlPlane) uninstall(t *testing.T, version, release, namespace string
 	}
 	for _, object := range objects {
 		api := must.Get(c.of(object))(t)
-		if object.GetAnnotations()["helm.sh/resource-policy"] == "keep" {
-			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); err != nil {
-				t.Error(err)
-			}
-			continue
-		}
 		wait.Until(t, object.GetKind()+" "+object.GetName()+" is gone", func() error {
 			if _, err := api.Get(context.Background(), object.GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it remains (%w)", err)

@@ -1,19 +1,14 @@
 package chart
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/test/wait"
 )
 
 // agentSets returns the DaemonSets of the agents.
@@ -86,68 +81,4 @@ func labelled(labels map[string][]string) []*corev1.Node {
 		nodes = next
 	}
 	return nodes
-}
-
-// TestPoolsOnNodes: a release begins to have pools, a node changes its pool, and the pools end. Each
-// node always gets one agent.
-func TestPoolsOnNodes(t *testing.T) {
-	c := begin(t)
-	nodes := []string{"pool-a-0", "pool-b-0"}
-	at := []string{"--namespace", namespace, "--kubeconfig", c.Kubeconfig()}
-	must := func(args ...string) {
-		t.Helper()
-		if _, err := helm(t, helm4, append(args, at...)...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	label := func(node, value string) {
-		t.Helper()
-		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, api.PoolLabel, value)
-		if _, err := c.client.CoreV1().Nodes().Patch(t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := helm(t, helm4, c.install(t, "scheduler: {enabled: false}")...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.uninstall(t, helm4, release, namespace) })
-	for _, name := range []string{"pool-a", "pool-b"} {
-		c.createNode(t, name)
-	}
-	c.agentsAre(t, nodes, "pinfold-agent", "pinfold-agent")
-	label(nodes[0], "canary")
-	must("upgrade", release, chartDir, "--reuse-values", "--set", "agent.pools.canary.image.tag=v2")
-	c.agentsAre(t, nodes, "pinfold-agent-canary", "pinfold-agent")
-	label(nodes[0], "other")
-	label(nodes[1], "canary")
-	c.agentsAre(t, nodes, "pinfold-agent", "pinfold-agent-canary")
-	must("upgrade", release, chartDir, "--reset-values", "--set", registry+",scheduler.enabled=false")
-	c.agentsAre(t, nodes, "pinfold-agent", "pinfold-agent")
-}
-
-// agentsAre waits until each node has one ready agent, of these DaemonSets, which the label of all
-// agents finds.
-func (c controlPlane) agentsAre(t *testing.T, nodes []string, want ...string) {
-	t.Helper()
-	wait.Until(t, fmt.Sprintf("the agents of %q are %q", nodes, want), func() error {
-		got := make([]string, len(nodes))
-		pods, err := c.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent"})
-		if err != nil {
-			return err
-		}
-		for i, node := range nodes {
-			var owners []string
-			for _, pod := range pods.Items {
-				ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
-				if pod.Spec.NodeName == node && ready && pod.DeletionTimestamp == nil {
-					owners = append(owners, pod.OwnerReferences[0].Name)
-				}
-			}
-			got[i] = strings.Join(owners, " ")
-		}
-		if !slices.Equal(got, want) {
-			return fmt.Errorf("they are %q", got)
-		}
-		return nil
-	})
 }

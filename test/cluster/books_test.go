@@ -97,7 +97,7 @@ func (c *test) checkBooks() {
 		}
 		books := ledger.New(placement.NewIndex(machine), ledger.Config{ReservedCPUs: state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}, claims...)
 		for _, conflict := range books.Conflicts() {
-			c.Errorf("node %s: %s", name, conflict)
+			c.Errorf("node %s: pod %s has CPUs of another pod, or that the node lacks", name, conflict.ID)
 		}
 		for _, overflow := range books.Overflow() {
 			c.Errorf("node %s: %s", name, overflow)

@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,14 +15,6 @@ import (
 // ownName is the schedulerName of pods that a test's own schedulers place.
 const ownName = "own"
 
-// ownScheduler is a scheduler that a test has started in addition to the cluster's.
-type ownScheduler struct {
-	*test
-	command *exec.Cmd
-	log     logtext.Log
-	ended   chan struct{}
-}
-
 // ownConfiguration returns Pinfold's default configuration for pods with schedulerName ownName,
 // with this lease and this kubeconfig.
 func (c *test) ownConfiguration(election, connection string) string {
@@ -34,55 +24,23 @@ func (c *test) ownConfiguration(election, connection string) string {
 	return strings.Replace(text, "schedulerName: default-scheduler", "schedulerName: "+ownName, 1)
 }
 
-// startScheduler runs a scheduler with more flags until it ends or the test does.
-func (c *test) startScheduler(configuration string, flags ...string) *ownScheduler {
+// startScheduler runs a scheduler with more flags, in addition to the cluster's, until the test ends.
+func (c *test) startScheduler(configuration string, flags ...string) {
 	c.Helper()
 	file := filepath.Join(c.TempDir(), "scheduler.yaml")
 	c.must(os.WriteFile(file, []byte(configuration), 0o600))
 	kubeconfig := filepath.Join(c.dir, "config", localcluster.Scheduler+".kubeconfig")
-	s := &ownScheduler{test: c, ended: make(chan struct{})}
-	s.command = exec.Command(c.binary, append([]string{"component", localcluster.Scheduler, "--config=" + file, "--secure-port=0",
+	command := exec.Command(c.binary, append([]string{"component", localcluster.Scheduler, "--config=" + file, "--secure-port=0",
 		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig}, flags...)...)
-	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s.command.Stdout, s.command.Stderr = &s.log, &s.log
-	c.must(s.command.Start())
-	go func() { _ = s.command.Wait(); close(s.ended) }()
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var log logtext.Log
+	command.Stdout, command.Stderr = &log, &log
+	c.must(command.Start())
 	c.Cleanup(func() {
-		_ = s.command.Process.Kill()
-		<-s.ended
+		_ = command.Process.Kill()
+		_ = command.Wait()
 		if c.Failed() {
-			c.Logf("scheduler %d:\n%s", s.command.Process.Pid, s.log.String())
+			c.Logf("scheduler %d:\n%s", command.Process.Pid, log.String())
 		}
 	})
-	return s
-}
-
-// awaitLog waits until the log contains a text.
-func (s *ownScheduler) awaitLog(text string) {
-	s.Helper()
-	s.eventually("the scheduler logs", func() error { return s.log.Says(text) })
-}
-
-// ends waits until the process has ended.
-func (s *ownScheduler) ends() {
-	s.Helper()
-	s.eventually("the scheduler ends", func() error {
-		select {
-		case <-s.ended:
-			return nil
-		default:
-			return errors.New("it runs")
-		}
-	})
-}
-
-// ownPod returns the manifest of a pod that asks a test's own scheduler for CPUs of a node.
-func ownPod(name, node string, cpus int) string {
-	return fmt.Sprintf(`
-metadata: {name: %s, annotations: {cpuset-scheduler: "true"}}
-spec:
-  schedulerName: %s
-  nodeSelector: {kubernetes.io/hostname: %s}
-  containers: [{name: app, image: app, resources: {requests: {cpu: 10m}, limits: {cpu: %d}}}]
-`, name, ownName, node, cpus)
 }

@@ -20,8 +20,7 @@ type Rule string
 
 // Rules about one pod, and about all pods of a node.
 const (
-	Rebound Rule = "rebound" // the node of a bound pod does not change
-	Moved   Rule = "moved"   // a pod keeps what was allocated to it
+	Moved Rule = "moved" // a pod keeps what was allocated to it
 
 	Exclusive Rule = "exclusive"  // no CPU belongs to two pods
 	Reserved  Rule = "reserved"   // no pod has reserved CPUs

@@ -77,9 +77,6 @@ func (c *checker) applyPod(event Event, object *corev1.Pod) {
 			now.origin = bypassed
 		}
 	default:
-		if before.Spec.NodeName != object.Spec.NodeName {
-			c.violation(Rebound, "pod %s was moved from %s to %s", now, before.Spec.NodeName, object.Spec.NodeName)
-		}
 		now.shared = min(now.shared, before.shared)
 	}
 }

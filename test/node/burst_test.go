@@ -8,12 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -142,23 +141,17 @@ func watchIdle(t *testing.T) func() float64 {
 	}
 }
 
-// cpuIdle reads proc_stat(5): the fourth number in the first line is the idle time of all CPUs, in
-// hundredths of a second.
+// cpuIdle returns for how long all CPUs together have been idle.
 func cpuIdle(t *testing.T) time.Duration {
-	text, err := os.ReadFile("/proc/stat")
+	proc, err := procfs.NewDefaultFS()
+	var stat procfs.Stat
+	if err == nil {
+		stat, err = proc.Stat()
+	}
 	if err != nil {
 		t.Error(err)
 	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 5 {
-		t.Errorf("/proc/stat starts with %q", fields)
-		return 0
-	}
-	hundredths, err := strconv.ParseInt(fields[4], 10, 64)
-	if err != nil {
-		t.Error(err)
-	}
-	return time.Duration(hundredths) * 10 * time.Millisecond
+	return time.Duration(stat.CPUTotal.Idle * float64(time.Second))
 }
 
 // logRaises logs how often the agent raised and lowered quotas, and why.

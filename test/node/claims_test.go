@@ -19,7 +19,6 @@ import (
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
-	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -61,8 +60,7 @@ func claiming(name, port string) *corev1.Pod {
 
 // TestClaims checks the DRA driver under the stock kube-scheduler: a claim gets its pod an exclusive
 // CPU, which the container and the claim's status name. Agents that are killed, with and without
-// what they have saved, change nothing. When the pod has gone, another one gets the CPU. A pod that
-// shares the claim of another one does not start, and is told why.
+// what they have saved, change nothing. When the pod has gone, another one gets the CPU.
 func TestClaims(t *testing.T) {
 	requireNode(t)
 	c := startWith(t, "--stock")
@@ -115,23 +113,6 @@ func TestClaims(t *testing.T) {
 		return nil
 	})
 	c.remove(t, "second")
-
-	must.Get(c.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(t.Context(), &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Spec: oneCPU()}, metav1.CreateOptions{}))(t)
-	sharing := func(name, port string) *corev1.Pod {
-		pod := claiming(name, port)
-		pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "exclusive", ResourceClaimName: new("shared")}
-		return pod
-	}
-	one := c.run(t, sharing("one", "8004"))
-	two := sharing("two", "8005")
-	two.Spec.NodeName = localnode.Name // no scheduler asks whether there is room
-	two.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("10m")
-	must.Do(t, c.create(t, two))
-	c.eventuallySaid(t, "two", "belong")
-	must.Do(t, k.expectContainer(one, "main", settings{cpus: own, quota: bandwidth.Unlimited}))
-	c.remove(t, "two")
-	c.remove(t, "one")
 }
 
 // eventuallySaid waits for an event of a pod.

@@ -295,8 +295,7 @@ func (s *settled) testRemoved(t *testing.T) {
 		out := s.operator.do("kubectl get -o name " + kind)
 		for line := range strings.Lines(out) {
 			ofCluster := strings.Contains(line, "pinfold:kwok") || strings.Contains(line, "pinfold:kubelet-api")
-			kept := strings.HasSuffix(strings.TrimSpace(line), "/pinfold-bindings-scheduler") // on purpose: see the chart
-			if strings.Contains(line, "pinfold") && !ofCluster && !kept || strings.Contains(line, localnode.Name) {
+			if strings.Contains(line, "pinfold") && !ofCluster || strings.Contains(line, localnode.Name) {
 				t.Errorf("%s is left", strings.TrimSpace(line))
 			}
 		}

@@ -55,7 +55,6 @@ func TestSettings(t *testing.T) {
 	t.Run("node", s.testNode)
 	t.Run("metrics", s.testMetrics)
 	t.Run("exec", s.testExec)
-	t.Run("foreign writer", s.testForeignWriter)
 	t.Run("resize", s.testResize)
 	t.Run("static pod", s.testStaticPod)
 	t.Run("starting", s.testStarting)
@@ -63,7 +62,9 @@ func TestSettings(t *testing.T) {
 	for _, component := range []string{localnode.Agent, localnode.Containerd, localnode.Kubelet, localcluster.APIServer} {
 		t.Run("kill "+component, func(t *testing.T) { s.testKill(t, component) })
 	}
-	t.Run("faults", s.testFaults)
+	eventually(t, "settings", s.check)
+	t.Run("doctor", s.testDoctor)
+	t.Run("cleanup", s.testCleanup)
 }
 
 // settle starts a cluster, with flags of the agent, and the pods.
@@ -87,7 +88,7 @@ func settleOn(t *testing.T, c *cluster) *settled {
 	bursting.Annotations = map[string]string{api.CPUBurstAnnotation: `{"policy":"burst","burstPercent":50}`, api.CPUPeriodAnnotation: "20ms"}
 	solver := podOf("burst", "static-burst", container("main", "8001", "1"))
 	solver.Annotations["koordinator.sh/cpuBurst"] = `{"policy":"auto","cpuBurstPercent":1000}`
-	// A kubelet that later reserves one of two CPUs (testStaticPolicy) must admit the pods again.
+	// The requests of static pods stay below their limits, as where no policy raises them.
 	keep := fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, admission.KeepRequestsLabel)
 	must.Get(c.client.CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceDefault, types.MergePatchType, []byte(keep), metav1.PatchOptions{}))(t)
 	for _, pod := range []*corev1.Pod{
@@ -243,19 +244,6 @@ func (s *settled) testExec(t *testing.T) {
 	for _, pid := range added {
 		_ = syscall.Kill(pid, syscall.SIGTERM)
 	}
-}
-
-// testForeignWriter changes settings as another program would. It changes the pod as well, because
-// the kernel rejects CPUs for a container that its pod does not have.
-func (s *settled) testForeignWriter(t *testing.T) {
-	group := s.kernel.containerGroup(s.pods["limited"], "main")
-	all, quota := s.own.Union(s.shared), 40*time.Millisecond
-	foreign := map[string]cgroup.Wanted{s.kernel.podGroup(s.pods["limited"]): {CPUs: &all}, group: {CPUs: &all, Quota: &quota}}
-	must.Do(t, s.kernel.groups.Apply(foreign).Err())
-	if s.check() == nil {
-		t.Log("it was undone immediately")
-	}
-	eventually(t, "settings after a foreign write", s.check)
 }
 
 // testResize resizes in place a pod without exclusive CPUs, whose burst would make the kernel

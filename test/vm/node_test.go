@@ -52,7 +52,7 @@ func userMode(t *testing.T) (kernel, root string) {
 const nodeTestsEnv = "PINFOLD_TEST_NODE"
 
 // nodeTests are the tests that TestNode runs: what systemd or version 2 makes different.
-const nodeTests = "^TestSettings$/^(rows|metrics|foreign_writer|resize|static_pod|faults)$|^(TestReload|TestPartition|TestBatch|TestIdle)$"
+const nodeTests = "^TestSettings$/^(rows|metrics|resize|static_pod|doctor|cleanup)$|^(TestReload|TestPartition|TestBatch|TestIdle)$"
 
 // TestNode runs tests of test/node on a machine with cgroup version 2 and systemd.
 func TestNode(t *testing.T) {

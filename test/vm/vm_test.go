@@ -138,7 +138,7 @@ func TestSmoke(t *testing.T) {
 	ran := emulated(t).test(t, mainShape.Shape,
 		tests("linux-cgroup", "./linux/cgroup", "^TestHost$"),
 		tests("linux-scx", "./linux/scx", "^(TestAttach|TestRejected|TestCannotStart)$"),
-		tests("inside", "./test/vm/inside", "^TestInside$/^(files|cpuset-order|placement)$"))
+		tests("inside", "./test/vm/inside", "^TestInside$/^(cpuset-order|placement)$"))
 	t.Run("topology", func(t *testing.T) { compare(t, mainShape, ran[captureProgram]) })
 }
 

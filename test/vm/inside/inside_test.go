@@ -1,14 +1,12 @@
 package inside
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -30,8 +28,7 @@ func TestInside(t *testing.T) {
 		t.Fatalf("the machine does not have 2 packages, 4 NUMA nodes and SMT: %+v", m)
 	}
 	for name, test := range map[string]func(*testing.T, machine){
-		"files": testFiles, "cpuset-order": testCPUSetOrder,
-		"threads": testThreads, "placement": testPlacement, "burst": testBurst, "shares": testShares,
+		"cpuset-order": testCPUSetOrder, "threads": testThreads, "placement": testPlacement,
 		"go-parallelism": testGoParallelism, "separation": testSeparation,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, machine{fs, m, makeGroups(t, name)}) })
@@ -90,26 +87,7 @@ func remove(dir string) (err error) {
 
 func write(t *testing.T, name, value string) {
 	t.Helper()
-	must.Do(t, tryWrite(name, value))
-}
-
-func tryWrite(name, value string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.WriteString(value); err != nil {
-		return fmt.Errorf("write %q: %w", value, err)
-	}
-	return nil
-}
-
-// raw returns the content of a file of a cgroup.
-func raw(t *testing.T, group string, file cgroup.File) string {
-	t.Helper()
-	text := must.Get(os.ReadFile(hierarchy + group + "/" + string(file)))(t)
-	return strings.TrimSpace(string(text))
+	must.Do(t, os.WriteFile(name, []byte(value), 0))
 }
 
 // once measures until one of several windows is right. The host may not run an emulated CPU for a
@@ -145,11 +123,6 @@ func (m machine) apply(t *testing.T, wanted map[string]cgroup.Wanted) {
 	}
 }
 
-func ms(n int) *time.Duration {
-	if n < 0 {
-		return new(bandwidth.Unlimited)
-	}
-	return new(time.Duration(n) * time.Millisecond)
-}
+func ms(n int) *time.Duration { return new(time.Duration(n) * time.Millisecond) }
 
 func set(list string) *cpuset.Set { return new(cpuset.MustParse(list)) }

@@ -11,10 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/test/busy"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -35,14 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// burstNeed is the CPU time that a bursty task uses at once, and burstPause how long it sleeps
-// after that.
-const (
-	burstNeed  = 150 * time.Millisecond
-	burstPause = 800 * time.Millisecond
-)
-
-// spun prevents the compiler from removing the loops.
+// spun is what busy threads count.
 var spun atomic.Uint64
 
 func beTask(what string) {
@@ -58,11 +49,8 @@ func beTask(what string) {
 			runtime.LockOSThread()
 			started <- struct{}{}
 			<-begin
-			for kind == "busy" || kind == "bursty" {
-				spin(burstNeed)
-				if kind == "bursty" {
-					time.Sleep(burstPause)
-				}
+			for kind == "busy" {
+				spun.Add(1)
 			}
 			select {}
 		}()
@@ -75,15 +63,6 @@ func beTask(what string) {
 		_, _ = io.Copy(io.Discard, in)
 	}
 	os.Exit(0)
-}
-
-// spin uses CPU time on this thread.
-func spin(need time.Duration) {
-	for began := busy.CPUTime(); busy.CPUTime()-began < need; {
-		for range 1000 {
-			spun.Add(1)
-		}
-	}
 }
 
 // task is a process in a cgroup.

@@ -1,7 +1,6 @@
 package inside
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -69,64 +68,6 @@ func testPlacement(t *testing.T, m machine) {
 	p.begin(t)
 	m.apply(t, map[string]cgroup.Wanted{m.container(): {CPUs: &r.CPUs}})
 	p.within(t, r.CPUs, n)
-}
-
-// testBurst runs a task that occasionally needs 150 ms of CPU time, with a quota of 100 ms per 200
-// ms. It is throttled, and with a burst of the same size it is not.
-func testBurst(t *testing.T, m machine) {
-	quota, period, window := ms(100), ms(200), 8*burstPause
-	m.apply(t, map[string]cgroup.Wanted{m.container(): {Quota: quota, Period: period, CPUs: set("2")}})
-	p := start(t, 1, "bursty", m.container())
-	p.begin(t)
-	once(t, func() error {
-		m.apply(t, map[string]cgroup.Wanted{m.container(): {Burst: ms(0)}})
-		without := m.during(t, window)[0]
-		m.apply(t, map[string]cgroup.Wanted{m.container(): {Burst: quota}})
-		with := m.during(t, window)[0]
-		t.Logf("without burst: %+v", without)
-		t.Logf("with burst: %+v", with)
-		switch {
-		case without.Throttled < 3 || without.ThrottledTime <= 0 || without.Bursts != 0:
-			return errors.New("without burst, want throttled periods and no bursts")
-		case with.Bursts < 3 || with.BurstTime <= 0 || with.NoBursts:
-			return errors.New("with burst, want bursts")
-		case with.Throttled > without.Throttled/2:
-			return errors.New("want the task to be throttled at most half as often with burst")
-		}
-		return nil
-	})
-}
-
-// testShares lets two pods compete for one CPU: by weight, and with one of them idle.
-func testShares(t *testing.T, m machine) {
-	cpu := cpuset.Of(3)
-	both := []string{m.pod(), m.other()}
-	for _, pod := range both {
-		m.apply(t, map[string]cgroup.Wanted{pod: {CPUs: &cpu}})
-		start(t, 1, "busy", pod+"/container").begin(t)
-	}
-	for _, c := range []struct {
-		name        string
-		pod         cgroup.Wanted
-		least, most float64 // range of the pod's share divided by the other's
-	}{
-		{"equal", cgroup.Wanted{Weight: new(cgroup.Weight(100))}, 0.6, 1.6},
-		{"four times", cgroup.Wanted{Weight: new(cgroup.Weight(400))}, 2, 8},
-		{"idle", cgroup.Wanted{Idle: new(true)}, 0, 0.2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m.apply(t, map[string]cgroup.Wanted{m.pod(): c.pod})
-			once(t, func() error {
-				used := m.during(t, 3*time.Second, both...)
-				ratio := float64(used[0].Usage) / float64(used[1].Usage)
-				t.Logf("used %v and %v", used[0].Usage, used[1].Usage)
-				if !(ratio >= c.least && ratio <= c.most) {
-					return fmt.Errorf("ratio %.2f, want %v to %v", ratio, c.least, c.most)
-				}
-				return nil
-			})
-		})
-	}
 }
 
 // during returns the change of the statistics of cgroups, by default the container's, over a time.

@@ -1,4 +1,5 @@
-package workload
+// Package compute contains the programs of experiments that compute, and reads what they print.
+package compute
 
 import (
 	"context"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/local/workload"
 )
 
 // batchBuffer is the memory of one thread of batch work: more than the level 2 cache of most CPUs.
@@ -29,7 +31,7 @@ func Batch(ctx context.Context, threads int, out io.Writer) {
 		group.Go(func() {
 			buffer := make([]byte, batchBuffer)
 			for ctx.Err() == nil {
-				hash(buffer, len(buffer))
+				workload.Hash(buffer, len(buffer))
 				hashed.Add(int64(len(buffer)))
 			}
 		})
@@ -38,6 +40,15 @@ func Batch(ctx context.Context, threads int, out io.Writer) {
 		printGoodput(out, float64(hashed.Swap(0))/(1<<20)/time.Since(begun).Seconds())
 	}
 	group.Wait()
+}
+
+// Pi computes digits of pi, prints how long that took in a line as [Elapsed] reads it, and waits until
+// ctx ends.
+func Pi(ctx context.Context, digits, threads int, out io.Writer) {
+	begun := time.Now()
+	workload.Pi(digits, threads)
+	fmt.Fprintf(out, elapsedFormat, time.Since(begun).Seconds())
+	<-ctx.Done()
 }
 
 // Cycles computes on threads for a time, then sleeps, again and again until ctx ends. The first
@@ -52,7 +63,7 @@ func Cycles(ctx context.Context, threads int, compute, rest time.Duration, out i
 		for range threads {
 			group.Go(func() {
 				for time.Now().Before(end) {
-					runtime.KeepAlive(spin())
+					runtime.KeepAlive(workload.Spin())
 					computed.Add(1)
 				}
 			})
@@ -75,7 +86,7 @@ func printGoodput(out io.Writer, amount float64) {
 // Goodput reads the amount of work from a line that Batch, Cycles or Demand has printed.
 func Goodput(line string) (amount float64, ok bool) { return read(line, goodputFormat) }
 
-// Elapsed reads the seconds from a line that TimePi has printed.
+// Elapsed reads the seconds from a line that Pi has printed.
 func Elapsed(line string) (seconds float64, ok bool) { return read(line, elapsedFormat) }
 
 func read(line, format string) (value float64, ok bool) {

@@ -1,4 +1,4 @@
-package workload
+package compute
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/local/workload"
 )
 
 // piece is the CPU time that a thread of Demand uses between two looks at what is left.
@@ -31,7 +32,7 @@ func Demand(ctx context.Context, threads int, mean, period time.Duration, random
 		group.Go(func() {
 			for range begin {
 				for ctx.Err() == nil && left.Load() > 0 {
-					left.Add(-int64(burn(piece)))
+					left.Add(-int64(workload.Burn(piece)))
 				}
 			}
 		})
