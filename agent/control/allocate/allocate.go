@@ -38,6 +38,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -75,11 +76,12 @@ type lapse struct {
 	claims []api.ClaimRef
 }
 
-// refusals are the pods that got nothing from books that decide like these. Without them, each
-// decision would search again for all of them.
+// refusals are the pods that got nothing from books that decide like these, while tiers might use
+// these CPUs. Without them, each decision would search again for all of them.
 type refusals struct {
-	books *ledger.Books
-	pods  map[*corev1.Pod]error
+	books   *ledger.Books
+	allowed map[qos.Tier]cpuset.Set
+	pods    map[*corev1.Pod]error
 }
 
 // New returns the controller of a node.
@@ -344,10 +346,10 @@ func (c *Controller) giveAll(n node, waiting []int) (some bool) {
 		return cmp.Or(n.borrower(x)-n.borrower(y), api.CompareBound(n.Pods[x].Object, n.Pods[y].Object))
 	})
 	last := c.refused
-	if last.books == nil || !n.books.DecidesAs(last.books) {
+	if last.books == nil || !n.books.DecidesAs(last.books) || !maps.Equal(n.Allowed, last.allowed) {
 		last.pods = nil
 	}
-	c.refused = refusals{n.books, map[*corev1.Pod]error{}}
+	c.refused = refusals{n.books, n.Allowed, map[*corev1.Pod]error{}}
 	for _, at := range waiting {
 		pod := n.Pods[at].Object
 		err, known := last.pods[pod]
