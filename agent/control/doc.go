@@ -54,7 +54,8 @@
 // cgroups are matched to containers by container id, which comes from pod statuses and, earlier,
 // from the runtime. A pod that the API server has no longer keeps its limits while it runs. Cgroups
 // of unknown containers (sandboxes, pods that the API server did not have since the agent started)
-// are confined to the shared CPUs; their bandwidth is not changed.
+// are confined to the shared CPUs, unless they run on CPUs that an earlier agent has allocated to
+// their pod: the list may be old. Their bandwidth is not changed.
 //
 // # Holding
 //

@@ -35,6 +35,8 @@ type Round struct {
 	Pods       []pods.Pod
 	// Claims are the CPUs that pods have, of those that have some.
 	Claims map[types.UID]ledger.Claim
+	// Unlisted are the CPUs of pods that run, and that the API server's list lacks.
+	Unlisted map[ledger.PodID]cpuset.Set
 	// Plan is the plan, and Kubelet is what the kubelet would set. Invariant: both have the same pods,
 	// in the order of Pods, and the same containers.
 	Plan, Kubelet *nodeplan.Desired
