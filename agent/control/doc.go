@@ -61,7 +61,8 @@
 //
 // While required input is missing, any change could take CPUs from a running container. So nothing
 // is changed until the machine and the cgroups have been read, the pods have been listed since the
-// start, and the kubelet's configuration is known, at least that of an earlier agent.
+// start, and the kubelet's configuration is known, at least that of an earlier agent. If a mirror pod
+// asks for CPUs, the kubelet has been asked whose it is.
 // The settings of an earlier agent remain in force meanwhile.
 //
 // # Giving back
