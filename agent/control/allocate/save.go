@@ -31,7 +31,7 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	if size := len(a.Encode()); size > most {
 		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
 	}
-	if err := a.Matches(s.Object); err != nil {
+	if err := a.Matches(s.Object); err != nil && !s.MayResize() {
 		return err
 	}
 	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
