@@ -28,12 +28,12 @@ import (
 // A scenario is a dialogue with a complete scheduler. Lines that start with "> " are commands,
 // followed by the changes of pods until the scheduler was idle. See scenario.run for the commands.
 func TestScenarios(t *testing.T) {
-	golden.Scenarios(t, "testdata/scenarios/*.txt", replay)
+	golden.Scenarios(t, "testdata/scenarios/*.txt", func(t *testing.T, text string) string { return replay(t, text, DefaultConfiguration) })
 }
 
-func replay(t *testing.T, text string) string {
+func replay(t *testing.T, text, configuration string) string {
 	t.Parallel()
-	s := newScenario(t, DefaultConfiguration)
+	s := newScenario(t, configuration)
 	var out strings.Builder
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
