@@ -181,7 +181,7 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	if status.Machine == nil || p.node == nil || !status.Settled || !p.engine.node.looked.Load() {
 		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
 	}
-	if !p.Observe {
+	if state.WithheldCPUs = status.Withheld; !p.Observe {
 		state.Allocations = status.Allocations
 	}
 	if p.LeaseNamespace != "" {
