@@ -132,16 +132,16 @@ func (p *publisher) readKubelet(ctx context.Context) error {
 func (p *publisher) readStaticPods(ctx context.Context) error {
 	var needed bool
 	p.engine.with(func(c *control.Control) { needed = c.Pods.NeedsStaticPods() })
-	if p.StaticPods == nil || !needed {
+	if !needed {
 		return nil
 	}
-	pods, err := p.StaticPods(ctx)
-	if err != nil {
-		return err
+	event, err := control.Event{StaticPodsAsked: true}, error(nil)
+	if p.StaticPods != nil {
+		event.StaticPods, err = p.StaticPods(ctx)
 	}
-	p.engine.step(control.Event{StaticPods: pods})
+	p.engine.step(event)
 	p.engine.requestRound()
-	return nil
+	return err
 }
 
 // publishTopology creates the node's object, or updates it if it differs.
@@ -181,7 +181,7 @@ func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	if status.Machine == nil || p.node == nil || !status.Settled || !p.engine.node.looked.Load() {
 		return nil, nil //nolint:nilnil // nothing to publish yet is not an error
 	}
-	if !p.Observe {
+	if state.WithheldCPUs = status.Withheld; !p.Observe {
 		state.Allocations = status.Allocations
 	}
 	if p.LeaseNamespace != "" {

@@ -128,6 +128,7 @@ type node struct {
 	kubelet *Kubelet // nil until it is known
 	// These are the fields of Event; reserved is nil until it is known.
 	strangeKubelet bool
+	asked          bool // the kubelet, for its static pods
 	reserved       *ledger.MilliCPU
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU

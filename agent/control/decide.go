@@ -40,6 +40,8 @@ func (c *Control) hold() string {
 		return "the kubelet's configuration is not known"
 	case !c.Pods.Listed:
 		return "the pods of this node are not known: the API server has not been reached since the agent started"
+	case c.round.First && !c.config.Restore && !c.node.asked && c.Pods.Awaits(): // else static pods would lose their CPUs
+		return "the static pods of this node are not known: the kubelet has not been asked since the agent started"
 	case c.node.reserved == nil: // else what is to be recovered would be overwritten
 		return "the Node object has not been read since the agent started"
 	case !c.round.Observed():

@@ -54,13 +54,15 @@
 // cgroups are matched to containers by container id, which comes from pod statuses and, earlier,
 // from the runtime. A pod that the API server has no longer keeps its limits while it runs. Cgroups
 // of unknown containers (sandboxes, pods that the API server did not have since the agent started)
-// are confined to the shared CPUs; their bandwidth is not changed.
+// are confined to the shared CPUs, unless they run on CPUs that an earlier agent has allocated to
+// their pod: the list may be old. Their bandwidth is not changed.
 //
 // # Holding
 //
 // While required input is missing, any change could take CPUs from a running container. So nothing
 // is changed until the machine and the cgroups have been read, the pods have been listed since the
-// start, and the kubelet's configuration is known, at least that of an earlier agent.
+// start, and the kubelet's configuration is known, at least that of an earlier agent. If a mirror pod
+// asks for CPUs, the kubelet has been asked whose it is.
 // The settings of an earlier agent remain in force meanwhile.
 //
 // # Giving back

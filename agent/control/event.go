@@ -32,6 +32,8 @@ type Event struct {
 	// Pods are all pods that are bound to the node, and StaticPods those that the kubelet runs, by its ids.
 	Pods       []*corev1.Pod
 	StaticPods map[ledger.PodID]types.NamespacedName
+	// StaticPodsAsked is set once the kubelet was asked for these, whether or not it has answered.
+	StaticPodsAsked bool
 	// Groups are the present settings of all cgroups, and Group those of one that was created since.
 	Groups *groups.View
 	Group  *Group
@@ -87,6 +89,7 @@ func (c *Control) Step(e Event) {
 	if e.InForce || e.RuntimeWrites {
 		c.stakes.cpusets.hold()
 	}
+	n.asked = n.asked || e.StaticPodsAsked
 	c.allocate.Unclaim(e.Unclaim...)
 	c.stepPods(&e)
 	c.stepGroups(&e)

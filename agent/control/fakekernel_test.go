@@ -92,7 +92,7 @@ func (k *fakeKernel) newID(of string) string {
 }
 
 func (k *fakeKernel) podPath(name string) string {
-	return k.naming.Pod(k.tierOf(name), "uid-"+name)
+	return k.naming.Pod(k.tierOf(name), k.node.idOf(name))
 }
 
 // tierOf returns the tier of a pod, Burstable if it is not known.
@@ -167,7 +167,7 @@ func (k *fakeKernel) create(of string, given nri.Settings) {
 	if k.node.ids[of] == "" {
 		k.newID(of)
 	}
-	path := k.naming.Container(k.tierOf(pod), "uid-"+pod, "", k.node.ids[of])
+	path := k.naming.Container(k.tierOf(pod), k.node.idOf(pod), "", k.node.ids[of])
 	k.makePod(pod)
 	s := k.newGroup(path)
 	if p := k.node.pods[pod]; p != nil {

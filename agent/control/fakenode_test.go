@@ -49,13 +49,14 @@ type fakeNode struct {
 	diskFull bool
 	moved    time.Time // when a running pod was moved last
 	moves    int
+	mirrors  map[string]int    // how many mirror pods a static pod has had
 	unread   bool              // the Node object
 	ids      map[string]string // of containers, by POD/CONTAINER
 	broken   []string          // violated invariants
 }
 
 func newFakeNode() *fakeNode {
-	n := &fakeNode{config: Config{NodeName: "n1"}, now: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}, ids: map[string]string{},
+	n := &fakeNode{config: Config{NodeName: "n1"}, now: time.Unix(1_800_000_000, 0), pods: map[string]*corev1.Pod{}, ids: map[string]string{}, mirrors: map[string]int{},
 		kubelet: &Kubelet{CPUManagerPolicy: "none"}}
 	n.kernel = newFakeKernel(n)
 	n.restart()
@@ -128,6 +129,10 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "node":
 		n.unread = args[0] == "unread"
 		n.readNode()
+	case "mirror":
+		n.mirror(args[0])
+	case "static":
+		n.ask(args[0])
 	case "api":
 		n.apiGone = args[0] == "gone"
 	case "status":
@@ -147,7 +152,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "updated":
 		n.control.Step(Event{RuntimeWrites: true})
 		if len(args) > 0 {
-			text := n.decide(refOf(args[0]))
+			text := n.decide(n.refOf(args[0]))
 			return text + fmt.Sprintf("%s gets quota %v\n", args[0], n.last.Created.Quota), nil
 		}
 	case "end":
@@ -289,13 +294,13 @@ func (n *fakeNode) setKubelet(options map[string]string) error {
 	return err
 }
 
-func refOf(of string) nodeplan.Ref {
-	return nodeplan.Ref{Pod: ledger.PodID("uid-" + path.Dir(of)), Container: path.Base(of)}
+func (n *fakeNode) refOf(of string) nodeplan.Ref {
+	return nodeplan.Ref{Pod: ledger.PodID(n.idOf(path.Dir(of))), Container: path.Base(of)}
 }
 
 // create asks the agent about a new container and creates it, as the runtime does.
 func (n *fakeNode) create(of string) string {
-	ref, pod := refOf(of), path.Dir(of)
+	ref, pod := n.refOf(of), path.Dir(of)
 	n.observe()
 	n.kernel.makePod(pod)
 	id := n.kernel.newID(of)

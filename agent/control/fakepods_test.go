@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
@@ -147,7 +148,7 @@ func (n *fakeNode) status(of string) error {
 func (n *fakeNode) end(of string) {
 	pod, container, _ := strings.Cut(of, "/")
 	n.kernel.remove(n.kernel.pathOf(of))
-	n.control.Step(Event{Stopped: map[nodeplan.Ref]string{refOf(of): n.ids[of]}})
+	n.control.Step(Event{Stopped: map[nodeplan.Ref]string{n.refOf(of): n.ids[of]}})
 	delete(n.ids, of)
 	if n.pods[pod] == nil {
 		return
@@ -167,4 +168,33 @@ func (n *fakeNode) makeGroup(pod string) string {
 	n.kernel.makePod(pod)
 	n.addGroup(pod)
 	return n.decide()
+}
+
+// idOf returns the kubelet's id of a pod.
+func (n *fakeNode) idOf(pod string) string {
+	if n.mirrors[pod] > 0 {
+		return "hash" + pod
+	}
+	return "uid-" + pod
+}
+
+// mirror makes a pod a static one, or a new mirror pod of it.
+func (n *fakeNode) mirror(pod string) {
+	n.mirrors[pod]++
+	p := n.pods[pod].DeepCopy()
+	p.UID = types.UID(fmt.Sprintf("mirror-%d-%s", n.mirrors[pod], pod))
+	p.Annotations["kubernetes.io/config.mirror"], p.Annotations["kubernetes.io/config.hash"] = n.idOf(pod), n.idOf(pod)
+	n.pods[pod] = p
+}
+
+// ask has the agent ask the kubelet for its static pods, or try to.
+func (n *fakeNode) ask(answer string) {
+	e := Event{StaticPodsAsked: true, StaticPods: map[ledger.PodID]types.NamespacedName{}}
+	for pod := range n.mirrors {
+		e.StaticPods[ledger.PodID(n.idOf(pod))] = types.NamespacedName{Namespace: "default", Name: pod}
+	}
+	if answer == "fails" {
+		e.StaticPods = nil
+	}
+	n.control.Step(e)
 }

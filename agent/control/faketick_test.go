@@ -161,6 +161,11 @@ func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
 			r.Saved = errors.New("no space left on device")
 		} else if ready.Save != nil {
 			n.given = ready.Save
+			for uid, a := range n.given {
+				if _, err := api.DecodeAllocation(a.Encode()); err != nil {
+					n.broken = append(n.broken, fmt.Sprintf("nobody can read what %s has: %v", uid, err))
+				}
+			}
 		}
 		if n.control.Advance(ready, r); ready.Save != nil {
 			n.checkMove(before)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control/controltest"
@@ -158,26 +157,6 @@ func TestCeilingsOfExclusiveCPUs(t *testing.T) {
 	} {
 		if got := must.Get(n.run(strings.Fields(step.command)))(t); !strings.Contains(got, step.want) {
 			t.Errorf("%s: %q, want %q", step.command, got, step.want)
-		}
-	}
-}
-
-// TestLargeAllocation: a pod gets no CPUs whose allocation would take too much of the node's
-// object.
-func TestLargeAllocation(t *testing.T) {
-	n := newFakeNode()
-	n.play(t, "agent", "restart", "machine cores=64 threads=1")
-	for _, count := range []int{10, 60} {
-		line := fmt.Sprint("pod p", count)
-		for i := range count {
-			line += fmt.Sprintf(" a-long-name-of-a-container-%d=1@?1m", i)
-		}
-		pod := fmt.Sprint("p", count)
-		n.play(t, line+" policy=static-burst", "group "+pod, "round")
-		_, given := n.last.Allocations[types.UID("uid-"+pod)]
-		problem := n.control.allocate.Problem(types.UID("uid-" + pod))
-		if large := count > 10; given == large || large && !strings.Contains(fmt.Sprint(problem), "its allocation has") {
-			t.Errorf("%d containers: given %v, problem %v", count, given, problem)
 		}
 	}
 }

@@ -39,6 +39,9 @@ import (
 //	    all containers of the pod have ended for good
 //	remove POD
 //	    removes a pod from the API server
+//	mirror POD, static asked, static fails
+//	    the pod is the mirror pod of a static pod, or a new one of it; the kubelet is asked for its static
+//	    pods, and answers or not
 //	api gone, api back
 //	    while the API server is gone, the agent does not see the changes above
 //	node unread, node read

@@ -10,6 +10,7 @@ import (
 	"pinfold.dev/pinfold/agent/control/quota"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/core/quantity"
@@ -26,6 +27,8 @@ type Status struct {
 	Hold string
 	// Machine has no CPUs that pods may not use. It is nil while it is not known.
 	Machine *topology.Machine
+	// Withheld are the online CPUs that pods may not use.
+	Withheld cpuset.Set
 	// Allocations are what the agent has allocated to pods and saved. Settled is set once what an earlier
 	// agent has allocated has been compared with the kernel, as far as this agent will.
 	Allocations api.Allocations
@@ -171,7 +174,7 @@ func (c *Control) addNode(s *Status) {
 	s.Allocations = c.allocate.InForce()
 	s.Settled = c.allocate.Recovered() || len(s.Allocations) == 0 || c.hold() == "" && !c.round.Binds
 	if c.round.Index != nil {
-		s.Machine = c.round.Index.Machine()
+		s.Machine, s.Withheld = c.round.Index.Machine(), c.round.Withheld
 	}
 }
 

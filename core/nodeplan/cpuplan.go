@@ -35,7 +35,7 @@ type podCPUs struct {
 
 func newCPUPlan(s *State) *cpuPlan {
 	plan := &cpuPlan{State: s, sets: map[Ref]cpuset.Set{}}
-	var claims []ledger.Claim
+	claims := slices.Clone(s.Unlisted)
 	for i := range s.Pods {
 		claim := s.Pods[i].Claim
 		claim.ID = s.Pods[i].ID

@@ -22,6 +22,8 @@ type State struct {
 	BindingOff string
 	Kubelet    KubeletConfig
 	Pods       []Pod
+	// Unlisted are the CPUs of pods that run, and that nothing else is known about.
+	Unlisted []ledger.Claim
 	// Allowed are the CPUs that the groups of tiers may use, of those that are missing all.
 	Allowed map[qos.Tier]cpuset.Set
 	Usage   Usage

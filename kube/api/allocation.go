@@ -56,8 +56,8 @@ type ContainerAllocation struct {
 	// CPUs are the exclusive CPUs of a Static container. A StaticBurst container has none.
 	CPUs cpuset.Set `json:"cpus,omitzero"`
 	// NUMANodes are the nodes that a StaticBurst container is confined to, ascending. Those of a
-	// Static container are only informational: the nodes of its CPUs. Node -1 stands for the CPUs
-	// without a node.
+	// Static container are only informational: the nodes of its online CPUs. Node -1 stands for the
+	// CPUs without a node.
 	NUMANodes []topology.NUMAID `json:"numaNodes"`
 }
 
@@ -129,7 +129,7 @@ func (c ContainerAllocation) check(policy placement.Policy) error {
 		return fmt.Errorf("it has no CPUs, which policy %q allocates", policy)
 	case policy == placement.StaticBurst && !c.CPUs.IsEmpty():
 		return fmt.Errorf("it has CPUs %q of its own, which policy %q does not allocate", c.CPUs, policy)
-	case len(c.NUMANodes) == 0:
+	case policy == placement.StaticBurst && len(c.NUMANodes) == 0: // CPUs that are offline have none
 		return fmt.Errorf("it has no NUMA nodes")
 	}
 	last := topology.NoNUMA - 1

@@ -39,9 +39,13 @@ func (n *NodeTopology) state() (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("reservedCPUs: %w", err)
 	}
+	withheld, err := cpuset.Parse(n.Status.WithheldCPUs)
+	if err != nil {
+		return State{}, fmt.Errorf("withheldCPUs: %w", err)
+	}
 	s := n.Status
 	allocations, err := s.allocations()
-	return State{Writer: api.Shorten(s.Writer, maxText), ReservedCPUs: reserved, KubeletPolicy: api.Shorten(s.KubeletPolicy, maxText),
+	return State{Writer: api.Shorten(s.Writer, maxText), ReservedCPUs: reserved, WithheldCPUs: withheld, KubeletPolicy: api.Shorten(s.KubeletPolicy, maxText),
 		AgentHealth: api.Shorten(s.AgentHealth, maxText), AgentLease: api.Shorten(s.AgentLease, maxText), Allocations: allocations}, err
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 )
@@ -25,6 +26,8 @@ type State struct {
 	Writer string
 	// ReservedCPUs are never exclusive (the kubelet's reservedSystemCPUs).
 	ReservedCPUs cpuset.Set
+	// WithheldCPUs are online, and no pod may use them. The machine has them as offline ones.
+	WithheldCPUs cpuset.Set
 	// KubeletPolicy is the kubelet's cpuManagerPolicy, "" if unknown. CPUs can be bound only with
 	// [KubeletPolicyNone].
 	KubeletPolicy string
@@ -39,8 +42,13 @@ type State struct {
 
 // SameButAllocations reports whether two states differ at most in their allocations.
 func (s *State) SameButAllocations(other *State) bool {
-	return s.Writer == other.Writer && s.ReservedCPUs == other.ReservedCPUs && s.KubeletPolicy == other.KubeletPolicy &&
+	return s.Writer == other.Writer && s.ReservedCPUs == other.ReservedCPUs && s.WithheldCPUs == other.WithheldCPUs && s.KubeletPolicy == other.KubeletPolicy &&
 		s.AgentHealth == other.AgentHealth && s.AgentLease == other.AgentLease
+}
+
+// Reserved returns the amount that a node reserves for the system of the CPUs that pods may use.
+func (s *State) Reserved(node *corev1.Node) ledger.MilliCPU {
+	return max(0, api.Reserved(node)-ledger.MilliCPU(s.WithheldCPUs.Len())*1000)
 }
 
 // AllocatorNode is the allocator of a node whose agent allocates CPUs to pods.
@@ -74,7 +82,7 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*NodeTopolo
 		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
 		Machine:    machineText(m),
-		Status: Status{Writer: sanitise(state.Writer), ReservedCPUs: state.ReservedCPUs.String(), KubeletPolicy: sanitise(state.KubeletPolicy),
+		Status: Status{Writer: sanitise(state.Writer), ReservedCPUs: state.ReservedCPUs.String(), WithheldCPUs: state.WithheldCPUs.String(), KubeletPolicy: sanitise(state.KubeletPolicy),
 			AgentHealth: sanitise(state.AgentHealth), AgentLease: sanitise(state.AgentLease)},
 	}
 	if state.Allocations != nil {

@@ -50,6 +50,7 @@ type Machine struct {
 type Status struct {
 	Writer        string `json:"writer"`
 	ReservedCPUs  string `json:"reservedCPUs"`
+	WithheldCPUs  string `json:"withheldCPUs,omitempty"`
 	KubeletPolicy string `json:"kubeletCPUManagerPolicy"`
 	AgentHealth   string `json:"agentHealth"`
 	AgentLease    string `json:"agentLease,omitempty"`

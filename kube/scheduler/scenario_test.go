@@ -28,12 +28,12 @@ import (
 // A scenario is a dialogue with a complete scheduler. Lines that start with "> " are commands,
 // followed by the changes of pods until the scheduler was idle. See scenario.run for the commands.
 func TestScenarios(t *testing.T) {
-	golden.Scenarios(t, "testdata/scenarios/*.txt", replay)
+	golden.Scenarios(t, "testdata/scenarios/*.txt", func(t *testing.T, text string) string { return replay(t, text, DefaultConfiguration) })
 }
 
-func replay(t *testing.T, text string) string {
+func replay(t *testing.T, text, configuration string) string {
 	t.Parallel()
-	s := newScenario(t, DefaultConfiguration)
+	s := newScenario(t, configuration)
 	var out strings.Builder
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
@@ -86,7 +86,7 @@ func (s *scenario) play(commands ...string) (changes []string) {
 //	node NAME SHAPE... [reserved=2] [uid=U]  add a node, which reports its topology
 //	replace NAME SHAPE... [uid=U]     delete the node and add one of the same name
 //	silent NAME SHAPE...              add a node that does not report
-//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
+//	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [withheld=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
 //	                                  [old] [gave=POD:CPUS/...]  by the agent, which has allocated CPUs; old does not
 //	renew NAME                        renew the lease of the node's agent
 //	silence NAME                      let 73 s pass without a renewal
@@ -190,12 +190,13 @@ func (s *scenario) report(name string, words []string) {
 	f := fields(words)
 	reserved, err := cpuset.Parse(f["reserved-cpus"])
 	s.must(err)
+	withheld := cpuset.MustParse(f["withheld"])
 	lease := ""
 	if _, leased := f["lease"]; leased {
 		lease = nodetopology.LeaseNamespace + "/" + name
 	}
-	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f),
-		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy),
+	obj, err := nodetopology.FromMachine(name, machineOf(s.t, f).Without(withheld),
+		nodetopology.State{KubeletPolicy: f["kubelet"], ReservedCPUs: reserved, WithheldCPUs: withheld, AgentHealth: cmp.Or(f["ill"], nodetopology.AgentHealthy),
 			AgentLease: lease, Allocations: allocatedOn(name, f)})
 	s.must(err)
 	if owner := f["owner"]; owner != "" {

@@ -114,7 +114,7 @@ func (p *Plugin) derive(node fwk.NodeInfo, t *agents.Report, use stateUse) *node
 		s.sumUp(node, nominated)
 		return s
 	}
-	config := ledger.Config{Reserved: api.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs,
+	config := ledger.Config{Reserved: t.State.Reserved(node.Node()), ReservedCPUs: t.State.ReservedCPUs,
 		MinShared: *p.args.MinSharedCPUs, Decisions: use.trials + len(waiting) + len(nominated)}
 	s.books = ledger.New(t.Index, config, claims...)
 	slices.SortStableFunc(waiting, func(a, b *podEntry) int { // as the agent does

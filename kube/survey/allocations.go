@@ -22,7 +22,7 @@ func (a *assembly) allocations(n *status.Node, object *corev1.Node, topology *To
 	var exclusive cpuset.Set
 	var requests ledger.MilliCPU
 	if object != nil {
-		requests = api.Reserved(object)
+		requests = topology.State.Reserved(object)
 	}
 	for _, pod := range a.podsOn[n.Name] {
 		claim := a.claim(n, pod, topology)

@@ -193,7 +193,7 @@ type agent struct {
 
 // allocate allocates CPUs to the pods of the node, and returns what to publish.
 func (a *agent) allocate(objects []*corev1.Pod, node *corev1.Node) (*nodetopology.NodeTopology, error) {
-	books := ledger.Config{Reserved: api.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
+	books := ledger.Config{Reserved: a.state.Reserved(node), ReservedCPUs: a.state.ReservedCPUs, MinShared: api.DefaultMinSharedCPUs}
 	state := a.state
 	state.Allocations = a.controller.Simulate(time.Now(), objects, a.index, books)
 	object, err := nodetopology.FromMachine(a.name, a.index.Machine(), state)

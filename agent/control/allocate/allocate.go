@@ -26,6 +26,7 @@ package allocate
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -38,6 +39,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 )
 
@@ -75,11 +77,12 @@ type lapse struct {
 	claims []api.ClaimRef
 }
 
-// refusals are the pods that got nothing from books that decide like these. Without them, each
-// decision would search again for all of them.
+// refusals are the pods that got nothing from books that decide like these, while tiers might use
+// these CPUs. Without them, each decision would search again for all of them.
 type refusals struct {
-	books *ledger.Books
-	pods  map[*corev1.Pod]error
+	books   *ledger.Books
+	allowed map[qos.Tier]cpuset.Set
+	pods    map[*corev1.Pod]error
 }
 
 // New returns the controller of a node.
@@ -160,6 +163,10 @@ func (c *Controller) Prepare(r *groups.Round) (read []string) {
 	}
 	waiting := c.review(r)
 	n.books = c.books(r, c.decisions(r, waiting))
+	waiting = slices.DeleteFunc(waiting, func(at int) bool { // static pods, whose mirror pods are others now
+		s := &r.Pods[at]
+		return s.Plan.ID != ledger.PodID(s.Object.UID) && len(c.allocated[s.Object.UID].Containers) == 0 && c.adopt(n, at)
+	})
 	c.settle(n)
 	if len(waiting) == 0 || !c.giveAll(n, waiting) {
 		c.moveOne(n)
@@ -223,10 +230,13 @@ func (c *Controller) books(r *groups.Round, decisions int) *ledger.Books {
 // review forgets what pods give up, and returns the places of the pods that are to get CPUs. Those
 // that were resized have some, and keep them until they get what they ask for.
 func (c *Controller) review(r *groups.Round) (waiting []int) {
-	lost := map[ledger.PodID]bool{}
+	lost := map[ledger.PodID]error{}
 	if len(c.allocated) > 0 {
 		for _, conflict := range c.books(r, 0).Conflicts() {
-			lost[conflict.ID] = true
+			lost[conflict.ID] = errors.New("another pod has the CPUs")
+			if p := conflict.Problems[0]; p.Kind == ledger.CPUReserved {
+				lost[conflict.ID] = fmt.Errorf("CPUs %s are reserved for the system now", p.CPUs)
+			}
 		}
 	}
 	before, claimants := len(c.allocated), c.claimants(r)
@@ -240,8 +250,8 @@ func (c *Controller) review(r *groups.Round) (waiting []int) {
 		lives := !s.Departed && !api.HasEnded(s.Object)
 		holds := lives && has && a.Concerns(s.Object) && c.lapsed[uid].why == nil
 		if holds {
-			conflicts := lost[c.claims[uid].ID]
-			invalid := c.invalid(r, s, a, conflicts)
+			conflict := lost[c.claims[uid].ID]
+			invalid := c.invalid(r, s, a, conflict)
 			resized := errors.Is(invalid, errResized)
 			if resized {
 				waiting = append(waiting, i)
@@ -250,7 +260,7 @@ func (c *Controller) review(r *groups.Round) (waiting []int) {
 				kept[uid] = a
 				continue
 			}
-			if c.problems[uid] != nil || conflicts || len(a.Claims) > 0 {
+			if c.problems[uid] != nil || conflict != nil || len(a.Claims) > 0 {
 				c.lose(s, a, invalid)
 			}
 		}
@@ -292,30 +302,6 @@ func (c *Controller) forget(r *groups.Round) {
 	maps.DeleteFunc(c.losses, func(uid types.UID, _ string) bool { return ended(uid) })
 }
 
-// invalid returns why a pod must not keep what it has, or nil.
-func (c *Controller) invalid(r *groups.Round, s *pods.Pod, a api.Allocation, lost bool) error {
-	switch problem := c.problems[s.Object.UID]; {
-	case problem != nil:
-		return problem
-	case lost:
-		return errors.New("another pod has the CPUs")
-	}
-	matches := a.Matches(s.Object)
-	switch {
-	case len(a.Claims) > 0:
-		return invalidClaims(s, a, matches)
-	case s.MayResize():
-		return nil
-	case (matches != nil || !withheld(r, s, a.CPUs()).IsEmpty()) && c.isResized(s, a):
-		return errResized
-	}
-	return matches
-}
-
-// errResized is why a pod does not keep exactly what it has: it was resized, or an administrator has
-// withheld CPUs.
-var errResized = errors.New("it was resized")
-
 // node is what decisions depend on.
 type node struct {
 	*groups.Round
@@ -344,10 +330,10 @@ func (c *Controller) giveAll(n node, waiting []int) (some bool) {
 		return cmp.Or(n.borrower(x)-n.borrower(y), api.CompareBound(n.Pods[x].Object, n.Pods[y].Object))
 	})
 	last := c.refused
-	if last.books == nil || !n.books.DecidesAs(last.books) {
+	if last.books == nil || !n.books.DecidesAs(last.books) || !maps.Equal(n.Allowed, last.allowed) {
 		last.pods = nil
 	}
-	c.refused = refusals{n.books, map[*corev1.Pod]error{}}
+	c.refused = refusals{n.books, n.Allowed, map[*corev1.Pod]error{}}
 	for _, at := range waiting {
 		pod := n.Pods[at].Object
 		err, known := last.pods[pod]

@@ -129,7 +129,7 @@ func (c *Controller) adopt(n node, at int) bool {
 }
 
 // held returns the CPUs on which containers of a pod run, and for those that do not run others that it
-// can have. It returns false unless one runs, each on as many as it asks for, and all are free and used
+// can have. It returns false unless one runs, each on as many as its limit, and all are free and used
 // by no other container but those with all CPUs, which came while no agent ran.
 func (n node) held(s *pods.Pod, ask *ledger.Ask) (cpus map[string]cpuset.Set, ok bool) {
 	free := n.Online.Difference(n.Books.ReservedCPUs)
@@ -146,7 +146,11 @@ func (n node) held(s *pods.Pod, ask *ledger.Ask) (cpus map[string]cpuset.Set, ok
 		if !n.Exists(path) {
 			continue
 		}
-		if cpus[c.Name] = n.Held(path); cpus[c.Name].Len() != c.CPUs || !cpus[c.Name].IsSubsetOf(free) {
+		cpus[c.Name] = n.Held(path)
+		limited := func(k nodeplan.Container) bool { // in force, while a resize waits
+			return k.Name == c.Name && k.Limit == ledger.MilliCPU(cpus[c.Name].Len())*1000
+		}
+		if !slices.ContainsFunc(s.Plan.Containers, limited) || !cpus[c.Name].IsSubsetOf(free) {
 			return nil, false
 		}
 		if all = all.Union(cpus[c.Name]); c.Role == ledger.RoleInit {

@@ -91,7 +91,7 @@ func (c *Controller) moveOf(n node, at int) *Move {
 	settled := given && len(from.Claims) == 0 && from.Policy == placement.Static && n.Now.Sub(from.Time) >= moveEvery && before.IsSubsetOf(n.Online) &&
 		s.Object.Status.Phase == corev1.PodRunning && !s.Departed && c.problems[uid] == nil && !s.MayResize()
 	intent, err := api.Parse(s.Object)
-	if !settled || err != nil || !intent.MayMove {
+	if !settled || err != nil || !intent.MayMove || intent.Ask.Policy != from.Policy {
 		return nil
 	}
 	machine := n.Index.Machine()

@@ -13,6 +13,30 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 )
 
+// invalid returns why a pod must not keep what it has, or nil.
+func (c *Controller) invalid(r *groups.Round, s *pods.Pod, a api.Allocation, lost error) error {
+	switch problem := c.problems[s.Object.UID]; {
+	case problem != nil:
+		return problem
+	case lost != nil:
+		return lost
+	}
+	matches := a.Matches(s.Object)
+	switch {
+	case len(a.Claims) > 0:
+		return invalidClaims(s, a, matches)
+	case s.MayResize():
+		return nil
+	case (matches != nil || !withheld(r, s, a.CPUs()).IsEmpty()) && c.isResized(s, a):
+		return errResized
+	}
+	return matches
+}
+
+// errResized is why a pod does not keep exactly what it has: it was resized, or an administrator has
+// withheld CPUs.
+var errResized = errors.New("it was resized")
+
 // isResized reports whether a pod that cannot keep exactly what it has asks for another number of
 // CPUs.
 func (c *Controller) isResized(s *pods.Pod, a api.Allocation) bool {
@@ -113,7 +137,12 @@ func (n node) grow(s *pods.Pod, ask *ledger.Ask, cpus map[string]cpuset.Set) err
 			claim := n.allocation(s, func(container string) cpuset.Set { return cpus[container] }).ClaimOf(s.Object)
 			claim.SharedRequest = ask.SharedRequest
 			n.books.Add(claim)
-			d, err := n.books.Decide(ledger.Ask{FullCores: ask.FullCores, Within: within, Containers: []ledger.ContainerAsk{{Name: c.Name, CPUs: lacks}}})
+			part := ledger.Ask{FullCores: ask.FullCores, Within: within, Containers: []ledger.ContainerAsk{{Name: c.Name, CPUs: lacks}}}
+			d, err := n.books.Decide(part)
+			if err != nil && last { // with those that it has, others than whole cores may be whole
+				part.FullCores = placement.FullCoresPreferred
+				d, err = n.books.Decide(part)
+			}
 			if err == nil {
 				cpus[c.Name] = cpus[c.Name].Union(d.CPUs)
 			} else if last {

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/kube/api"
@@ -30,7 +31,7 @@ func (c *Controller) put(n node, at int, a api.Allocation) error {
 	if size := len(a.Encode()); size > most {
 		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
 	}
-	if err := a.Matches(s.Object); err != nil {
+	if err := a.Matches(s.Object); err != nil && !s.MayResize() {
 		return err
 	}
 	if _, unsaved := c.unsaved[s.Object.UID]; !unsaved {
@@ -112,8 +113,15 @@ func (c *Controller) Claims(r *groups.Round) map[types.UID]ledger.Claim {
 	return claims
 }
 
-// Input adds what pods have.
+// Input adds what pods have, also those that the list lacks.
 func (c *Controller) Input(r *groups.Round, s *nodeplan.State) {
+	r.Unlisted = map[ledger.PodID]cpuset.Set{}
+	for uid, a := range c.InForce() {
+		if _, listed := c.claims[uid]; !listed {
+			s.Unlisted = append(s.Unlisted, a.Claim(uid))
+			r.Unlisted[ledger.PodID(uid)] = a.CPUs()
+		}
+	}
 	for i := range s.Pods {
 		if claim, has := r.Claims[r.Pods[i].Object.UID]; has {
 			s.Pods[i].Claim = claim

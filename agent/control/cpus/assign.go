@@ -10,14 +10,16 @@ import (
 )
 
 // assignments returns the planned cpusets of cgroups that exist. Unknown containers get the shared
-// CPUs.
+// CPUs, but those stay that run on CPUs of their pod.
 func assignments(r *groups.Round) []nodeplan.Assignment {
 	to := slices.DeleteFunc(r.Plan.Assignments(), func(a nodeplan.Assignment) bool { return !r.Exists(r.Container[a.Ref]) })
 	if !r.Binds {
 		return to
 	}
 	for _, ref := range r.Unknown {
-		if r.Exists(r.Container[ref]) && !r.Plan.Shared.IsEmpty() {
+		if held := r.Held(r.Container[ref]); r.Exists(r.Container[ref]) && held.IsSubsetOf(r.Unlisted[ref.Pod]) {
+			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: held, Exclusive: true})
+		} else if r.Exists(r.Container[ref]) && !r.Plan.Shared.IsEmpty() {
 			to = append(to, nodeplan.Assignment{Ref: ref, CPUs: r.Plan.Shared})
 		}
 	}
@@ -97,7 +99,7 @@ func (c *Controller) assignmentsNow(r *groups.Round, to []nodeplan.Assignment) [
 }
 
 // podCPUs returns the planned cpusets of the pods' cgroups that exist, by path. Unknown pods get
-// the shared CPUs. If the agent does not bind CPUs, every pod gets all of them.
+// the shared CPUs, and keep their own. If the agent does not bind CPUs, every pod gets all of them.
 func podCPUs(r *groups.Round) map[string]cpuset.Set {
 	planned := make(map[ledger.PodID]cpuset.Set, len(r.Plan.Pods))
 	for i := range r.Plan.Pods {
@@ -110,7 +112,7 @@ func podCPUs(r *groups.Round) map[string]cpuset.Set {
 		case !r.Binds:
 			cpus = r.Online
 		case !ok:
-			cpus = r.Plan.Shared
+			cpus = r.Plan.Shared.Union(r.Unlisted[id])
 		}
 		if r.Exists(path) && !cpus.IsEmpty() {
 			all[path] = r.Within(path, cpus)

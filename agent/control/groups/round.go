@@ -13,7 +13,6 @@ import (
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/core/qos"
-	"pinfold.dev/pinfold/kube/api"
 )
 
 // Round is what the controllers decide from.
@@ -35,6 +34,8 @@ type Round struct {
 	Pods       []pods.Pod
 	// Claims are the CPUs that pods have, of those that have some.
 	Claims map[types.UID]ledger.Claim
+	// Unlisted are the CPUs of pods that run, and that the API server's list lacks.
+	Unlisted map[ledger.PodID]cpuset.Set
 	// Plan is the plan, and Kubelet is what the kubelet would set. Invariant: both have the same pods,
 	// in the order of Pods, and the same containers.
 	Plan, Kubelet *nodeplan.Desired
@@ -50,9 +51,6 @@ func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan
 	r.Planned = make([]Planned, 0, len(r.Pod)+len(r.Container))
 	for i := range d.Pods {
 		p, s := &d.Pods[i], &r.Pods[i]
-		if api.HasEnded(s.Object) {
-			continue
-		}
 		l := Planned{Ref: nodeplan.Ref{Pod: p.ID}, Path: r.Pod[p.ID], PodPath: r.Pod[p.ID], Pod: s, Class: state.Pods[i].Class,
 			Separate: p.Separate, Want: &p.Settings, Raising: &p.Raising, Kubelet: kubelet.Pods[i].Limits}
 		if r.Exists(l.Path) {

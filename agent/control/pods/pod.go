@@ -149,7 +149,7 @@ func (s *Pod) add(c nodeplan.Container, r corev1.ResourceRequirements, status *c
 			s.IDs[c.Name] = id
 		}
 	}
-	if api.HasEnded(s.Object) {
+	if api.HasEnded(s.Object) && c.Phase != nodeplan.Running { // others than the kubelet can end pods, too
 		c.Phase = nodeplan.Ended
 	}
 	s.Plan.Containers = append(s.Plan.Containers, c)

@@ -162,14 +162,6 @@ func TestSandboxProvesMirrorPod(t *testing.T) {
 	}
 }
 
-func TestContainersOfEndedPod(t *testing.T) {
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}}, Status: corev1.PodStatus{Phase: corev1.PodFailed,
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
-	if got := newPod(pod).Plan.Containers[0].Phase; got != nodeplan.Ended {
-		t.Errorf("phase %d", got)
-	}
-}
-
 // TestLimitInForce checks which limit of a container is enforced while its spec changes, and
 // whether the kubelet may be writing another one.
 func TestLimitInForce(t *testing.T) {

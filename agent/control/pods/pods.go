@@ -93,7 +93,10 @@ func (p *Pods) SetPods(objects []*corev1.Pod, runs func(ledger.PodID) bool) {
 	}
 	for _, s := range last {
 		if _, gone := before[s.Object.UID]; gone && runs(s.Plan.ID) && p.Get(s.Plan.ID) == nil {
-			p.All = append(p.All, s.depart())
+			if p.CanBeForged(s.Object) { // the kubelet goes on with a static pod, and makes a mirror pod again
+				s = s.depart()
+			}
+			p.All = append(p.All, s)
 		}
 	}
 }

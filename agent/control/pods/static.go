@@ -2,6 +2,7 @@ package pods
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -69,12 +70,12 @@ func (p *Pods) AddSandbox(id ledger.PodID, name types.NamespacedName) {
 // NeedsStaticPods reports whether the kubelet must be asked for its static pods, because a pod
 // claims to be the copy of an unknown one.
 func (p *Pods) NeedsStaticPods() bool {
-	for i := range p.All {
-		if s := &p.All[i]; s.unproven() && !s.denied {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.All, func(s Pod) bool { return s.unproven() && !s.denied })
+}
+
+// Awaits reports whether such a pod asks for CPUs, and so may have some.
+func (p *Pods) Awaits() bool {
+	return slices.ContainsFunc(p.All, func(s Pod) bool { return s.unproven() && !s.denied && len(s.ask.Containers) > 0 })
 }
 
 // unproven reports whether the pod claims to be the copy of a static pod but does not have its
