@@ -47,6 +47,7 @@ func TestMetrics(t *testing.T) {
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
+	n.reports.publish(control.Report{Summary: n.reports.get().summary, Events: []control.Notice{{Reason: groups.Moved}, {Reason: groups.Pinned}}})
 	n.reports.stats.summary.Problems = []control.Notice{{Reason: groups.CannotWrite}}
 	registry, duration := newRegistry(n.agent)
 	duration.Observe(0.003)

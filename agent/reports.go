@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -126,7 +127,7 @@ func (r *reports) logChanges(d control.Decision, result control.Result) {
 func (r *reports) publish(report control.Report) {
 	r.update(func(s *stats) { s.summary = report.Summary })
 	for _, n := range report.Events {
-		if n.IsNews() {
+		if n.Reason == groups.Moved {
 			r.update(func(s *stats) { s.moves++ })
 		}
 		r.warn(n)

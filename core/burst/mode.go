@@ -14,7 +14,9 @@ const (
 	Auto   Mode = "auto"
 )
 
-// Mechanisms are the ways to exceed a limit that a mode uses.
+// Mechanisms are the ways to exceed a limit that a mode uses. Each adds to the others. One that took
+// something away would let modes without it pass a ceiling that has it: a weaker form of a mechanism
+// is a field of its own, which modes with the whole of it have, too.
 type Mechanisms struct {
 	Kernel bool // the kernel grants quota that was not used before
 	Quota  bool // the agent raises the quota

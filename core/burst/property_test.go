@@ -37,7 +37,7 @@ func drawBase(t *rapid.T) bandwidth.Limits {
 
 func drawPolicy(t *rapid.T) Policy {
 	return Policy{
-		Mode:              rapid.SampledFrom([]Mode{Quota, Quota, Quota, Auto, Kernel}).Draw(t, "mode"),
+		Mode:              rapid.SampledFrom(append(Modes(), Quota, Quota)).Draw(t, "mode"),
 		BurstPercent:      rapid.SampledFrom([]int{100, 1000}).Draw(t, "burstPercent"),
 		QuotaPercent:      rapid.SampledFrom([]int{100, 110, 200, 300, 1000}).Draw(t, "quotaPercent"),
 		QuotaBurstSeconds: rapid.SampledFrom([]int{NoEnd, 1, 2, 10, 60}).Draw(t, "quotaBurstSeconds"),
@@ -181,7 +181,7 @@ func (l *life) check(d Decision) {
 		l.t.Fatalf("quota %v is not within %v and %v", d.Quota, g.base.Quota, highest)
 	case d.Raised != (d.Quota > g.base.Quota):
 		l.t.Fatalf("raised %v, but quota %v", d.Raised, d.Quota)
-	case d.Raised && (g.policy.Mode == Kernel || g.policy.QuotaPercent <= 100):
+	case d.Raised && (!g.policy.Mode.Uses().Quota || g.policy.QuotaPercent <= 100):
 		l.t.Fatalf("raised, but the policy is %+v", g.policy)
 	case d.Tokens > capacity(g.base.Quota, g.base.Period, g.policy):
 		l.t.Fatalf("tokens %v above the capacity", d.Tokens)

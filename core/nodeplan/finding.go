@@ -60,7 +60,7 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 		return fmt.Sprintf("container %q of pod %s shares CPUs with other static-burst containers: "+
 			"its NUMA nodes have too few shared CPUs for all of them", f.Container, podName(f.Pod))
 	case NoKernelBurst:
-		return "burst policy \"burst\" has no effect on this node, and \"auto\" is \"quota\": " + f.Reason
+		return "burst policies give no kernel burst on this node: " + f.Reason
 	case BatchUnbounded:
 		return fmt.Sprintf("the CPU time of batch pods is not bounded: pod %s is of QoS class BestEffort as well, and a bound would throttle it; "+
 			"give it a CPU request, or label it as batch", podName(f.Pod))

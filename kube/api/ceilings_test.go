@@ -60,7 +60,6 @@ func TestCeilingsRefused(t *testing.T) {
 		"default: {exclusiveCPUs: {perPod: -1}}":                                 "default.exclusiveCPUs.perPod -1: it must be 0 or more",
 		"default: {exclusiveCPUs: {perPod: many}}":                               "it must not be a JSON string",
 		"default: {burst: {percent: 5}}":                                         `unknown field "percent"`,
-		"default: {burst: {policy: some}}":                                       `policy "some": it must be "none", "burst", "quota" or "auto"`,
 		"default: {burst: {burstPercent: 0}}":                                    "burstPercent 0: it must be 1 to 10000",
 		"default: {period: {min: 10}}":                                           "it must not be a JSON number",
 		"default: {period: {min: 1us}}":                                          "default.period.min 1µs: it must be a duration from",
@@ -75,8 +74,12 @@ func TestCeilingsRefused(t *testing.T) {
 }
 
 func TestCapBurst(t *testing.T) {
+	for _, mode := range burst.Modes() { // BuiltInCeiling permits them all
+		if got, says := new(Ceiling).CapBurst(burst.Policy{Mode: mode}); got.Mode != mode || says != "" {
+			t.Errorf("%s without a ceiling: %+v, %q", mode, got, says)
+		}
+	}
 	for _, test := range []struct{ ceiling, asked, got, says string }{
-		{`{}`, `{"policy":"auto"}`, `{"policy":"auto"}`, ""},
 		{`{}`, `{"policy":"auto","quotaPercent":10000,"quotaBurstSeconds":3600}`, `{"policy":"auto","quotaPercent":300,"quotaBurstSeconds":60}`,
 			"cpu-burst asks for more than the administrator allows: quotaPercent 10000 (allowed: 300), quotaBurstSeconds 3600 (allowed: 60)"},
 		{`{}`, `{"policy":"auto","quotaBurstSeconds":-1}`, `{"policy":"auto","quotaBurstSeconds":60}`, "quotaBurstSeconds -1 (allowed: 60)"},
@@ -85,13 +88,11 @@ func TestCapBurst(t *testing.T) {
 		{`{policy: none}`, `{"policy":"auto","burstPercent":100}`, `{"policy":"none"}`, "policy auto (allowed: none)"},
 		{`{policy: none}`, `{"policy":"none","burstPercent":5000}`, `{"policy":"none","burstPercent":5000}`, ""},
 		{`{policy: burst}`, `{"policy":"auto"}`, `{"policy":"burst"}`, "policy auto (allowed: burst)"},
-		{`{policy: quota}`, `{"policy":"burst"}`, `{"policy":"none"}`, "policy burst (allowed: none)"},
-		{`{policy: quota}`, `{"policy":"quota"}`, `{"policy":"quota"}`, ""},
 		{`{burstPercent: 50}`, `{"policy":"burst","burstPercent":100}`, `{"policy":"burst","burstPercent":50}`, "burstPercent 100 (allowed: 50)"},
 	} {
 		ceiling := mustParseCeilings(t, "default: {burst: "+test.ceiling+"}").For("any")
-		got, says := ceiling.CapBurst(readsBurst(t, test.asked))
-		if want := readsBurst(t, test.got); got != want || (says == "") != (test.says == "") || !strings.Contains(says, test.says) {
+		got, says := ceiling.CapBurst(must.Get(readBurst(test.asked))(t))
+		if want := must.Get(readBurst(test.got))(t); got != want || (says == "") != (test.says == "") || !strings.Contains(says, test.says) {
 			t.Errorf("%s under %s: %+v, %q; want %+v, %q", test.asked, test.ceiling, got, says, want, test.says)
 		}
 	}
@@ -159,9 +160,4 @@ func mustParseCeilings(t *testing.T, text string) *Ceilings {
 	t.Helper()
 	c := must.Get(ParseCeilings([]byte(text)))(t)
 	return &c
-}
-
-func readsBurst(t *testing.T, text string) burst.Policy {
-	t.Helper()
-	return must.Get(readBurst(text))(t)
 }

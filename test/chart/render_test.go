@@ -84,7 +84,6 @@ func TestBadValues(t *testing.T) {
 		{"unknown name at the top", "agents: {}", "additional properties 'agents' not allowed"},
 		{"wrong type", "scheduler: {replicas: two}", "got string, want integer"},
 		{"mode", "scheduler: {mode: primary}", "value must be one of 'secondary', 'default'"},
-		{"burst policy", "agent: {burst: {policy: much}}", "value must be one of 'none', 'burst', 'quota', 'auto'"},
 		{"duration", "agent: {period: 15}", "got number, want string"},
 		{"duration without unit", "agent: {period: '15'}", "'15' does not match pattern"},
 		{"flag", "agent: {extraArgs: [verbose]}", "'verbose' does not match pattern '^--[a-z]'"},

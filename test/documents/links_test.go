@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
 var (
@@ -59,9 +61,5 @@ func TestFilesInDesign(t *testing.T) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(must.Get(os.ReadFile(filepath.Join(root, path)))(t))
 }
