@@ -234,8 +234,8 @@ func (c *Controller) review(r *groups.Round) (waiting []int) {
 	if len(c.allocated) > 0 {
 		for _, conflict := range c.books(r, 0).Conflicts() {
 			lost[conflict.ID] = errors.New("another pod has the CPUs")
-			if p := conflict.Problems[0]; p.Kind == ledger.CPUReserved {
-				lost[conflict.ID] = fmt.Errorf("CPUs %s are reserved for the system now", p.CPUs)
+			if reserved := c.allocated[types.UID(conflict.ID)].CPUs().Intersection(r.Books.ReservedCPUs); !reserved.IsEmpty() {
+				lost[conflict.ID] = fmt.Errorf("CPUs %s are reserved for the system now", reserved)
 			}
 		}
 	}
