@@ -58,8 +58,14 @@
 //
 // etcd, kube-apiserver and the scheduler share the CPUs of one machine here, and this shared cost
 // makes the two results more alike. So components that would run on other machines are stopped
-// while pods are scheduled: kube-controller-manager and KWOK. Then no kubelet reports the start of
-// a pod, which it does two or three times per pod. With -kubelets, KWOK keeps running and simulates
-// the kubelets. That costs the machine more than either scheduler, and the scheduler one update of
-// the node per report.
+// while pods are scheduled: kube-controller-manager and KWOK. The simulated agents of all nodes keep
+// running in one process, although each would run on its own node, because the scheduler has to
+// follow what they publish, about one NodeTopology per pod. So pods/s with the plugin includes their
+// CPU time, and that of etcd and kube-apiserver for these objects: it is a figure of this machine.
+// sched-cpu-µs/pod includes only what the scheduler takes to read them. Without the plugin the
+// agents have nothing to allocate, and only watch.
+//
+// While KWOK is stopped, no kubelet reports the start of a pod, which it does two or three times per
+// pod. With -kubelets, KWOK keeps running and simulates the kubelets. That costs the machine more
+// than either scheduler, and the scheduler one update of the node per report.
 package main
