@@ -13,6 +13,14 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 )
 
+// PreScore skips Score for pods that ask for no CPUs: all nodes are equal for them.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if c, err := cycleOf(state); err != nil || c.question.asks {
+		return fwk.AsStatus(err)
+	}
+	return fwk.NewStatus(fwk.Skip)
+}
+
 // Score returns the [rank] of the node's best placement for the pod. Until NormalizeScore, smaller
 // is better. All nodes are equal for pods that ask for no CPUs.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {

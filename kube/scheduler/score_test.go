@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/topology"
 )
 
 type placed struct {
@@ -80,6 +81,18 @@ func TestNormalize(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Nodes are compared for pods that ask, and for no others.
+func TestPreScore(t *testing.T) {
+	p, node := barePlugin(t), nodeInfoOf("n", 8)
+	reportMachine(t, p, "n", topology.Shape{CoresPerLLC: 8}.MustBuild(), 1)
+	for cpus, want := range []fwk.Code{fwk.Skip, fwk.Success} {
+		pod := askingPod("pod", cpus)
+		if status := p.PreScore(t.Context(), startCycle(t, p, pod, node), pod, nil); status.Code() != want {
+			t.Errorf("%d CPUs: %v, want %v", cpus, status, want)
+		}
+	}
 }
 
 func TestNormalizeValues(t *testing.T) {
