@@ -287,8 +287,8 @@ func (s *settled) testRemoved(t *testing.T) {
 			}
 		}
 	}
-	if c, err := s.condition(t.Context()); err == nil {
-		t.Errorf("the node has the condition %+v", c)
+	if c, err := s.condition(t.Context()); err != nil || c.Type != "" {
+		t.Errorf("the node has the condition %+v (%v)", c, err)
 	}
 	for _, kind := range []string{"nodetopologies", "clusterroles", "clusterrolebindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 		"-n pinfold-system leases", "-n pinfold-system all", "-n kube-system roles", "-n kube-system rolebindings"} {
