@@ -17,11 +17,11 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-func runHere(t *testing.T, args ...string) (stdout, stderr string, err error) {
+func runHere(t *testing.T, args ...string) (stderr string, err error) {
 	t.Helper()
-	var out, messages bytes.Buffer
-	err = frame.Run(t.Context(), newRoot(), args, strings.NewReader(""), &out, &messages)
-	return out.String(), messages.String(), err
+	var messages bytes.Buffer
+	err = frame.Run(t.Context(), newRoot(), args, strings.NewReader(""), io.Discard, &messages)
+	return messages.String(), err
 }
 
 // If up gets further than a test expects, the components and the supervisor that it starts are this
@@ -74,7 +74,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"status -o xml", "must be text or json", 2},
 	} {
 		t.Run(test.args, func(t *testing.T) {
-			_, _, err := runHere(t, strings.Fields(test.args)...)
+			_, err := runHere(t, strings.Fields(test.args)...)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
@@ -90,7 +90,7 @@ func TestMistakesAreExplained(t *testing.T) {
 
 func TestDownWithoutCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
-	_, stderr, err := runHere(t, "down", "--data-dir", dir)
+	stderr, err := runHere(t, "down", "--data-dir", dir)
 	if err != nil || !strings.Contains(stderr, "no local cluster is running in "+dir) {
 		t.Errorf("down: %v, %q", err, stderr)
 	}
@@ -151,7 +151,7 @@ func TestContradictions(t *testing.T) {
 		"up --stock --scheduler-config=c.yaml":       "configure Pinfold, which --stock leaves out",
 		"up --stock --node --agent-flag=--period=1s": "configure Pinfold, which --stock leaves out",
 	} {
-		_, _, err := runHere(t, strings.Fields(flags)...)
+		_, err := runHere(t, strings.Fields(flags)...)
 		if frame.ExitStatus(err) != 2 || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", flags, err, says)
 		}
