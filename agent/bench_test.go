@@ -57,6 +57,7 @@ func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*age
 	e := newAgent(o, k)
 	e.pods.list = func() []*corev1.Pod { return pods }
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: h.root})
+	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	e.round()
 	return e, pods
 }
@@ -80,7 +81,6 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 	_, rest := h.divide()
 	e, others := fullNode(b, h, 500, control.Config{})
 	e.RunDir = b.TempDir()
-	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	arriving := asking("static")
 	id := fmt.Sprintf("%064x", 3*len(others))
 	run(arriving, id)
@@ -118,7 +118,6 @@ func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{})
 	e.RunDir = b.TempDir()
-	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	for i := range others { // leave room for the pod
 		others[i] = others[i].DeepCopy()
 		for j := range others[i].Spec.Containers {
