@@ -135,7 +135,8 @@ func (p *publisher) readStaticPods(ctx context.Context) error {
 	if !needed {
 		return nil
 	}
-	event, err := control.Event{StaticPodsAsked: true}, error(nil)
+	event := control.Event{StaticPodsAsked: true}
+	var err error
 	if p.StaticPods != nil {
 		event.StaticPods, err = p.StaticPods(ctx)
 	}

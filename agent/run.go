@@ -121,8 +121,8 @@ func Run(ctx context.Context, o Options) error {
 //	publishing       to copy values, and to pass on what the API server and the kubelet say
 //	batch scheduler, metrics  to copy values
 //
-// Nobody holds it while allocations are saved, or while a decision waits for a call of systemd about a
-// group to end: decide unlocks it. Who needs what is being saved waits for engine.saved.
+// A decision unlocks it while allocations are saved, and while systemd changes a group. A caller that
+// needs an allocation that is being saved waits for engine.saved.
 //
 // These values have locks of their own, which are taken after engine.mu if both are:
 //

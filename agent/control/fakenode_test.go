@@ -231,7 +231,7 @@ func (n *fakeNode) run(line []string) (string, error) {
 		n.config.Restore = false
 		n.observe()
 		text := n.decide()
-		n.events = nil // it tells nobody
+		n.events = nil // a cleanup sends no events
 		return text, nil
 	default:
 		return "", fmt.Errorf("unknown command %q", command)

@@ -163,7 +163,7 @@ func (n *fakeNode) decide(asked ...nodeplan.Ref) string {
 			n.given = ready.Save
 			for uid, a := range n.given {
 				if _, err := api.DecodeAllocation(a.Encode()); err != nil {
-					n.broken = append(n.broken, fmt.Sprintf("nobody can read what %s has: %v", uid, err))
+					n.broken = append(n.broken, fmt.Sprintf("the saved allocation of %s cannot be decoded: %v", uid, err))
 				}
 			}
 		}

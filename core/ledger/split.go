@@ -8,8 +8,8 @@ import (
 
 // split divides the demand of every confinement into an amount for each of its NUMA nodes, so that
 // together these serve as much as possible. The amounts follow from the set of claims and are
-// computed anew with each change: nobody stores them. Each goes to the node that has the least
-// available, so that others keep whole CPUs.
+// computed again after each change. Demand goes first to the node that has the least available, so
+// that others keep whole CPUs.
 //
 // Invariants: the amounts on a node and what is available add up to its shared CPUs. What the nodes in
 // short cannot serve is confined within them, and they have nothing available. So a pod that takes
@@ -45,8 +45,8 @@ func (a *account) split(budget *placement.Budget) {
 }
 
 // serve adds at most the given amount, and at least 1, to those of a confinement, and returns how
-// much. If its nodes have nothing available, the amount of another confinement moves to a node that
-// has: this is an augmenting path of a maximum flow. If there is none, serve returns 0. Then the nodes
+// much. If its nodes have nothing available, it moves an amount of another confinement to a node that
+// has some, along an augmenting path of the maximum flow. Without such a path it returns 0, and the nodes
 // in visited have nothing available, and all amounts on them are of confinements within them.
 func (a *account) serve(at int, most MilliCPU, visited []bool, budget *placement.Budget) MilliCPU {
 	c, least := &a.confinements[at], -1

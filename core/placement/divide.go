@@ -26,7 +26,8 @@ type prefix struct {
 	memory arena
 }
 
-// bestOf finds the best division over one of the sets. It returns false if there is none.
+// bestOf divides the CPUs over each of the sets and keeps the division that costs least. It returns
+// false if no set has a division.
 func (s *search) bestOf(sets []mask) bool {
 	s.best, s.shares, s.cost, s.cut, s.same = 0, s.shares[:0], impossible, false, 0
 	for i, set := range sets {

@@ -8,7 +8,7 @@
 //	    v
 //	solve.go      designs of core and the number of NUMA nodes, as few as possible
 //	    v
-//	nodesets.go   the sets of so many nodes at the least distance
+//	nodesets.go   the sets of that many nodes whose distance is least
 //	    v
 //	search.go     what each LLC and each node of them can give, and at what cost
 //	    v
