@@ -194,6 +194,11 @@ manifests: bin/helm4 ## render the plain manifests from the chart into MANIFESTS
 bench: bin/benchstat ## run the benchmarks ten times and summarise them
 	@bench/run
 
+.PHONY: bench-once
+bench-once: ## run each benchmark once, so that none rots between two runs of "make bench"
+	@go test -vet=off -p 1 -timeout 20m -run '^$$' -bench . -benchtime 1x \
+		$$(git grep -l '^func Benchmark' -- '*_test.go' $(MODULES:%=':!%') | xargs dirname | sort -u | sed 's,^,./,')
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser for FUZZTIME (20s) each
 	@grep -l '^func Fuzz' $$(git ls-files '*_test.go') | while read -r file; do \

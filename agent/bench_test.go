@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -22,17 +21,17 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nri"
-	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
-// fullNode returns an engine on this machine's cgroups after a round with count pods, each with two
-// containers and a sandbox.
+// fullNode returns an engine on this machine's cgroups after a round with count online pods, each with
+// two containers and a sandbox.
 func fullNode(b *testing.B, h *hostTree, count int, config control.Config) (*agent, []*corev1.Pod) {
 	b.Helper()
 	var pods []*corev1.Pod
 	for i := range count {
 		pod := newPod(fmt.Sprintf("p%d", i))
+		pod.Labels = map[string]string{api.QoSLabel: string(qos.LS)}
 		pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")} // room for others
 		sidecar := pod.Spec.Containers[0]
 		sidecar.Name = "sidecar"
@@ -81,29 +80,27 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 	h := newHostTree(b)
 	_, rest := h.divide()
 	e, others := fullNode(b, h, 500, control.Config{})
-	e.RunDir = b.TempDir()
-	arriving := asking("static")
-	id := fmt.Sprintf("%064x", 3*len(others))
-	run(arriving, id)
-	h.make(h.podGroup(arriving))
-	h.make(h.podGroup(arriving) + "/" + id)
-	round := func(pods []*corev1.Pod) {
-		e.pods.list = func() []*corev1.Pod { return pods }
-		e.round()
-	}
 	last := h.podGroup(others[len(others)-1]) + "/" + fmt.Sprintf("%064x", 3*len(others)-2)
 	writes := uint64(0)
-	for b.Loop() {
+	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
-		round(others)
+		arriving := asking(fmt.Sprint("static", i)) // the groups of one that returns would have to pay for the writes
+		id := fmt.Sprintf("%064x", 3*len(others))
+		run(arriving, id)
+		h.make(h.podGroup(arriving))
+		h.make(h.podGroup(arriving) + "/" + id)
+		e.pods.list = func() []*corev1.Pod { return append([]*corev1.Pod{arriving}, others...) }
 		before := written(e.kernel)
 		b.StartTimer()
-		round(append([]*corev1.Pod{arriving}, others...))
+		e.round()
 		b.StopTimer()
 		writes = written(e.kernel) - before
 		if s, err := h.fs.Read(last); err != nil || s.CPUs != rest {
 			b.Fatalf("%s has CPUs %q, want %q (%v)", last, s.CPUs, rest, err)
 		}
+		h.remove(h.podGroup(arriving))
+		e.pods.list = func() []*corev1.Pod { return others }
+		e.round()
 		b.StartTimer()
 	}
 	if writes < 1000 {
@@ -118,7 +115,6 @@ func BenchmarkStaticPodArrives(b *testing.B) {
 func BenchmarkCreateAllocated(b *testing.B) {
 	h := newHostTree(b)
 	e, others := fullNode(b, h, 125, control.Config{})
-	e.RunDir = b.TempDir()
 	var waits []time.Duration
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
@@ -136,9 +132,7 @@ func BenchmarkCreateAllocated(b *testing.B) {
 		if waits = append(waits, time.Since(began)); err != nil || settings.CPUs.Len() != 1 || written(e.kernel)-before < 375 {
 			b.Fatalf("the pod gets CPUs %q (%v) after %d writes", settings.CPUs, err, written(e.kernel)-before)
 		}
-		for _, controller := range []cgroup.Controller{cgroup.CPU, cgroup.CPUSet} {
-			_ = os.Remove(h.fs.Dir(controller, h.podGroup(arriving)))
-		}
+		h.remove(h.podGroup(arriving))
 		e.pods.list = func() []*corev1.Pod { return others }
 		e.round()
 		b.StartTimer()
@@ -186,12 +180,7 @@ func written(k *kernel) (n uint64) {
 // file is read there.
 func BenchmarkBatchTick(b *testing.B) {
 	batch := colocation.Config{Threshold: 0.65, Floor: 0.5, Objective: time.Millisecond}
-	e, pods := fullNode(b, newHostTree(b), 50, control.Config{Batch: batch})
-	for i, pod := range pods {
-		pods[i] = pod.DeepCopy()
-		pods[i].Labels = map[string]string{api.QoSLabel: string(qos.LS)}
-	}
-	e.round()
+	e, _ := fullNode(b, newHostTree(b), 50, control.Config{Batch: batch})
 	if online := len(e.status.Batch.Online); online != 100 {
 		b.Fatalf("%d online containers", online)
 	}

@@ -40,7 +40,7 @@ func newHostTree(t testing.TB) *hostTree {
 		t.Skip("this test makes control groups of version 1; test/vm tests version 2")
 	}
 	tree := &hostTree{t, fs, fmt.Sprintf("/pinfold-agent-test-%d", os.Getpid())}
-	t.Cleanup(tree.remove)
+	t.Cleanup(func() { tree.remove(tree.root) })
 	for _, group := range []string{"", "/kubepods", "/kubepods/burstable", "/kubepods/besteffort"} {
 		tree.make(tree.root + group)
 	}
@@ -130,9 +130,10 @@ func (h *hostTree) podGroup(pod *corev1.Pod) string {
 	return h.root + "/kubepods/burstable/pod" + string(pod.UID)
 }
 
-// remove removes all cgroups. The processes have ended by then.
-func (h *hostTree) remove() {
-	must.Do(h.t, cgrouptree.Remove(context.Background(), h.fs, h.root, cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct))
+// remove removes a cgroup and those below it, whose processes have ended.
+func (h *hostTree) remove(group string) {
+	h.t.Helper()
+	must.Do(h.t, cgrouptree.Remove(context.Background(), h.fs, group, cgroup.CPU, cgroup.CPUSet, cgroup.CPUAcct))
 }
 
 // allowed returns the CPUs that a process may run on.

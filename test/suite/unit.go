@@ -81,7 +81,7 @@ func everything(ctx context.Context) ([]unit, error) {
 	for _, dir := range []string{"bench", "lab", "test/karpenter", "tools/monitoring"} {
 		units = append(units, unit{name: "module/" + dir, dir: dir, test: []string{"-vet=off", "-p=1", "-timeout=40m", "./..."}})
 	}
-	for _, target := range []string{"lint", "lint-more", "reproducible"} {
+	for _, target := range []string{"lint", "lint-more", "bench-once", "reproducible"} {
 		units = append(units, unit{name: "make/" + target, make: target})
 	}
 	return units, nil
