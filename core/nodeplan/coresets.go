@@ -29,10 +29,13 @@ type coreSetPlan struct {
 	bursters []*burster // in the order of their pods' ranks
 	// longRunning are the bursters that are not ordinary init containers.
 	longRunning []*burster
-	cores       []cpuset.Set                    // by core: its online threads
-	coreOf      [cpuset.MaxCPUs]int             // index into cores
-	load        [cpuset.MaxCPUs]ledger.MilliCPU // of each CPU, without the usage of bursters
+	cores       []cpuset.Set        // by core: its online threads
+	coreOf      [cpuset.MaxCPUs]int // index into cores
+	load        cpuLoad             // without the usage of bursters
 }
+
+// cpuLoad is how busy each CPU is.
+type cpuLoad [cpuset.MaxCPUs]ledger.MilliCPU
 
 // mostCoreSets is how many containers have core sets: those that request most. Others use all shared
 // CPUs of their NUMA nodes. A tenant chooses how many there are, which request nothing, and beyond a
@@ -116,33 +119,44 @@ func (plan *cpuPlan) burster(p *Pod, c *Container) *burster {
 	return b
 }
 
-// setLoad subtracts the usage of static-burst containers from the load of the CPUs that they use.
-// If those are not known, it subtracts from the busiest CPUs of the core set: the threads of a
-// container do not spread evenly.
+// setLoad subtracts the usage of static-burst containers from the load of the CPUs that they use. On
+// which of its CPUs a container has run is not known, so the load is the smaller one of two: it has used
+// all alike, or first the busiest. A set moves only if that pays either way; else it would follow its
+// own threads from core to core.
 func (d *coreSetPlan) setLoad(s *State) {
 	for c, busy := range s.Usage.Busy {
 		if c.Valid() {
 			d.load[c] = busy
 		}
 	}
+	alike := d.load
 	for _, b := range d.bursters {
-		if b.UsedOn == nil {
-			d.discount(s.Previous.Sets[b.ref], b.Used)
-		}
-		for c, amount := range b.UsedOn {
-			if c.Valid() {
-				d.load[c] = max(0, d.load[c]-amount)
-			}
-		}
+		set := s.Previous.Sets[b.ref]
+		alike.discountAlike(set, b.Used)
+		d.load.discountBusiest(set, b.Used)
+	}
+	for c := range d.load {
+		d.load[c] = min(d.load[c], alike[c])
 	}
 }
 
-// discount subtracts an amount from the load of CPUs, the busiest first.
-func (d *coreSetPlan) discount(set cpuset.Set, amount ledger.MilliCPU) {
-	for _, c := range sortedBy(set, func(c cpuset.CPU) sortKey { return sortKey{-int(d.load[c])} }) {
-		taken := min(d.load[c], max(0, amount))
-		d.load[c] -= taken
+// discountBusiest subtracts an amount from the load of CPUs, the busiest first.
+func (l *cpuLoad) discountBusiest(set cpuset.Set, amount ledger.MilliCPU) {
+	for _, c := range sortedBy(set, func(c cpuset.CPU) sortKey { return sortKey{-int(l[c])} }) {
+		taken := min(l[c], max(0, amount))
+		l[c] -= taken
 		amount -= taken
+	}
+}
+
+// discountAlike subtracts an amount from the load of CPUs, the same from each that has as much.
+func (l *cpuLoad) discountAlike(set cpuset.Set, amount ledger.MilliCPU) {
+	left := ledger.MilliCPU(set.Len())
+	for _, c := range sortedBy(set, func(c cpuset.CPU) sortKey { return sortKey{int(l[c])} }) {
+		taken := min(l[c], max(0, amount)/left)
+		l[c] -= taken
+		amount -= taken
+		left--
 	}
 }
 

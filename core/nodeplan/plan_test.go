@@ -238,9 +238,9 @@ func useSets(s *State) {
 	for i := range s.Pods {
 		for j := range s.Pods[i].Containers {
 			c := &s.Pods[i].Containers[j]
-			c.UsedOn = map[cpuset.CPU]ledger.MilliCPU{}
+			c.Used = 0
 			for cpu := range s.Previous.Sets[Ref{s.Pods[i].ID, c.Name}].All() {
-				c.UsedOn[cpu] = 500
+				c.Used += 500
 				s.Usage.Busy[cpu] += 500
 			}
 		}

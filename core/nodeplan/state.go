@@ -90,8 +90,6 @@ type Container struct {
 	Raised time.Duration
 	// Used is its recent usage on all CPUs.
 	Used ledger.MilliCPU
-	// UsedOn is the same by CPU, nil if that is not known.
-	UsedOn map[cpuset.CPU]ledger.MilliCPU
 }
 
 // Usage is one sample of the load of the CPUs.
