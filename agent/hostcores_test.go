@@ -19,6 +19,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/colocation"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/qos"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/linux/cgroup"
@@ -158,6 +159,7 @@ func (g *groupTree) engine(mechanisms string, o Options, pods func() []*corev1.P
 	e := newAgent(o.withDefaults(), k)
 	e.pods.list = pods
 	e.setKubelet(control.Kubelet{CPUManagerPolicy: "none", CgroupRoot: g.root})
+	e.step(control.Event{Reserved: new(ledger.MilliCPU)})
 	return e
 }
 
