@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,6 +31,15 @@ func TestReadme(t *testing.T) {
 			for _, example := range block.Examples() {
 				contains(t, number.ReplaceAllString(s.run(example[0]), "N"), number.ReplaceAllString(example[1], "N"))
 			}
+		}
+	})
+	t.Run("memory", func(t *testing.T) {
+		mib := regexp.MustCompile(`([0-9.]+) MiB`)
+		_, manual, _ := strings.Cut(read(t, "docs/pinfold.md"), "and at least\n  that of pinfold: ")
+		s.T = t
+		want, used := mib.FindStringSubmatch(manual)[1], mib.FindStringSubmatch(s.run("bin/pinfold run true 2>&1"))[1]
+		if is, says := must.Get(strconv.ParseFloat(used, 64))(t), must.Get(strconv.ParseFloat(want, 64))(t); is < 0.8*says || is > 1.2*says {
+			t.Errorf("pinfold run uses %s MiB, and the manual says %s", used, want)
 		}
 	})
 }
