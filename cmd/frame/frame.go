@@ -61,6 +61,11 @@ func Group(cmd *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// Lead puts subcommands first in the help of cmd, in this order, under the question that they answer.
+func Lead(cmd *cobra.Command, question string, names ...string) {
+	cmd.AddGroup(&cobra.Group{ID: strings.Join(names, " "), Title: question})
+}
+
 // Main executes a command line, prints its error, and ends the process.
 func Main(ctx context.Context, root *cobra.Command, args []string) {
 	err := Run(ctx, root, args, os.Stdin, os.Stdout, os.Stderr)
@@ -101,6 +106,17 @@ func printUsage(cmd *cobra.Command) error {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", strings.ReplaceAll(cmd.Example, "  "+root.Name()+" ", "  "+root.CommandPath()+" "))
 	}
 	commands := slices.DeleteFunc(slices.Clone(cmd.Commands()), func(sub *cobra.Command) bool { return sub.Hidden })
+	for _, group := range cmd.Groups() {
+		fmt.Fprintf(&b, "\n%s\n", group.Title)
+		for name := range strings.FieldsSeq(group.ID) {
+			commands = slices.DeleteFunc(commands, func(sub *cobra.Command) bool {
+				if sub.Name() == name {
+					fmt.Fprintf(&b, "  %-10s %s\n", name, sub.Short)
+				}
+				return sub.Name() == name
+			})
+		}
+	}
 	if len(commands) > 0 {
 		b.WriteString("\nCommands:\n")
 	}

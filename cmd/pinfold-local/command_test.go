@@ -96,6 +96,23 @@ func TestDownWithoutCluster(t *testing.T) {
 	}
 }
 
+// TestFollow checks that down shows what a supervisor says at its end, although its log is removed.
+func TestFollow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "supervisor.log")
+	must.Do(t, os.WriteFile(path, []byte("before\n"), 0o600))
+	said := follow(path)
+	log := must.Get(os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0))(t)
+	defer log.Close()
+	must.Get(log.WriteString("kept files\n"))(t)
+	must.Do(t, os.Remove(path))
+	var out strings.Builder
+	said(&out)
+	follow(path)(&out)
+	if out.String() != "kept files\n" {
+		t.Errorf("shows %q", out.String())
+	}
+}
+
 // TestDemoFitsTheTerminal checks width and colour of the demo's maps.
 func TestDemoFitsTheTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "")

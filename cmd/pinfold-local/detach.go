@@ -116,6 +116,21 @@ func awaitReady(ctx, ended context.Context, dir string, supervisor *os.Process, 
 	return nil
 }
 
+// follow returns a function that copies what has been written to a log since, even if the log was
+// removed. Without a log it copies nothing.
+func follow(path string) func(io.Writer) {
+	log, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		_, err = log.Seek(0, io.SeekEnd)
+	}
+	return func(w io.Writer) {
+		if err == nil {
+			_, _ = io.Copy(w, log) // the end of the cluster counts, not its messages
+		}
+		_ = log.Close()
+	}
+}
+
 // supervisorError returns the last error message in the supervisor's log, which says why it ended,
 // or the whole log if it has no error message.
 func supervisorError(log *os.File, exit error) error {

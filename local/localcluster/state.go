@@ -15,6 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/linux/owned"
+	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/local/supervisor"
 )
 
@@ -86,7 +87,7 @@ func lastState(dir string) (state State, err error) {
 func SupervisorLog(dir string) string { return layout{dir}.path(supervisorLogName) }
 
 // Shutdown asks the supervisor of a data directory to stop its cluster, and waits for the end of
-// its process. Then nothing of that cluster can interfere with a new one.
+// its process. Then nothing of that cluster can interfere with a new one, unless there is an error.
 func Shutdown(ctx context.Context, dir string) error {
 	pid, err := holder(dir)
 	if err != nil {
@@ -108,7 +109,7 @@ func Shutdown(ctx context.Context, dir string) error {
 	if err := process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop process %d: %w", pid, err)
 	}
-	return sleep.Until(ctx, 20*time.Millisecond, func() (string, error) {
+	err = sleep.Until(ctx, 20*time.Millisecond, func() (string, error) {
 		ended := 0
 		poll := func(handle uintptr) { // it becomes readable at the end (pidfd_open(2))
 			ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0)
@@ -118,6 +119,10 @@ func Shutdown(ctx context.Context, dir string) error {
 		}
 		return "", nil // without a handle, it ended before
 	})
+	if err == nil && localnode.IsChanged(layout{dir}.path(nodeDirName)) {
+		err = fmt.Errorf("the cluster in %s has stopped, but did not restore this machine: run pinfold-local down --data-dir %[1]s again", dir)
+	}
+	return err
 }
 
 // Remove removes what a cluster that no longer runs left in its data directory and elsewhere, and

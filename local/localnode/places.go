@@ -8,8 +8,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Directories outside of the node's own to which components always write: the kubelet writes
@@ -23,9 +24,8 @@ const (
 
 func outsideDirs() []string { return []string{devicePlugins, cniRecords, podLogLinks} }
 
-// devicePluginFiles returns the names of the files that a kubelet creates in devicePlugins if there
-// are no device plugins.
-func devicePluginFiles() []string { return []string{"kubelet.sock", "kubelet_internal_checkpoint"} }
+// deviceCheckpoint is the kubelet's record in devicePlugins of the devices that pods have.
+const deviceCheckpoint = "kubelet_internal_checkpoint"
 
 // checkOutside returns an error if devicePlugins contains files of another kubelet, which the
 // node's kubelet would remove at its start.
@@ -63,9 +63,15 @@ func removeTraces(m machine, dir string) error {
 	return errors.Join(failed...)
 }
 
-// removeDevicePlugins removes the files of the node's kubelet in devicePlugins. Any kubelet has
-// such files, so they are kept if there is a sign of another one.
+// removeDevicePlugins removes the files of the node's kubelet in devicePlugins. Any kubelet has such
+// files, so they are kept if there is a sign of another one. Sockets without a server are not a sign:
+// each kubelet removes them at its start.
 func removeDevicePlugins(m machine, made madeDirs, others string, logger *slog.Logger) error {
+	if others == "" {
+		if err := removeDeadSockets(m.path(devicePlugins)); err != nil {
+			return err
+		}
+	}
 	names, err := namesIn(m.path(devicePlugins))
 	if err != nil || len(names) == 0 {
 		return err
@@ -77,29 +83,42 @@ func removeDevicePlugins(m machine, made madeDirs, others string, logger *slog.L
 		return err
 	}
 	if others != "" {
-		logger.Warn("kept a directory: another kubelet may need it", "directory", devicePlugins, "sign", others)
+		logger.Warn("kept files that another kubelet may need; a node cannot start until they are removed",
+			"directory", devicePlugins, "files", names, "sign", others)
 		return nil
 	}
-	var failed []error
+	return os.Remove(filepath.Join(m.path(devicePlugins), deviceCheckpoint))
+}
+
+// removeDeadSockets removes the sockets in a directory that no program serves.
+func removeDeadSockets(dir string) error {
+	names, err := namesIn(dir)
+	failed := []error{err}
 	for _, name := range names {
-		failed = append(failed, os.Remove(filepath.Join(m.path(devicePlugins), name)))
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode().Type() != fs.ModeSocket {
+			continue
+		}
+		connection, err := net.Dial("unix", path)
+		switch {
+		case err == nil:
+			_ = connection.Close() // nothing was written
+		case errors.Is(err, unix.ECONNREFUSED): // for a socket of another type it is EPROTOTYPE
+			failed = append(failed, os.Remove(path))
+		}
 	}
 	return errors.Join(failed...)
 }
 
-// otherFiles looks for another kubelet in and near devicePlugins. It returns "", or what it found:
-// a file that is not among devicePluginFiles, a server on the socket, or a file in the parent
-// directory that was created for the node.
+// otherFiles looks for another kubelet in and near devicePlugins, which has files with these names. It
+// returns "", or what it found: a file that is not deviceCheckpoint, or a file in the parent directory
+// that was created for the node.
 func otherFiles(m machine, made madeDirs, names []string) (string, error) {
 	for _, name := range names {
-		if !slices.Contains(devicePluginFiles(), name) {
+		if name != deviceCheckpoint {
 			return filepath.Join(devicePlugins, name), nil
 		}
-	}
-	socket := m.path(filepath.Join(devicePlugins, devicePluginFiles()[0]))
-	if connection, err := net.Dial("unix", socket); err == nil {
-		_ = connection.Close() // nothing was written
-		return "a server on " + socket, nil
 	}
 	parent := filepath.Dir(devicePlugins)
 	if _, ours := made[parent]; !ours {

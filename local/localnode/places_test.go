@@ -1,12 +1,14 @@
 package localnode
 
 import (
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/test/must"
 )
@@ -61,20 +63,59 @@ func TestServingKubeletIsKept(t *testing.T) {
 	f := newFixture(t)
 	f.prepare()
 	f.playKubelet()
-	t.Chdir(f.machine.path(devicePlugins)) // so that the address of the socket is short
-	must.Do(t, os.Remove("kubelet.sock"))
-	listener := must.Get(net.Listen("unix", "kubelet.sock"))(t)
-	defer listener.Close()
-	short := filepath.Join(t.TempDir(), "m") // the same for its client
-	if len(f.machine.path(devicePlugins+"/kubelet.sock")) > 107 {
-		must.Do(t, os.Symlink(f.root, short))
-		f.root = short
-	}
+	f.serve(devicePlugins + "/kubelet.sock")
 	must.Do(t, f.restore())
-	for _, name := range devicePluginFiles() {
-		if _, err := os.Lstat(name); err != nil {
+	for _, name := range []string{"kubelet.sock", deviceCheckpoint} {
+		if _, err := os.Lstat(f.machine.path(devicePlugins + "/" + name)); err != nil {
 			t.Errorf("%v; logged:\n%s", err, f.log.String())
 		}
+	}
+}
+
+// serve listens on a socket until the end of the test.
+func (f *fixture) serve(path string) {
+	f.Helper()
+	_ = os.Remove(f.machine.path(path)) // one without a server
+	listener := must.Get(net.Listen("unix", f.machine.path(path)))(f)
+	f.Cleanup(func() { _ = listener.Close() })
+}
+
+// TestNextNode checks that the next node is refused only for files that are not the node's, whatever
+// else is beside the sockets of the node's kubelet and device plugins.
+func TestNextNode(t *testing.T) {
+	for name, c := range map[string]struct{ serves, file, refused string }{
+		"nothing else":              {},
+		"a device plugin":           {serves: devicePlugins + "/gpu.sock", refused: devicePlugins + "/gpu.sock"},
+		"a file":                    {file: devicePlugins + "/note", refused: devicePlugins + "/note"},
+		"a directory of the agent":  {file: "/var/lib/kubelet/plugins/cpu.pinfold.dev/dra.sock"},
+		"another kubelet's key":     {file: "/var/lib/kubelet/pki/kubelet.key"},
+		"a directory and a program": {file: "/var/lib/kubelet/plugins/x", serves: devicePlugins + "/gpu.sock", refused: devicePlugins + "/gpu.sock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.prepare()
+			f.playKubelet()
+			must.Do(t, os.Remove(f.machine.path(devicePlugins+"/"+deviceCheckpoint))) // no pod had devices
+			must.Do(t, unix.Mknod(f.machine.path(devicePlugins+"/ended.sock"), unix.S_IFSOCK|0o600, 0))
+			if c.file != "" {
+				write(t, f.machine.path(c.file), "")
+			}
+			if c.serves != "" {
+				f.serve(c.serves)
+			}
+			before := must.Get(readSaved(f.machine, f.layout))(t)
+			logger := slog.New(slog.NewTextHandler(&f.log, nil))
+			for range 2 { // the second after a down that was killed
+				must.Do(t, removeOutside(f.machine, f.dir, before.Made, "", logger))
+			}
+			err := checkOutside(f.machine)
+			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("the next node: %v, want it refused for %q", err, c.refused)
+			}
+			if c.refused != "" && !strings.Contains(f.log.String(), "a node cannot start until they are removed") {
+				t.Errorf("logged:\n%s", f.log.String())
+			}
+		})
 	}
 }
 

@@ -40,6 +40,13 @@ func Restore(dir string, logger *slog.Logger) error {
 	return restore(host(), layoutOf(dir), logger)
 }
 
+// IsChanged reports whether the node with the given directory has changed this machine and did not
+// restore it.
+func IsChanged(dir string) bool {
+	_, err := os.Lstat(layoutOf(dir).path(savedName))
+	return err == nil
+}
+
 func restore(m machine, l layout, logger *slog.Logger) error {
 	before, err := readSaved(m, l)
 	if err != nil || before == nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/test/must"
 )
@@ -30,7 +31,8 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	root := t.TempDir()
+	root := must.Get(os.MkdirTemp("", "node"))(t) // short, for the paths of sockets
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(root)) })
 	f := &fixture{T: t, layout: layout{dir: filepath.Join(root, "data/node"), run: filepath.Join(root, "run/pinfold-node-1")}}
 	f.machine = machine{root: root, hierarchies: func() ([]string, error) { return []string{filepath.Join(root, "cgroup")}, nil }}
 	for name, value := range map[string]string{
@@ -135,9 +137,8 @@ func (f *fixture) playKubelet(containers ...string) {
 	for _, container := range containers {
 		must.Do(f, os.MkdirAll(f.machine.path("/cgroup/kubepods/burstable/"+container), 0o700))
 	}
-	for _, name := range devicePluginFiles() {
-		write(f.T, f.machine.path(devicePlugins+"/"+name), "{}")
-	}
+	write(f.T, f.machine.path(devicePlugins+"/"+deviceCheckpoint), "{}")
+	must.Do(f, unix.Mknod(f.machine.path(devicePlugins+"/kubelet.sock"), unix.S_IFSOCK|0o600, 0)) // as a killed kubelet leaves it
 }
 
 // TestForgedFilesAreRejected checks that a file that names anything that a node does not change is

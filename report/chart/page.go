@@ -81,9 +81,15 @@ func (c *Chart) Figure(caption string) (Figure, bool, error) {
 	return f, err == nil, err
 }
 
-// sample returns a piece of the line.
+// sample returns a piece of the line, with its marker.
 func (s Style) sample() template.HTML {
-	return sample(fmt.Sprintf(`<path d="M0,5H34" style="fill:none;stroke:%s;stroke-width:2;stroke-dasharray:%s"/>`, s.Colour.css(), dashArray(s.Dash.lengths())))
+	marker := [markers]string{
+		Circle:   "M17,1.8a3.2,3.2 0 1 0 .01,0Z",
+		Square:   "M13.8,1.8H20.2V8.2H13.8Z",
+		Triangle: "M17,1L20.5,8H13.5Z",
+	}[s.Marker]
+	return sample(fmt.Sprintf(`<path d="M0,5H34" style="fill:none;stroke:%[1]s;stroke-width:2;stroke-dasharray:%[2]s"/><path d="%[3]s" style="fill:%[1]s"/>`,
+		s.Colour.css(), dashArray(s.Dash.lengths()), marker))
 }
 
 func dashArray(lengths []vg.Length) string {

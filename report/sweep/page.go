@@ -39,9 +39,8 @@ type section struct {
 }
 
 type figure struct {
-	Title, About string
-	Chart        template.HTML
-	Table        table
+	chart.Figure
+	Table table
 }
 
 // table has a column for each burst, under the numbers of groups.
@@ -70,11 +69,11 @@ func (s *Sweep) Page(w io.Writer) error {
 		lines := s.lines(d.Name)
 		one := section{Label: d.Label, Safe: safe(lines)}
 		for _, m := range measures() {
-			drawn, err := s.chart(d, m).HTML()
+			drawn, _, err := s.chart(d, m).Figure(m.title + ": " + m.about + ".")
 			if err != nil {
 				return fmt.Errorf("%s of %s: %w", m.title, d.Label, err)
 			}
-			one.Figures = append(one.Figures, figure{Title: m.title, About: m.about, Chart: template.HTML(drawn), Table: m.table(lines)})
+			one.Figures = append(one.Figures, figure{drawn, m.table(lines)})
 		}
 		p.Distributions = append(p.Distributions, one)
 	}

@@ -43,9 +43,9 @@ func columns() []column {
 	return []column{
 		{title: "LIMIT", width: 6, drop: 5, text: limit},
 		{title: "100ms", width: 6, drop: 1, text: cpus(now)},
-		{title: "100ms%", width: 6, drop: 6, text: share(now), alarm: full(now)},
-		{title: "1s", width: 6, drop: 2, text: cpus(second)},
-		{title: "1s%", width: 6, drop: 9, text: share(second), alarm: full(second)},
+		{title: "100ms%", width: 6, drop: 2, text: share(now), alarm: full(now)},
+		{title: "1s", width: 6, drop: 9, text: cpus(second)},
+		{title: "1s%", width: 6, drop: 6, text: share(second), alarm: full(second)},
 		{title: "THR/TIMER", width: 9, drop: 3, text: timer, alarm: throttled},
 		{title: "THR/WALL", width: 8, drop: 8, text: wall, alarm: throttled},
 		{title: "BURST", width: 7, drop: 4, text: burst},

@@ -39,8 +39,8 @@ var claims = map[string][]claim{
 	"deploy/examples/README.md": {{`sh\n`, "test/documents TestLocal"}},
 	"docs/agent.md": {
 		{`toml\n`, "not: a part of containerd's configuration"},
-		{`yaml\n`, "test/documents TestFragments"},
-		{`yaml file=ceilings.yaml\n`, "test/documents TestFragments"},
+		{`yaml\n`, "test/documents TestManifests"},
+		{`yaml file=ceilings.yaml\n`, "test/documents TestManifests"},
 	},
 	"docs/charts/README.md": {{`sh\n`, "not: it replaces the charts, which report/sweep draws again in its tests"}},
 	"docs/choose.md":        {{`(sh|yaml file=)`, "test/node TestChoose"}},
@@ -49,7 +49,7 @@ var claims = map[string][]claim{
 		{`\n machine \+ pods`, "not: a drawing"},
 		{`\n cpu.stat`, "not: a drawing"},
 	},
-	"docs/dra.md": {{`yaml\n`, "test/documents TestFragments"}},
+	"docs/dra.md": {{`yaml\n`, "test/documents TestManifests"}},
 	"docs/lab.md": {
 		{`(sh|sh own|console)\n`, "test/documents TestLab"},
 		{`sh packages\n`, "not: it installs packages"},
@@ -57,6 +57,7 @@ var claims = map[string][]claim{
 	"docs/local.md": {
 		{`sh (up|get|two)\n`, "test/documents TestLocal"},
 		{`sh node\n`, "test/node TestUpAndDown"},
+		{`yaml file=site.yaml\n`, "test/node TestChoose"},
 	},
 	"docs/monitoring.md": {{`yaml file=`, "test/documents TestChart"}},
 	"docs/operations.md": {{`(sh \w|yaml file=)`, "test/node TestOperations"}},
@@ -71,7 +72,7 @@ var claims = map[string][]claim{
 		{`indented\npinfold sample --pod`, "not: about a container of the reader"},
 	},
 	"docs/scheduler.md": {
-		{`yaml\n`, "test/documents TestFragments"},
+		{`yaml\n`, "test/documents TestManifests"},
 		{`yaml file=config.yaml\n`, "test/documents TestLocal"},
 	},
 	"docs/status.md": {

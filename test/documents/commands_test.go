@@ -1,22 +1,14 @@
 package documents
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/yaml"
-
-	"pinfold.dev/pinfold/kube/api"
-	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -39,6 +31,15 @@ func TestReadme(t *testing.T) {
 			for _, example := range block.Examples() {
 				contains(t, number.ReplaceAllString(s.run(example[0]), "N"), number.ReplaceAllString(example[1], "N"))
 			}
+		}
+	})
+	t.Run("memory", func(t *testing.T) {
+		mib := regexp.MustCompile(`([0-9.]+) MiB`)
+		_, manual, _ := strings.Cut(read(t, "docs/pinfold.md"), "and at least\n  that of pinfold: ")
+		s.T = t
+		want, used := mib.FindStringSubmatch(manual)[1], mib.FindStringSubmatch(s.run("bin/pinfold run true 2>&1"))[1]
+		if is, says := must.Get(strconv.ParseFloat(used, 64))(t), must.Get(strconv.ParseFloat(want, 64))(t); is < 0.8*says || is > 1.2*says {
+			t.Errorf("pinfold run uses %s MiB, and the manual says %s", used, want)
 		}
 	})
 }
@@ -80,44 +81,4 @@ func TestLab(t *testing.T) {
 	requireRoot(t)
 	contains(t, s.run(s.blocks(document, "sh")[0]), "pi: 18 windows, 21s;", "Report: lab-results/pi-")
 	contains(t, s.run(s.blocks(document, "sh own")[0]), "parallelism: 3 windows, ", "Report: lab-results/parallelism-")
-}
-
-// TestFragments reads what users copy into manifests of their own.
-func TestFragments(t *testing.T) {
-	for _, document := range []string{"docs/agent.md", "docs/dra.md", "docs/scheduler.md"} {
-		for _, block := range golden.ReadCode(t, filepath.Join(root, document)) {
-			text := []byte(block.Text)
-			var err error
-			switch {
-			case block.File() == "ceilings.yaml":
-				_, err = api.ParseCeilings(text)
-			case block.Info == "yaml" && strings.HasPrefix(block.Text, "metadata:"):
-				var pod corev1.Pod
-				if err = yaml.UnmarshalStrict(text, &pod); err == nil {
-					if len(pod.Spec.Containers) == 0 { // the fragment is about annotations
-						pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}}}
-					}
-					var intent api.Intent
-					if intent, err = api.Parse(&pod); len(intent.Warnings)+len(api.Unknown(&pod)) > 0 {
-						t.Errorf("%s: %q %q", document, intent.Warnings, api.Unknown(&pod))
-					}
-				}
-			case document == "docs/dra.md":
-				var spec resourceapi.ResourceClaimSpec
-				if text, ok := bytes.CutPrefix(text, []byte("config:")); ok {
-					err = yaml.UnmarshalStrict(append([]byte("devices:\n  config:"), bytes.ReplaceAll(text, []byte("\n"), []byte("\n  "))...), &spec)
-					for _, c := range spec.Devices.Config {
-						err = errors.Join(err, yaml.UnmarshalStrict(c.Opaque.Parameters.Raw, &dra.Parameters{}))
-					}
-				} else {
-					err = yaml.UnmarshalStrict(text, &spec)
-				}
-			case block.Info == "yaml":
-				err = errors.New("this test reads only metadata of pods, ceilings, and parts of resource claims")
-			}
-			if err != nil {
-				t.Errorf("%s: %v\n%s", document, err, text)
-			}
-		}
-	}
 }

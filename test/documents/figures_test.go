@@ -53,6 +53,10 @@ func TestFigures(t *testing.T) {
 		"allocators": func(mix string, column int, system string) (string, error) {
 			return cell("bench/allocators/results.md", "**256 CPUs, 8 NUMA nodes, 16 LLCs: "+mix, column, system)
 		},
+		"figure": func(heading string, column int, keys ...string) (string, error) {
+			return cell("docs/figures.md", heading, column, keys...)
+		},
+		"word": func(i int, text string) string { return strings.Trim(strings.Fields(text)[i], ",;") },
 		"lab": func(heading string, column int, keys ...string) (string, error) {
 			return cell("docs/results/report.md", "## "+heading, column, keys...)
 		},

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,8 @@ import (
 
 var (
 	link     = regexp.MustCompile(`\]\(([^)\s:]*)\)`) // without those of other hosts
+	figures  = regexp.MustCompile(`\[([^\]` + "`" + `]*[0-9][^\]` + "`" + `]*)\]\(([^)\s:]*(?:figures|comparison|colocation|safety|results|report)\.md[^)\s:]*)\)`)
+	number   = regexp.MustCompile(`[0-9][0-9.,]*`)
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	fences   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 	notInIDs = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
@@ -30,22 +33,54 @@ func TestLinks(t *testing.T) {
 			}
 			if _, err := fs.Stat(os.DirFS(root), target); err != nil {
 				t.Errorf("%s links to %s: %v", document, match[1], err)
-			} else if section != "" && !hasSection(read(t, target), section) {
-				t.Errorf("%s links to %s, which is no heading of %s", document, match[1], target)
+			} else if section != "" {
+				if _, ok := sectionOf(read(t, target), section); !ok {
+					t.Errorf("%s links to %s, which is no heading of %s", document, match[1], target)
+				}
 			}
 		}
 	}
 }
 
-// hasSection reports whether a text has a heading of which GitHub makes the id.
-func hasSection(text, id string) bool {
-	for _, match := range heading.FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
-		title := notInIDs.ReplaceAllString(strings.ToLower(match[1]), "")
-		if strings.ReplaceAll(title, " ", "-") == id {
-			return true
+// TestLinkedFigures checks that figures in the text of a link are in the section that it leads to.
+func TestLinkedFigures(t *testing.T) {
+	links := 0
+	for _, document := range append(documents(t), "deploy/chart/values.yaml") {
+		for _, match := range figures.FindAllStringSubmatch(read(t, document), -1) {
+			path, id, _ := strings.Cut(match[2], "#")
+			target := document
+			if path != "" {
+				target = filepath.Join(filepath.Dir(document), path)
+			}
+			section := read(t, target)
+			if id != "" {
+				section, _ = sectionOf(section, id)
+			}
+			there := number.FindAllString(section, -1)
+			for _, figure := range number.FindAllString(match[1], -1) {
+				if !slices.ContainsFunc(there, func(n string) bool { return strings.TrimRight(n, ".,") == strings.TrimRight(figure, ".,") }) {
+					t.Errorf("%s: %q is about %s, which does not have %s", document, oneLine(match[1]), match[2], figure)
+				}
+			}
+			links++
 		}
 	}
-	return false
+	if links < 5 {
+		t.Errorf("%d links with figures", links)
+	}
+}
+
+// sectionOf returns the text below the heading of which GitHub makes the id, up to the next heading.
+func sectionOf(text, id string) (string, bool) {
+	text = fences.ReplaceAllString(text, "")
+	for _, at := range heading.FindAllStringSubmatchIndex(text, -1) {
+		title := notInIDs.ReplaceAllString(strings.ToLower(text[at[2]:at[3]]), "")
+		if strings.ReplaceAll(title, " ", "-") == id {
+			section, _, _ := strings.Cut(text[at[1]:], "\n#")
+			return section, true
+		}
+	}
+	return "", false
 }
 
 // TestFilesInDesign checks that the files and packages exist that an engineer is told to read.

@@ -14,7 +14,7 @@ import (
 
 // TestChoose executes the commands of docs/choose.md on a cluster that has nothing of Pinfold and
 // keeps its stock scheduler: the agent alone is installed by the chart, and a pod gets exact CPUs by
-// annotation, and another one by a claim.
+// annotation, and another one by a claim. Its values are those of the page and of docs/local.md.
 func TestChoose(t *testing.T) {
 	requireNode(t)
 	if _, err := os.Stat(filepath.Join(repositoryDir, "bin", "helm4")); err != nil {
@@ -24,14 +24,10 @@ func TestChoose(t *testing.T) {
 	registry, images := readPage(t, operationsPage).images(t)
 	c := startWith(t, "--stock", "--images", images+"/first")
 	o := newOperator(t, c)
-	o.do("mkdir -p .local/bin && ln -s $(command -v pinfold) .local/bin/kubectl-pinfold")
 	for name, text := range p.files {
 		o.write(name, text)
 	}
-	agent := o.siteValues()["agent"].(map[string]any)
-	agent["kubeletDir"], agent["cdiDir"] = filepath.Join(c.dir, "node", "kubelet"), filepath.Join(c.dir, "node", "cdi")
-	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry),
-		map[string]any{"apiServer": o.siteValues()["apiServer"], "agent": agent}))
+	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), o.siteValues()))
 	k := openKernel(t)
 	holds := func(name string) (cpus cpuset.Set) {
 		pod := c.awaitRunning(t, name)
@@ -46,7 +42,13 @@ func TestChoose(t *testing.T) {
 	}
 	var out string
 	for _, script := range p.scripts {
-		if script.name == "status" { // what the agent gives is published a little later
+		switch script.name {
+		case "build": // done
+			continue
+		case "plugin":
+			o.installPlugin(script.text)
+			continue
+		case "status": // what the agent gives is published a little later
 			eventually(t, "the status", func() error {
 				if out, err := o.try(strings.TrimSpace(script.text)); err != nil || !strings.Contains(out, "default/annotated  1 CPU") {
 					return fmt.Errorf("%w\n%s", err, out)

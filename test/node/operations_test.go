@@ -36,6 +36,9 @@ import (
 // operationsPage is the page whose commands TestOperations executes.
 const operationsPage = repositoryDir + "/docs/operations.md"
 
+// localPage is the page on the node on which these tests run.
+const localPage = repositoryDir + "/docs/local.md"
+
 // TestOperations executes all commands of docs/operations.md, in their order, on a cluster that has
 // nothing of Pinfold: installation, upgrade, rollback and removal, under running pods. In between
 // it checks what the kernel has for the pods' containers.
@@ -56,14 +59,8 @@ func TestOperations(t *testing.T) {
 	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), o.siteValues()))
 	var s *settled
 	steps := map[string]func(do func(...string)){
-		"build": func(func(...string)) {}, // done
-		"plugin": func(func(...string)) { // the command is built
-			for line := range strings.Lines(p.text("plugin")) {
-				if !strings.HasPrefix(line, "make ") {
-					o.do(line)
-				}
-			}
-		},
+		"build":  func(func(...string)) {}, // done
+		"plugin": func(func(...string)) { o.installPlugin(p.text("plugin")) },
 		"doctor": func(do func(...string)) { do("--nri-socket=" + c.nriSocket(t)) },
 		"no pod": func(do func(...string)) {
 			do()
@@ -161,17 +158,26 @@ func merged(t *testing.T, page string, more map[string]any) string {
 	return string(text)
 }
 
-// siteValues returns what an installation on this node needs besides the page's values: this
-// cluster has no service addresses, its pods cannot reach the API server on loopback, and its
-// containerd has another NRI socket.
-func (o *operator) siteValues() map[string]any {
+// installPlugin executes a page's commands that install the plugin of kubectl, except that which
+// builds it.
+func (o *operator) installPlugin(script string) {
+	o.Helper()
+	for line := range strings.Lines(script) {
+		if !strings.HasPrefix(line, "make ") {
+			o.do(line)
+		}
+	}
+}
+
+// siteValues returns the values that docs/local.md says an installation on this node needs besides
+// those of another page.
+func (o *operator) siteValues() (values map[string]any) {
 	o.Helper()
 	server := must.Get(url.Parse(connection(o, filepath.Join(o.cluster.dir, "kubeconfig")).Host))(o)
-	return map[string]any{
-		"apiServer": map[string]any{"host": server.Hostname(), "port": server.Port()},
-		"scheduler": map[string]any{"hostNetwork": true, "replicas": 1},
-		"agent":     map[string]any{"nriSocket": o.cluster.nriSocket(o.T), "kubeletCAConfigMap": "kube-root-ca.crt", "systemd": naming().Driver == kubepods.Systemd},
-	}
+	text := strings.NewReplacer("PORT", server.Port(), "RUN", filepath.Dir(o.cluster.nriSocket(o.T)), "DATA", o.cluster.dir,
+		"systemd: false", fmt.Sprint("systemd: ", naming().Driver == kubepods.Systemd)).Replace(readPage(o.T, localPage).files["site.yaml"])
+	must.Do(o, yaml.UnmarshalStrict([]byte(text), &values))
+	return values
 }
 
 // agentPod returns the agent's pod of this node.

@@ -21,14 +21,15 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// TestUpAndDown runs an example pod. After down the machine is as before, also if the supervisor was
+// TestUpAndDown runs an example pod on the node of docs/local.md. After down the machine is as before, also if the supervisor was
 // killed.
 func TestUpAndDown(t *testing.T) {
 	requireNode(t)
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprint("killed=", killed), func(t *testing.T) {
 			before := lookAt(t)
-			c := start(t)
+			_, flags, _ := strings.Cut(readPage(t, localPage).text("node"), "pinfold-local up --node ")
+			c := startWith(t, strings.Fields(flags)...)
 			pod := c.runExample(t)
 			if err := openKernel(t).expectSingle(pod, settings{quota: 400 * time.Millisecond}); err != nil {
 				t.Error(err)

@@ -24,13 +24,24 @@ import (
 // JSON.
 const measuring = `<!DOCTYPE html><body><pre id="seen"></pre><script>
 const seen = [];
+// height returns the size of a text of a chart on the screen.
+function height(text) {
+  const chart = text.ownerSVGElement;
+  return parseFloat(getComputedStyle(text).fontSize) * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+}
+function inside(a, b) { return a.left > b.left - 1 && a.right < b.right + 1 && a.top > b.top - 1 && a.bottom < b.bottom + 1; }
 function measure(frame) {
   const page = frame.contentDocument, root = page.documentElement;
   for (const d of page.querySelectorAll("details")) d.open = true;
+  const scrolled = [...page.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX != "visible");
   seen.push({
     page: frame.dataset.page, width: frame.contentWindow.innerWidth, needed: root.scrollWidth,
-    charts: [...page.querySelectorAll("svg[role=img]")].map(c => c.getBoundingClientRect().width),
-    cut: [...page.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX != "visible").map(e => e.className),
+    charts: page.querySelectorAll("svg[role=img]").length,
+    small: [...page.querySelectorAll("svg[role=img] text")].filter(x => height(x) < 8).map(x => x.textContent),
+    outside: [...page.querySelectorAll("svg[role=img] text")].filter(x => !inside(x.getBoundingClientRect(), x.ownerSVGElement.getBoundingClientRect())).map(x => x.textContent),
+    scrolled: scrolled.map(e => e.className),
+    unsigned: scrolled.filter(e => !getComputedStyle(e).backgroundAttachment.includes("local")).map(e => e.className),
+    lost: [...page.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > root.clientWidth + 1 && !e.closest(".scroll")).map(e => e.outerHTML.slice(0, 80)),
   });
   document.querySelector("#seen").textContent = JSON.stringify(seen);
 }
@@ -38,23 +49,24 @@ function measure(frame) {
 
 // layout is the result of measuring for a page at a width, in CSS pixels.
 type layout struct {
-	Page          string
-	Width, Needed int
-	Charts        []float64
-	Cut           []string // classes of elements that have to be scrolled sideways
+	Page                  string
+	Width, Needed, Charts int
+	Small                 []string // texts in charts of less than 8 pixels, which cannot be read
+	Outside               []string // texts that are cut off at the edge of a chart
+	Scrolled              []string // classes of elements that have to be scrolled sideways
+	Unsigned              []string // those of them without a sign of that
+	Lost                  []string // elements beyond the edge of the page
 }
 
-const (
-	minChart = 450 // the width below which the text of a chart cannot be read
-	half     = 800 // the width of half a screen
-)
+const half = 800 // the width of half a screen
 
 // widths returns those of a telephone, half a screen and a screen.
 func widths() []int { return []int{360, half, 1200} }
 
 // Fit shows the HTML pages of a folder in a browser, at the widths of a telephone, half a screen
-// and a screen. No page needs to be scrolled sideways, and on a screen no part of it. Each page has
-// a chart, and each chart can be read. The test is skipped if there is no browser.
+// and a screen. No page needs to be scrolled sideways, and on a screen no part of it; a part that has
+// to be on a telephone says so. Each page has a chart, and all text of charts can be read. The test is
+// skipped if there is no browser.
 func Fit(t *testing.T, dir string, pages ...string) {
 	t.Helper()
 	need.This(t, "Chromium")
@@ -69,7 +81,7 @@ func Fit(t *testing.T, dir string, pages ...string) {
 	}
 	charts := 0
 	for _, l := range seen {
-		charts += len(l.Charts)
+		charts += l.Charts
 		l.check(t)
 	}
 	if charts < len(seen) {
@@ -83,12 +95,15 @@ func (l layout) check(t *testing.T) {
 	if l.Needed > l.Width {
 		t.Errorf("%s needs %d px", where, l.Needed)
 	}
-	if l.Width >= half && len(l.Cut) > 0 {
-		t.Errorf("%s has parts that are cut: %q", where, l.Cut)
+	if l.Width >= half && len(l.Scrolled) > 0 {
+		t.Errorf("%s has parts that have to be scrolled: %q", where, l.Scrolled)
 	}
-	for _, width := range l.Charts {
-		if width < minChart {
-			t.Errorf("%s has a chart of %.0f px, want %d or more", where, width, minChart)
+	for what, some := range map[string][]string{
+		"texts that are too small": l.Small, "texts beyond the edge of their chart": l.Outside,
+		"parts that are cut without a sign": l.Unsigned, "parts beyond the edge of the page": l.Lost,
+	} {
+		if len(some) > 0 {
+			t.Errorf("%s has %s: %q", where, what, some)
 		}
 	}
 }
