@@ -140,6 +140,17 @@ func ShareVar(flags *pflag.FlagSet, p *float64, name, usage string) {
 	})
 }
 
+// PercentVar adds a flag whose name says that it is in percent, as [quantity.ParsePercent] reads it.
+func PercentVar[T int | float64](flags *pflag.FlagSet, p *T, name, usage string) {
+	Var(flags, p, name, "PERCENT", usage, func(text string) (T, error) {
+		x, err := quantity.ParsePercent(text)
+		if err == nil && float64(T(x)) != x {
+			err = errors.New("must be a whole percentage such as 5%")
+		}
+		return T(x), err
+	})
+}
+
 // share prints so that it parses as the same value.
 type share float64
 
