@@ -120,13 +120,10 @@ func compare(bursts []Outcome) string {
 			safe = append(safe, o.Burst.String())
 		}
 	}
-	switch {
-	case len(safe) == 0:
-		return text + fmt.Sprintf(" No burst is safe for the neighbours (P(WCET = 1) surely at least %s): take fewer containers or more CPUs.", quantity.Share(interference.Safe))
-	case len(safe) == len(bursts):
-		return text + " Safe for the neighbours is every burst."
+	if len(safe) == 0 {
+		return text + fmt.Sprintf(" Safe for the neighbours (P(WCET = 1) surely at least %s): none; take fewer containers or more CPUs.", quantity.Share(interference.Safe))
 	}
-	return text + fmt.Sprintf(" Safe for the neighbours is burst %s.", strings.Join(safe, ", "))
+	return text + fmt.Sprintf(" Safe for the neighbours: burst %s.", strings.Join(safe, ", "))
 }
 
 // containers says how many there are and how busy.

@@ -9,47 +9,32 @@ import (
 	"pinfold.dev/pinfold/report/simulation"
 )
 
-// The words for limits that nobody has chosen.
-const (
-	machineEqual = "an equal part of the machine"
-	unrecorded   = " as none was recorded (--limit sets another, 'pinfold advise' finds one),"
-)
+// equalPart is the limit that nobody has chosen.
+const equalPart = "an equal part of the machine as none was recorded (--limit sets another, 'pinfold advise' finds one),"
 
 // asked says what is simulated: how many containers, with which limit and burst, on which machine.
-// Answers differ for no other reason.
-func asked(all []simulation.Combination, limit, machine string) string {
+// Answers to the same question differ for no other reason.
+func (r *replayOptions) asked(all []simulation.Combination) string {
 	var counts, bursts []string
-	add := func(to *[]string, text string) {
-		if !slices.Contains(*to, text) {
-			*to = append(*to, text)
+	for i := range all {
+		if count := fmt.Sprint(all[i].Cgroups); !slices.Contains(counts, count) {
+			counts = append(counts, count)
+		}
+		if burst := all[i].Burst.String(); !slices.Contains(bursts, burst) {
+			bursts = append(bursts, burst)
 		}
 	}
-	least := all[0].Cgroups
-	for i := range all {
-		add(&counts, fmt.Sprint(all[i].Cgroups))
-		add(&bursts, all[i].Burst.String())
-		least = min(least, all[i].Cgroups)
-	}
-	switch {
-	case machine != "":
-	case least > 1:
-		machine = "as many CPUs as their limits together"
-	case len(counts) == 1:
+	machine := "as many CPUs as their limits together"
+	switch hasOne := slices.Contains(counts, "1"); {
+	case r.machine > 0:
+		machine = quantity.CPUs(r.machine.CPUs()).String()
+	case hasOne && len(counts) == 1:
 		machine = "a machine with enough CPUs"
-	default:
-		machine = "as many CPUs as their limits together (one alone: enough CPUs)"
+	case hasOne:
+		machine += " (one alone: enough CPUs)"
 	}
 	return fmt.Sprintf("%s %s with %s on %s, with a burst of %s", strings.Join(counts, " or "), quantity.Plural(all[len(all)-1].Cgroups, "container"),
-		limit, machine, strings.Join(bursts, " or "))
-}
-
-// asked says what is simulated, in the words of the flags.
-func (r *replayOptions) asked(all []simulation.Combination) string {
-	machine := ""
-	if r.machine > 0 {
-		machine = quantity.CPUs(r.machine.CPUs()).String()
-	}
-	return asked(all, r.limits(all), machine)
+		r.limits(all), machine, strings.Join(bursts, " or "))
 }
 
 // limits says which limits the containers have, and why.
@@ -61,20 +46,22 @@ func (r *replayOptions) limits(all []simulation.Combination) string {
 		}
 	}
 	same := !slices.ContainsFunc(all, func(c simulation.Combination) bool { return c.Quota != all[0].Quota })
-	of := "a limit of " + quantity.CPUs(all[0].Quota).String()
+	of := "limit of " + quantity.CPUs(all[0].Quota).String()
 	switch {
+	case len(r.recorded) == 0:
+		return "the same limit"
 	case r.limit > 0:
-		return of
+		return "a " + of
 	case limited == 0 && same:
-		return of + ", which is " + machineEqual + unrecorded
+		return "a " + of + ", which is " + equalPart
 	case limited == 0:
-		return "a limit of " + machineEqual + unrecorded
-	case limited == 1 && len(r.recorded) == 1:
-		return "the recorded limit of " + quantity.CPUs(all[0].Quota).String()
+		return "a limit of " + equalPart
+	case len(r.recorded) == 1:
+		return "the recorded " + of
 	case limited == len(r.recorded):
 		return "their recorded limits"
 	}
-	return "their recorded limits, or " + machineEqual + unrecorded
+	return "their recorded limits, or " + equalPart
 }
 
 // maxAlone bounds the burst of one container, in multiples of its limit.

@@ -70,9 +70,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	found := o.replay.report(o.effort.seed)
-	if found.Asked = asked(all, "a limit of "+machineEqual, ""); len(o.replay.files) > 0 {
-		found.Asked = o.replay.asked(all)
-	}
+	found.Asked = o.replay.asked(all)
 	for _, warning := range found.Warnings {
 		frame.Notef(stderr, "%s", warning)
 	}
