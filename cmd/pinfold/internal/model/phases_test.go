@@ -81,7 +81,7 @@ func ask(t *testing.T, cmd *cobra.Command, answer any, args ...string) {
 // and lasts for several periods. The larger a burst, the less simulate delays.
 func TestSameNode(t *testing.T) {
 	race.SkipLong(t)
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		file := recorded(t, waves(seed))
 		var advised struct {
 			Containers []struct {
