@@ -7,10 +7,11 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"pinfold.dev/pinfold/core/quantity"
 )
 
 // Printable replaces unprintable characters, and bytes that are no UTF-8, by "?". In names from
@@ -55,7 +56,7 @@ func Table(w io.Writer, rows [][]string) {
 	}
 }
 
-// Burst is a burst as a percentage of the quota. +Inf is unlimited.
+// Burst is a burst in multiples of the quota. +Inf is unlimited.
 type Burst float64
 
 // String returns the burst as flags accept it.
@@ -66,18 +67,15 @@ func (b Burst) String() string {
 	case b == 0:
 		return "0"
 	}
-	return strconv.FormatFloat(float64(b), 'g', -1, 64) + "%"
+	return quantity.Share(b).Text()
 }
 
-// Quotas returns the burst in multiples of the quota.
-func (b Burst) Quotas() float64 { return float64(b) / 100 }
-
-// MarshalJSON writes multiples of the quota, or "inf", since JSON has no infinity.
+// MarshalJSON writes a number, or "inf", since JSON has no infinity.
 func (b Burst) MarshalJSON() ([]byte, error) {
 	if math.IsInf(float64(b), 1) {
 		return json.Marshal(b.String())
 	}
-	return json.Marshal(b.Quotas())
+	return json.Marshal(float64(b))
 }
 
 // Wrap breaks a text between words into lines of at most width characters. A word that is wider is

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -120,38 +121,56 @@ func ParseCount(text string) (int, error) {
 	return n, nil
 }
 
-// ParseNumber parses a number or a percentage: "0.7" and "70%" are the same.
-func ParseNumber(text string) (float64, error) {
-	digits, percent := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(digits, 64)
-	if err != nil || math.IsInf(x, 0) {
-		return 0, errors.New("must be numbers such as 0.7 or 70%")
-	}
-	if percent {
-		x /= 100
-	}
-	return x, nil
+// NumberVar adds a flag that takes a number which is no share.
+func NumberVar(flags *pflag.FlagSet, p *float64, name, kind, usage string) {
+	Var(flags, p, name, kind, usage, func(text string) (float64, error) {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+			return 0, errors.New("must be a number such as 2 or 0.5")
+		}
+		return x, nil
+	})
 }
 
-// ParseBurst parses a burst with its unit, "0" or "inf". Other numbers without a unit are rejected:
-// they could be percentages or multiples of the quota.
+// ShareVar adds a flag that takes a share as [quantity.ParseShare] reads it.
+func ShareVar(flags *pflag.FlagSet, p *float64, name, usage string) {
+	Var(flags, (*share)(p), name, "SHARE", usage, func(text string) (share, error) {
+		x, err := quantity.ParseShare(text)
+		return share(x), err
+	})
+}
+
+// PercentVar adds a flag whose name says that it is in percent, as [quantity.ParsePercent] reads it.
+func PercentVar[T int | float64](flags *pflag.FlagSet, p *T, name, usage string) {
+	Var(flags, p, name, "PERCENT", usage, func(text string) (T, error) {
+		x, err := quantity.ParsePercent(text)
+		if err == nil && float64(T(x)) != x {
+			err = errors.New("must be a whole percentage such as 5%")
+		}
+		return T(x), err
+	})
+}
+
+// share prints so that it parses as the same value.
+type share float64
+
+func (s share) String() string {
+	if s == 0 {
+		return "0"
+	}
+	return quantity.Share(s).Text()
+}
+
+// ParseBurst parses a share of the quota, or "inf".
 func ParseBurst(text string) (report.Burst, error) {
 	if strings.EqualFold(text, "inf") {
 		return report.Burst(math.Inf(1)), nil
 	}
-	digits, unit := strings.CutSuffix(text, "%")
-	x, err := strconv.ParseFloat(digits, 64)
-	switch {
-	case err != nil || !(x >= 0) || math.IsInf(x, 0):
-		return 0, errors.New("must be a percentage of the quota, such as 100%, or 0, or inf for an unlimited burst")
-	case x == 0:
-		return 0, nil // also for -0
-	case unit:
-		return report.Burst(x), nil
-	case x <= 10:
-		return 0, fmt.Errorf("has no unit: write %v for %[2]s times the quota, or %[2]s%% for %[2]s percent of it", report.Burst(100*x), digits)
+	share, err := quantity.ParseShare(text)
+	if err != nil {
+		err = fmt.Errorf("%w; or inf for an unlimited burst", err)
 	}
-	return 0, fmt.Errorf("has no unit: write %s%% for %[1]s percent of the quota", digits)
+	return report.Burst(share), err
 }
 
 // maxAmount exceeds the CPUs of any machine: [cpuset.MaxCPUs] is 1,024.

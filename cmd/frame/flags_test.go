@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -19,6 +20,7 @@ func TestBursts(t *testing.T) {
 		{" 50% , INF", `[0.5,"inf"]`},
 		{"1e-1%,50%", `[0.001,0.5]`}, {"7%,29%", `[0.07,0.29]`},
 		{"-0,-0%", `[0,0]`},
+		{"0.5,.25", `[0.5,0.25]`},
 		{"", ""}, {"1", ""}, {"100", ""}, {"100%,2", ""}, {"1e300", ""}, {"100%,", ""}, {"-1", ""}, {"-0.1%", ""}, {"NaN", ""}, {"NaN%", ""}, {"two", ""}, {"inf%", ""}, {"-inf", ""}, {"1;2", ""}, {"%", ""},
 	} {
 		v := NewList("B", "0,100%", ParseBurst)
@@ -27,7 +29,7 @@ func TestBursts(t *testing.T) {
 			if err == nil {
 				t.Errorf("%q was read as %v", c.text, v.Each)
 			}
-			if diff := cmp.Diff([]report.Burst{0, 100}, v.Each); diff != "" {
+			if diff := cmp.Diff([]report.Burst{0, 1}, v.Each); diff != "" {
 				t.Errorf("after %q the defaults are gone:\n%s", c.text, diff)
 			}
 			continue
@@ -41,11 +43,11 @@ func TestBursts(t *testing.T) {
 
 // TestListGrows repeats a flag.
 func TestListGrows(t *testing.T) {
-	v := NewList("U", "0.1", ParseNumber)
+	v := NewList("SHARE", "0.1", quantity.ParseShare)
 	for _, text := range []string{"0.5", "70%,0.9"} {
 		must.Do(t, v.Set(text))
 	}
-	if diff := cmp.Diff([]float64{0.5, 0.7, 0.9}, v.Each); diff != "" || v.String() != "0.5,70%,0.9" {
+	if diff := cmp.Diff([]quantity.Share{0.5, 0.7, 0.9}, v.Each); diff != "" || v.String() != "0.5,70%,0.9" {
 		t.Errorf("%q is\n%s", v.String(), diff)
 	}
 }

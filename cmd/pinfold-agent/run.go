@@ -34,7 +34,7 @@ type runOptions struct {
 	ceilings     string // a file
 	secure       bool
 	certificate  agent.Secure
-	batchPercent int
+	batchPercent float64
 	tracePercent float64
 }
 
@@ -65,8 +65,8 @@ meets its requirements.`,
 	frame.CompleteWords(cmd, "batch-priority", append([]colocation.Mechanism{"none", "auto"}, colocation.Mechanisms()...)...)
 	frame.OneOf(flags, &o.agent.Partition, "partition", "kind of cpuset partition that containers with exclusive CPUs become (cgroup version 2, Linux "+feature.Partitions.Since+")",
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
-	flags.Float64Var(&o.tracePercent, "trace-percent", 0,
-		"trace each delay of each container's threads, while that uses at most this `PERCENT` of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
+	frame.PercentVar(flags, &o.tracePercent, "trace-percent",
+		"trace each delay of each container's threads, while that uses at most this PERCENT of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
 	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
 	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
 	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", "`ADDRESS` where /metrics is served; \"\" for nowhere")
@@ -91,8 +91,9 @@ const noPartition = "none"
 func (o *runOptions) addBurst(flags *pflag.FlagSet) {
 	c := &o.agent.Config
 	frame.OneOf(flags, &c.Burst.Mode, "burst-policy", "burst policy of pods that name none", burst.Modes()...)
-	flags.IntVar(&c.Burst.BurstPercent, "burst-percent", 100, "a container may save up `PERCENT` of its quota, unless its pod says otherwise")
-	flags.IntVar(&c.Burst.QuotaPercent, "quota-percent", 300, "quota may be raised to `PERCENT` of the limit, unless the pod says otherwise")
+	c.Burst.BurstPercent, c.Burst.QuotaPercent = 100, 300
+	frame.PercentVar(flags, &c.Burst.BurstPercent, "burst-percent", "a container may save up PERCENT of its quota, unless its pod says otherwise")
+	frame.PercentVar(flags, &c.Burst.QuotaPercent, "quota-percent", "quota may be raised to PERCENT of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
 		"it may stay raised to that for `SECONDS`, unless the pod says otherwise; -1 for as long as savings last")
 	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose values apply when another program changes quota, period or burst: pinfold restores the agent's, other leaves the changed ones", control.OwnerPinfold, control.OwnerOther)
@@ -104,8 +105,12 @@ func (o *runOptions) addBatch(flags *pflag.FlagSet) {
 	frame.Var(flags, &c.Priority, "batch-priority", "PRIORITY", "how the kernel puts batch pods (class BE) behind all others: none, auto, idle, core-scheduling, sched_ext or bvt; of the last four also several, separated by commas", colocation.ParsePriority)
 	flags.DurationVar(&o.agent.BatchMaxWait, "batch-max-wait", scx.DefaultMaxWait,
 		"with sched_ext, a thread of a batch pod waits at most about this `TIME`, in spite of the bound and of others on its core, as long as others leave CPUs")
-	flags.IntVar(&o.batchPercent, "batch-percent", 0, "batch pods may use this `PERCENT` of the shared CPUs, less what everything else uses there; 0 for no bound")
-	flags.Float64Var((*float64)(&c.Batch.Floor), "batch-floor", 0.5, "`CPUS` that all batch pods together may use in any case")
+	frame.PercentVar(flags, &o.batchPercent, "batch-percent", "batch pods may use this PERCENT of the shared CPUs, less what everything else uses there; 0 for no bound")
+	c.Batch.Floor = 0.5
+	frame.Var(flags, &c.Batch.Floor, "batch-floor", "CPUS", "CPUs that all batch pods together may use in any case", func(text string) (quantity.CPUs, error) {
+		amount, err := frame.ParseAmount(text)
+		return quantity.CPUs(amount.CPUs()), err
+	})
 	flags.DurationVar(&c.Batch.Objective, "batch-objective", 0,
 		"the `TIME` that containers of online pods (class LS) may wait for CPUs in 100ms, as a 99th percentile; batch pods get less while they wait longer; 0 for no objective")
 }
@@ -132,17 +137,17 @@ func (o *runOptions) check(flags *pflag.FlagSet) error {
 		return frame.Usagef("--quota-percent %d: it must be 100 to %d", b.QuotaPercent, maxPercent)
 	case b.QuotaBurstSeconds != burst.NoEnd && b.QuotaBurstSeconds < 1:
 		return frame.Usagef("--quota-burst-seconds %d: it must be 1 or more, or -1", b.QuotaBurstSeconds)
-	case o.batchPercent < 0 || o.batchPercent > 100:
-		return frame.Usagef("--batch-percent %d: it must be 0 to 100", o.batchPercent)
+	case o.batchPercent > 100:
+		return frame.Usagef("--batch-percent %v: it must be 0 to 100", o.batchPercent)
 	case a.BatchMaxWait < minBatchWait || a.BatchMaxWait > maxBatchWait:
 		return frame.Usagef("--batch-max-wait %v: it must be %v to %v", a.BatchMaxWait, minBatchWait, maxBatchWait)
-	case !(a.Batch.Floor >= minFloor && a.Batch.Floor <= cpuset.MaxCPUs):
+	case a.Batch.Floor < minFloor || a.Batch.Floor > cpuset.MaxCPUs:
 		return frame.Usagef("--batch-floor %g: it must be %g to %d", float64(a.Batch.Floor), minFloor, cpuset.MaxCPUs)
 	case a.Batch.Objective < 0 || a.Batch.Objective > tickLength:
 		return frame.Usagef("--batch-objective %v: it must be 0 to %v", a.Batch.Objective, tickLength)
 	case a.Batch.Objective > 0 && o.batchPercent == 0:
 		return frame.Usagef("--batch-objective needs --batch-percent, which it lowers")
-	case !(o.tracePercent >= 0 && o.tracePercent <= 100):
+	case o.tracePercent > 100:
 		return frame.Usagef("--trace-percent %g: it must be 0 to 100", o.tracePercent)
 	}
 	if !a.Priority.Wants(colocation.SchedExt) && flags.Changed("batch-max-wait") {
@@ -176,7 +181,7 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	a.Observe = o.mode == agent.Observe
 	a.Refuses = o.onFailure == "refuse"
-	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent)/100, o.tracePercent/100
+	a.Batch.Threshold, a.TraceShare = quantity.Share(o.batchPercent/100), o.tracePercent/100
 	if a.Partition == noPartition {
 		a.Partition = cgroup.PartitionMember
 	}

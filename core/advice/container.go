@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/core/interference/lindley"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
@@ -268,14 +269,15 @@ type Goal struct {
 	ThrottleRatio float64
 	// Burst is the kernel burst of LimitWithBurst and of nodes, in multiples of the quota, 0 to 1.
 	Burst float64
-	// ProbabilityWCET1 is how often all work that is submitted to a node in a period should finish
-	// in it; above 0, below 1.
+	// ProbabilityWCET1 is that of [interference.Result] on a node; above 0, below 1.
 	ProbabilityWCET1 float64
 }
 
 // DefaultGoal returns the default goal: one period in a hundred throttled, a burst of 100%, and one
 // deadline in a hundred missed.
-func DefaultGoal() Goal { return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityWCET1: .99} }
+func DefaultGoal() Goal {
+	return Goal{ThrottleRatio: .01, Burst: 1, ProbabilityWCET1: interference.Safe}
+}
 
 // Confidence is the confidence level of the intervals. For recordings of 2000 periods of
 // independent demand, the interval contained the right limit in 98% of cases, and so did that of

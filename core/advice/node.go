@@ -212,14 +212,14 @@ func (n *Node) explain(sub *subject) {
 	}
 	limits := fmt.Sprintf("%s%s of %s fit on %s by their limits", quantity.Count(allowed.Containers, "container"), most, quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs))
 	met := func(d *Density) string {
-		return fmt.Sprintf("all work finishes in time in %s of the periods", quantity.Share(d.ProbabilityWCET1.Value))
+		return fmt.Sprintf("none has to wait for CPUs in %s of the periods", quantity.Share(d.ProbabilityWCET1.Value))
 	}
 	safe := fmt.Sprintf("with %d, burst is safe up to an average usage of %s of the limit, and they use %s", allowed.Containers, quantity.Share(n.SafeUtilisation), quantity.Share(n.Utilisation))
 	switch {
 	case allowed.Containers == 0 && fits.Containers == 0:
-		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and even alone its work would not finish in time in %s of the periods", quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs), goal)
+		n.Reason = fmt.Sprintf("not even one of %s fits on %s by its limit, and even alone it would not get its CPUs in time in %s of the periods", quantity.CPUs(n.LimitCPUs), quantity.CPUs(n.CPUs), goal)
 	case allowed.Containers == 0:
-		n.Reason = fmt.Sprintf("not even one fits by its limit; with %d, all work would finish in time in %s of the periods (wanted: %s)", fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), goal)
+		n.Reason = fmt.Sprintf("not even one fits by its limit; with %d, none would have to wait for CPUs in %s of the periods (wanted: %s)", fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), goal)
 	case n.LessDensity:
 		n.Reason = fmt.Sprintf("%s, but with a burst of %s %s (wanted: %s), so lower the density before allowing burst: with %d it is %s; %s",
 			limits, quantity.Share(sub.goal.Burst), met(allowed), goal, fits.Containers, quantity.Share(fits.ProbabilityWCET1.Value), safe)
@@ -242,7 +242,7 @@ func (n *Node) warn(goal Goal) {
 	}
 	for i, name := range []string{"first", "second"} {
 		if p := n.Halves[i]; n.Low > 0 && p.Value+sure*p.StandardError < goal.ProbabilityWCET1 {
-			n.Warnings = append(n.Warnings, fmt.Sprintf("with the %s half of the recording alone, all work finishes in time in only %s of the periods: demand varies, so record for longer, or at the busiest time",
+			n.Warnings = append(n.Warnings, fmt.Sprintf("with the %s half of the recording alone, none has to wait for CPUs in only %s of the periods: demand varies, so record for longer, or at the busiest time",
 				name, quantity.Share(p.Value)))
 		}
 	}

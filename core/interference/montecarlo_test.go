@@ -56,6 +56,27 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
+// TestMoreBurst: whatever the containers and the machine, more burst lets more through and so never
+// leaves more undone, for all of them together, although more periods may be late for lack of
+// capacity.
+func TestMoreBurst(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		m, capacity := 1+r.IntN(6), 0.0
+		if r.IntN(2) == 0 {
+			capacity = float64(m) * (0.9 + r.Float64())
+		}
+		mean, last := 0.3+0.5*r.Float64(), math.Inf(1)
+		for _, burst := range []float64{0, 0.1, 0.5, 1, 2, math.Inf(1)} {
+			got := simulate(t, Config{Groups: oneKind(m, burst, independent(exponential(t, mean))), Capacity: capacity, Periods: 6400}).Groups[0]
+			if got.Backlog.Value > last+1e-9 {
+				t.Errorf("%d groups of mean %v, capacity %v: backlog %v with burst %v, and %v with less", m, mean, capacity, got.Backlog.Value, burst, last)
+			}
+			last = got.Backlog.Value
+		}
+	}
+}
+
 // TestWorkers: any number of workers gives the same result, for every kind of demand and both
 // engines; another seed gives another result.
 func TestWorkers(t *testing.T) {

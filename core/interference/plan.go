@@ -120,15 +120,14 @@ func checkGroup(g Group) error {
 	return nil
 }
 
-// canMiss reports whether groups may submit more than the capacity: if they have burst, or if not
-// even the quotas fit.
+// canMiss reports whether groups may submit more than the capacity: if their quotas and bursts do not
+// fit.
 func (p *plan) canMiss() bool {
-	quotas, bursts := int64(0), int64(0)
+	most := 0.0
 	for _, k := range p.kinds {
-		quotas += k.quota * int64(k.count)
-		bursts = max(bursts, k.burst)
+		most += float64(k.count) * float64(k.quota+k.burst)
 	}
-	return bursts > 0 || quotas > p.capacity
+	return most > float64(p.capacity)
 }
 
 // checkLoad returns an error if backlog would grow without bound; otherwise it sets the length of

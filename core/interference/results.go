@@ -13,10 +13,13 @@ type Estimate struct {
 
 // Result is the outcome of a simulation.
 type Result struct {
-	Rule             Rule
-	Periods          int64 // counted in all replicas, without the warm-up
-	Misses           int64 // periods that missed their deadline
-	ExpectedWCET     Estimate
+	Rule         Rule
+	Periods      int64 // counted in all replicas, without the warm-up
+	Misses       int64 // periods that missed their deadline
+	ExpectedWCET Estimate
+	// ProbabilityWCET1 is the share of periods with a WCET of 1: the capacity sufficed for what was
+	// submitted. What quotas and tokens do not let through is not submitted, so this may be 1 while
+	// groups are throttled most of the time.
 	ProbabilityWCET1 Estimate
 	// WCET[w] is the number of periods with a WCET of w. The last entry, if it is WCET[MaxWCET],
 	// includes longer ones.
@@ -26,6 +29,10 @@ type Result struct {
 	// Warnings are sentences about the limits of the result.
 	Warnings []string
 }
+
+// Safe is the P(WCET = 1) from which burst is called safe for the neighbours, if users do not say
+// what they want.
+const Safe = 0.99
 
 // MaxWCET is the longest WCET that is counted separately.
 const MaxWCET = 4096

@@ -1,4 +1,4 @@
-// Package quantity formats numbers for people:
+// Package quantity formats numbers for people, and reads the shares that they write (share.go):
 //
 //	quantity.Count(2, "core")     // "2 cores"
 //	quantity.Share(.25).String()  // "25%"
@@ -24,44 +24,6 @@ func Plural(n int, one string) string {
 		return one
 	}
 	return one + "s"
-}
-
-// Share is a fraction of a whole, usually from 0 to 1.
-type Share float64
-
-// String formats the share in percent with three digits, or as many as distinguish it from 100%.
-func (s Share) String() string {
-	digits, text := 3, s.Digits(3)
-	for s < 1 && text == "100%" && digits < 12 { // more digits would show rounding errors
-		digits++
-		text = s.Digits(digits)
-	}
-	return text
-}
-
-// Digits formats the share in percent with at most n digits.
-func (s Share) Digits(n int) string { return strconv.FormatFloat(float64(100*s), 'g', n, 64) + "%" }
-
-// Whole formats the share in whole percent.
-func (s Share) Whole() string { return fmt.Sprintf("%.0f%%", float64(100*s)) }
-
-// UnmarshalJSON reads a number, or text in percent: "5%".
-func (s *Share) UnmarshalJSON(data []byte) error {
-	text, unquoted := string(data), ""
-	percent := 1.0
-	if json.Unmarshal(data, &unquoted) == nil {
-		number, ok := strings.CutSuffix(unquoted, "%")
-		if !ok {
-			return fmt.Errorf("%s: use a number, or a share in percent such as \"5%%\"", data)
-		}
-		text, percent = number, 100
-	}
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return fmt.Errorf("%s: use a number, or a share in percent such as \"5%%\"", data)
-	}
-	*s = Share(value / percent)
-	return nil
 }
 
 // CPUs is CPU time per time.

@@ -84,7 +84,7 @@ func TestCheck(t *testing.T) {
 		"has no budget":                        with(`{"batch": {"budget": 0.5, "limit": 1}}`),
 		"use a number from 0":                  with(`{"web": {"limit": "many"}}`),
 		"use a duration with its unit":         with(`{"web": {"period": "5"}}`),
-		"a share in percent":                   with(`{"web": {"burst": "half"}}`),
+		"must be a share such as 5% or 0.05":   with(`{"web": {"burst": "half"}}`),
 		`client: "x"`:                          func(c *Config) { c.Loads[0].Client = "x" },
 		"need batch and every":                 func(c *Config) { c.Loads[0].Client = Batches },
 		"use: 90%":                             func(c *Config) { c.Loads[0].Use = .9 },

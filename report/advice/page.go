@@ -65,7 +65,7 @@ func (r *Report) goalText() string {
 		text += fmt.Sprintf(", with a burst of %s of the quota", quantity.Share(r.Goal.Burst))
 	}
 	if slices.ContainsFunc(r.Containers, func(c Container) bool { return c.Node != nil }) {
-		text += fmt.Sprintf("; on a node, all that is wanted in a period done in it with probability %s", quantity.Share(r.Goal.ProbabilityWCET1))
+		text += fmt.Sprintf("; on a node, what limits and bursts let through in a period done in it with probability %s", quantity.Share(r.Goal.ProbabilityWCET1))
 	}
 	return text + "."
 }

@@ -21,7 +21,7 @@ type outcomeJSON struct {
 
 	ExpectedWCET                  float64 `json:"expectedWCET"`
 	ExpectedWCETStandardError     float64 `json:"expectedWCETStandardError"`
-	ProbabilityWCET1              float64 `json:"probabilityWCET1"`
+	ProbabilityWCET1              float64 `json:"probabilityWCET1"` // see [interference.Result]: throttling does not count
 	ProbabilityWCET1StandardError float64 `json:"probabilityWCET1StandardError"`
 	WCET                          []int64 `json:"wcetPeriods"` // with a WCET of 1, 2, ...; the 4096th counts longer ones, too
 	servedJSON

@@ -62,13 +62,13 @@ func (o *Outcome) average() interference.GroupResult {
 
 // Report is what a simulation of several combinations found.
 type Report struct {
+	Asked    string // how many containers, with which limit and burst, on which machine
 	Outcomes []Outcome
 	Seed     uint64
 
 	// The following are about recorded demand. The kinds of each combination are these groups.
 	Recorded []Recorded
 	Order    Order
-	Machine  float64 // CPUs; 0: the sum of all quotas
 	Warnings []string
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/core/interference/lindley"
@@ -17,9 +18,8 @@ import (
 // Text prints a row for each combination, and a verdict.
 func (r *Report) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	if len(r.Recorded) > 0 {
-		r.printRecorded(b)
-	}
+	report.Line(b, "simulated", "%s", r.Asked)
+	r.printRecorded(b)
 	report.Table(b, r.rows())
 	if len(r.Recorded) > 1 {
 		fmt.Fprintln(b)
@@ -42,11 +42,6 @@ func (r *Report) printRecorded(w io.Writer) {
 		report.Line(w, "order", "as recorded, each container from a place of its own")
 	case Independent:
 		report.Line(w, "order", "none: each period is drawn by itself")
-	}
-	if r.Machine > 0 {
-		report.Line(w, "machine", "%s CPUs", quantity.CPUs(r.Machine).Fixed())
-	} else {
-		report.Line(w, "machine", "as many CPUs as all quotas together")
 	}
 	fmt.Fprintln(w)
 }
@@ -89,67 +84,73 @@ func withError(e interference.Estimate, unit float64, suffix string) string {
 	return fmt.Sprintf("%.*f%s ±%.*f", places, unit*e.Value, suffix, places, unit*e.StandardError)
 }
 
-// The neighbours are hardly harmed if P(WCET = 1) is at least harmless, and little if it is at
-// least bearable. Both are conventions.
-const (
-	harmless = 0.999
-	bearable = 0.99
-)
+// harmless is the P(WCET = 1) from which neighbours hardly notice burst. It is a convention.
+const harmless = 0.999
 
 // verdict says in a few sentences what was found, for the operator of the machine.
 func verdict(outcomes []Outcome) string {
-	if len(outcomes) == 1 {
-		return outcomes[0].verdict()
-	}
-	var safe []Outcome
-	worst := outcomes[0]
-	for _, o := range outcomes {
-		if o.atLeast() >= harmless {
-			safe = append(safe, o)
+	var text []string
+	for len(outcomes) > 0 {
+		n := slices.IndexFunc(outcomes, func(o Outcome) bool { return o.Mean != outcomes[0].Mean || o.Cgroups != outcomes[0].Cgroups })
+		if n < 0 {
+			n = len(outcomes)
 		}
-		if o.ProbabilityWCET1.Value < worst.ProbabilityWCET1.Value {
-			worst = o
-		}
+		text = append(text, compare(outcomes[:n]))
+		outcomes = outcomes[n:]
 	}
-	text := safeVerdict(safe, len(outcomes))
-	if worst.Misses > 0 {
-		text += fmt.Sprintf("\nThe worst is %s: %s.", &worst.Combination, worst.lateness())
-	}
-	return text
+	return strings.Join(text, "\n")
 }
 
-// safeVerdict is about the harmless ones of all combinations.
-func safeVerdict(safe []Outcome, all int) string {
+// compare is about several bursts of the same containers. Which is best for them is a question of
+// all delay, by throttling and for lack of CPUs: that is the backlog, which more burst never
+// increases. P(WCET = 1) alone does not tell, because it leaves throttling out.
+func compare(bursts []Outcome) string {
+	if len(bursts) == 1 {
+		return bursts[0].verdict()
+	}
+	best := slices.MinFunc(bursts, func(a, b Outcome) int { return cmp.Compare(a.average().Backlog.Value, b.average().Backlog.Value) })
+	text := fmt.Sprintf("%s: least delay with burst %v: throttled in %s of the periods; %s.",
+		best.containers(), best.Burst, quantity.Share(best.average().ThrottleRatio.Value), best.lateness())
+	if best.Cgroups == 1 {
+		return text
+	}
+	var safe []string
+	for _, o := range bursts {
+		if o.atLeast() >= interference.Safe {
+			safe = append(safe, o.Burst.String())
+		}
+	}
 	if len(safe) == 0 {
-		return fmt.Sprintf("In none of %d combinations are %s of the periods surely done in time: take fewer containers, or a smaller burst, before you turn it on.",
-			all, quantity.Share(harmless))
+		return text + fmt.Sprintf(" Safe for the neighbours (P(WCET = 1) surely at least %s): none; take fewer containers or more CPUs.", quantity.Share(interference.Safe))
 	}
-	many := fmt.Sprintf("%d of", len(safe))
-	if len(safe) == all {
-		many = "all"
+	return text + fmt.Sprintf(" Safe for the neighbours: burst %s.", strings.Join(safe, ", "))
+}
+
+// containers says how many there are and how busy.
+func (o *Outcome) containers() string {
+	their := "their limits"
+	if o.Cgroups == 1 {
+		their = "its limit"
 	}
-	least := slices.MinFunc(safe, func(a, b Outcome) int {
-		return cmp.Compare(a.average().ThrottleRatio.Value, b.average().ThrottleRatio.Value)
-	})
-	return fmt.Sprintf("In %s %d combinations at least %s of the periods are surely done in time, so that containers hardly harm each other.\n"+
-		"Least throttled of these is %s: in %s of the periods.",
-		many, all, quantity.Share(harmless), &least.Combination, quantity.Share(least.average().ThrottleRatio.Value))
+	return fmt.Sprintf("%s at %s of %s", quantity.Count(o.Cgroups, "container"), quantity.Share(o.Mean), their)
 }
 
 func (o *Outcome) verdict() string {
 	judgement := "take fewer containers, or a smaller burst, before you turn it on"
 	switch p := o.atLeast(); {
+	case p >= interference.Safe && o.Cgroups == 1:
+		judgement = "it has no neighbours here; --cgroups says how many"
 	case p >= harmless:
 		judgement = "next to no harm to the neighbours"
-	case p >= bearable:
+	case p >= interference.Safe:
 		judgement = "little harm to the neighbours"
-	case o.ProbabilityWCET1.Value >= bearable:
+	case o.ProbabilityWCET1.Value >= interference.Safe:
 		judgement = "too few periods to judge; take more --periods"
-	case o.Burst == 0:
-		judgement = "the machine is too small for these quotas, without any burst; take fewer containers"
+	case o.Burst == 0 || o.Cgroups == 1:
+		judgement = "the machine is too small for these limits; take more CPUs, or fewer containers"
 	}
-	return fmt.Sprintf("With burst %v, %d containers that want %s of their quotas on average: %s, and a container is throttled in %s of the periods: %s.",
-		o.Burst, o.Cgroups, quantity.Share(o.Mean), o.lateness(), quantity.Share(o.average().ThrottleRatio.Value), judgement)
+	return fmt.Sprintf("%s, with burst %v: throttled in %s of the periods; %s: %s.",
+		o.containers(), o.Burst, quantity.Share(o.average().ThrottleRatio.Value), o.lateness(), judgement)
 }
 
 // atLeast is a lower bound of P(WCET = 1): two standard errors below it, or by the rule of three
@@ -163,12 +164,12 @@ func (o *Outcome) atLeast() float64 {
 
 func (o *Outcome) lateness() string {
 	if o.Misses == 0 {
-		return fmt.Sprintf("in none of %d periods was more wanted than there is", o.Periods)
+		return fmt.Sprintf("none of %d is late for lack of CPUs", o.Periods)
 	}
 	once := float64(o.Periods) / float64(o.Misses)
 	digits := math.Pow(10, math.Floor(math.Log10(once))-1)
 	once = math.Round(once/digits) * digits
-	return fmt.Sprintf("one period in %.10g is not done in time", once)
+	return fmt.Sprintf("one in %.10g is late for lack of CPUs", once)
 }
 
 // Throttling is how often one container is throttled with a burst, with bounds. It is encoded as
@@ -176,10 +177,9 @@ func (o *Outcome) lateness() string {
 type Throttling struct {
 	Burst report.Burst `json:"burst"` // instead of that in multiples of the quota
 	lindley.Throttling
-	Demand   string   `json:"demand"`
-	Figures  string   `json:"figures"` // how they were computed
-	Bounds   string   `json:"bounds"`
-	Warnings []string `json:"warnings,omitempty"` // about the recording
+	Demand  string `json:"demand"`
+	Figures string `json:"figures"` // how they were computed
+	Bounds  string `json:"bounds"`
 }
 
 // PrintThrottling prints a row for each burst, and a sentence on the smallest and the largest.

@@ -23,12 +23,12 @@ type measure struct {
 func measures() []measure {
 	return []measure{
 		{
-			name: "expected-wcet", title: "E[WCET]", about: "periods until what was wanted in one is done, on average; further down is longer", unit: 1, places: 5,
+			name: "expected-wcet", title: "E[WCET]", about: "periods until the machine has done what quotas and bursts let through in one, on average; further down is longer", unit: 1, places: 5,
 			of:   func(r *interference.Result) interference.Estimate { return r.ExpectedWCET },
 			axis: chart.Axis{Label: "E[WCET]", Unit: "periods", Inverted: true, Min: 1, Max: math.MaxInt32},
 		},
 		{
-			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which all is done that was wanted", unit: 0.01, places: 4,
+			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which the machine does in time what quotas and bursts let through", unit: 0.01, places: 4,
 			of:   func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
 			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Min: 0, Max: 100},
 		},

@@ -127,9 +127,6 @@ func (s *Sweep) warnings() []string {
 
 func percent(share float64) string { return quantity.Share(share).Digits(6) }
 
-// safeMet is the lowest P(WCET = 1) of a load that the page calls safe.
-const safeMet = 0.99
-
 // head returns a table without rows.
 func head(lines []line) table {
 	t := table{Cgroups: distinct(lines, cgroupsOf)}
@@ -183,10 +180,10 @@ func (m *measure) cell(p *Point) cell {
 }
 
 // safe returns a table with one row: the highest mean up to which P(WCET = 1), minus two standard
-// errors, is at least safeMet.
+// errors, is at least [interference.Safe].
 func safe(lines []line) table {
 	t := head(lines)
-	r := row{Name: fmt.Sprintf("P(WCET = 1) ≥ %s up to", percent(safeMet))}
+	r := row{Name: fmt.Sprintf("P(WCET = 1) ≥ %s up to", percent(interference.Safe))}
 	for _, l := range lines {
 		r.Cells = append(r.Cells, cell{Text: upTo(l)})
 	}
@@ -195,7 +192,7 @@ func safe(lines []line) table {
 }
 
 func upTo(l line) string {
-	enough := func(e interference.Estimate) bool { return e.Value-errorsOfBars*e.StandardError >= safeMet }
+	enough := func(e interference.Estimate) bool { return e.Value-errorsOfBars*e.StandardError >= interference.Safe }
 	text := "below " + percent(l.points[0].Mean)
 	for _, p := range l.points {
 		if !enough(p.Result.ProbabilityWCET1) {

@@ -99,8 +99,9 @@ func wrongExamples(newRoot func() *cobra.Command, c *cobra.Command) (wrong []str
 	return wrong
 }
 
-// Flags checks that every flag names its values, and that these are completed: choices with these
-// words, files and directories with names of such, and so are arguments.
+// Flags checks that every flag names its values, that shares are read alike everywhere, and that values
+// are completed: choices with these words, files and directories with names of such, and so are
+// arguments.
 func Flags(t *testing.T, newRoot func() *cobra.Command) {
 	arguments := regexp.MustCompile(`^[a-z]+ \[?[A-Z]{2,}\b`)
 	walk(newRoot(), func(command *cobra.Command) {
@@ -115,8 +116,43 @@ func Flags(t *testing.T, newRoot func() *cobra.Command) {
 	})
 }
 
+// wrongNumber checks that a flag reads shares as all flags do: "5%" and "0.05" are the same and "5" is
+// rejected with its two meanings, or, where the name says percent, "5%" and "5" are the same and
+// "0.05" is rejected.
+func wrongNumber(f *pflag.Flag, kind string) (wrong []string) {
+	set := func(text string) (string, error) { err := f.Value.Set(text); return f.Value.String(), err }
+	isShare, isPercent := strings.HasPrefix(kind, "SHARE"), strings.HasSuffix(f.Name, "-percent")
+	before := f.Value.String()
+	if _, err := set("500%"); err != nil || f.Value.Type() == "string" || f.Value.Type() == "stringArray" {
+		if isShare || isPercent || kind == "PERCENT" {
+			wrong = append(wrong, fmt.Sprintf("500%% is rejected: %v", err))
+		}
+		return wrong
+	}
+	if isShare == isPercent || isPercent != (kind == "PERCENT") {
+		wrong = append(wrong, "it takes shares: call its value SHARE, or PERCENT if its name ends in percent")
+	}
+	same, rejected, meanings := "0.05", "5", []string{"5%", "500%"}
+	if isPercent {
+		same, rejected, meanings = "5", "0.05", []string{"0.05%", "5%"}
+	}
+	want, err := set("5%")
+	got, sameErr := set(same)
+	if isList := strings.Contains(kind, ","); err != nil || sameErr != nil || got != want && !isList {
+		wrong = append(wrong, fmt.Sprintf("5%% is %s, %v, and %s is %s, %v", want, err, same, got, sameErr))
+	}
+	if _, err := set(rejected); err == nil || !strings.Contains(err.Error(), "has no unit: write "+strings.Join(meanings, " or ")) {
+		wrong = append(wrong, fmt.Sprintf("%s is not rejected with its two meanings: %v", rejected, err))
+	}
+	if _, err := set(before); err != nil && before != "" {
+		wrong = append(wrong, fmt.Sprintf("its own value %s is rejected: %v", before, err))
+	}
+	return wrong
+}
+
 func wrongFlag(command *cobra.Command, f *pflag.Flag) (wrong []string) {
 	kind, usage := pflag.UnquoteUsage(f)
+	wrong = wrongNumber(f, kind)
 	if f.Value.Type() != "bool" && !regexp.MustCompile(`^[A-Z]|\|`).MatchString(kind) || usage == "" || strings.HasSuffix(usage, ".") {
 		wrong = append(wrong, fmt.Sprintf("want a name for its value, as in `TIME`, and a usage without period: %s %s", kind, usage))
 	}

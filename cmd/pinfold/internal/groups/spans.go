@@ -8,28 +8,28 @@ import (
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/core/blame"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/schedtrace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/why"
 )
 
-// MaxCost is the largest share of the machine's CPU time that tracing may use by default, in
-// percent.
-const MaxCost = 5
+// MaxCost is the largest share of the machine's CPU time that tracing may use by default.
+const MaxCost = 0.05
 
-// CheckCost returns an error if --max-cost is not a percentage.
-func CheckCost(percent float64) error {
-	if !(percent > 0 && percent <= 100) {
-		return frame.Usagef("--max-cost %v: give a percentage above 0, up to 100", percent)
+// CheckCost returns an error if --max-cost is no share of the machine.
+func CheckCost(share float64) error {
+	if !(share > 0 && share <= 1) {
+		return frame.Usagef("--max-cost %v: give a share above 0, up to 100%%", quantity.Share(share))
 	}
 	return nil
 }
 
-// Tracing returns the options of a tracer that may use a percentage of the machine's CPU time, and
-// notes which groups it cannot list.
+// Tracing returns the options of a tracer that may use a share of the machine's CPU time, and notes
+// which groups it cannot list.
 func Tracing(maxCost float64, stderr io.Writer) schedtrace.Options {
-	return schedtrace.Options{MaxShare: maxCost / 100, Unlisted: func(err error) {
+	return schedtrace.Options{MaxShare: maxCost, Unlisted: func(err error) {
 		frame.Notef(stderr, "some groups are not traced: %v", err)
 	}}
 }

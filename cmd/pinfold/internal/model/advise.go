@@ -20,9 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
-	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
-	"pinfold.dev/pinfold/report"
 	show "pinfold.dev/pinfold/report/advice"
 	"pinfold.dev/pinfold/report/terminal"
 )
@@ -61,7 +59,6 @@ func someTraces(cmd *cobra.Command, args []string) error {
 type adviseOptions struct {
 	selectionOptions
 	goal    advice.Goal
-	burst   report.Burst
 	node    ledger.MilliCPU // 0: not given
 	period  time.Duration
 	seed    uint64
@@ -76,18 +73,11 @@ func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
 		selectionOptions: selectionOptions{interval: files.IntervalFlag(cmd)},
 		goal:             advice.DefaultGoal(),
 	}
-	o.burst = report.Burst(100 * o.goal.Burst)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.groups, "group", nil, "only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER); may be repeated")
-	shareVar := func(p *float64, name, help string) {
-		frame.Var(flags, (*quantity.Share)(p), name, "SHARE", help, func(text string) (quantity.Share, error) {
-			x, err := frame.ParseNumber(text)
-			return quantity.Share(x), err
-		})
-	}
-	shareVar(&o.goal.ThrottleRatio, "throttled", "the share of all periods that may be throttled")
-	shareVar(&o.goal.ProbabilityWCET1, "wcet1", "P(WCET = 1) on the node: the share of periods whose demand is served in time")
-	frame.Var(flags, &o.burst, "burst", "PERCENT", "the burst to calculate with, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
+	frame.ShareVar(flags, &o.goal.ThrottleRatio, "throttled", "the share of all periods that may be throttled")
+	frame.ShareVar(flags, &o.goal.ProbabilityWCET1, "wcet1", "P(WCET = 1) on the node: the share of periods in which it does in time what limits and bursts let through")
+	frame.ShareVar(flags, &o.goal.Burst, "burst", "the burst to calculate with, as a share of the quota: 0 to 100%")
 	frame.Var(flags, &o.node, "node-cpus", "CPUS", "say how many such containers fit on a node with so many `CPUS`", frame.ParseAmount)
 	flags.DurationVar(&o.period, "period", 0, "the enforcement period of groups that were recorded without a limit is `TIME` (default as recorded, or 100ms)")
 	flags.Uint64Var(&o.seed, "seed", 1, "the random numbers have the seed `S`")
@@ -100,7 +90,6 @@ func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
 
 // check rejects wrong flags before anything is read.
 func (o *adviseOptions) check(cmd *cobra.Command) error {
-	o.goal.Burst = o.burst.Quotas()
 	if err := o.goal.Validate(); err != nil {
 		return frame.Usagef("%w, as in --throttled 1%%, --burst 100%% or --wcet1 99%%", err)
 	}

@@ -89,15 +89,15 @@ func familyText() string {
 }
 
 func newDistributionOptions(cmd *cobra.Command) *distributionOptions {
-	f := &distributionOptions{flags: cmd.Flags()}
+	f := &distributionOptions{flags: cmd.Flags(), perQuota: 10, sigma: 1, on: 1, off: 9}
 	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyText())
 	frame.CompleteFlag(cmd, "distribution", func(context.Context) []string { return familyNames() })
-	f.flags.Float64Var(&f.shape, "shape", 0, "`SHAPE` of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
-	f.flags.Float64Var(&f.bound, "bound", 0, "cut a Pareto distribution off at `X` times the quota")
-	f.flags.Float64Var(&f.perQuota, "per-quota", 10, "a quota is enough for `N` requests of a Poisson distribution")
-	f.flags.Float64Var(&f.sigma, "sigma", 1, "standard deviation `S` of the logarithm of a lognormal distribution")
-	f.flags.Float64Var(&f.on, "on", 1, "clients of onoff work for `PERIODS` on average")
-	f.flags.Float64Var(&f.off, "off", 9, "and then pause for `PERIODS` on average")
+	frame.NumberVar(f.flags, &f.shape, "shape", "SHAPE", "of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
+	frame.ShareVar(f.flags, &f.bound, "bound", "cut a Pareto distribution off at this share of the quota, such as 300%")
+	frame.NumberVar(f.flags, &f.perQuota, "per-quota", "N", "a quota is enough for N requests of a Poisson distribution")
+	frame.NumberVar(f.flags, &f.sigma, "sigma", "S", "standard deviation of the logarithm of a lognormal distribution")
+	frame.NumberVar(f.flags, &f.on, "on", "PERIODS", "clients of onoff work for PERIODS on average")
+	frame.NumberVar(f.flags, &f.off, "off", "PERIODS", "and then pause for PERIODS on average")
 	f.flags.IntVar(&f.clients, "clients", 10, "`N` clients of onoff in a group")
 	return f
 }
@@ -130,6 +130,14 @@ func (f *distributionOptions) families(names ...string) ([]family, error) {
 	return chosen, nil
 }
 
+// checkMean returns an error if --mean was not given.
+func (f *distributionOptions) checkMean() error {
+	if !f.flags.Changed("mean") {
+		return frame.Usagef("--mean is missing: say what a container wants per period, as in --mean 70%% for 70%% of its quota")
+	}
+	return nil
+}
+
 // firstChanged returns the first flag about distributions that the user has set, "" for none.
 func (f *distributionOptions) firstChanged() string {
 	names := []string{"distribution", "mean"}
@@ -153,10 +161,10 @@ func firstChangedOf(flags *pflag.FlagSet, names ...string) string {
 func (f *distributionOptions) process(known family, mean float64) (demand.Process, error) {
 	p, err := known.make(f, mean)
 	if err != nil {
-		return nil, frame.Usagef("--distribution %s --mean %v: %w", known.name, mean, err)
+		return nil, frame.Usagef("--distribution %s --mean %v: %w", known.name, quantity.Share(mean), err)
 	}
 	if mean >= 1 {
-		return nil, frame.Usagef("--mean %v: %s", mean, unstable(mean, "ask about a mean below 1"))
+		return nil, frame.Usagef("--mean %v: %s", quantity.Share(mean), unstable(mean, "ask about a mean below 100%"))
 	}
 	return p, nil
 }

@@ -34,7 +34,7 @@ type effortOptions struct {
 func newEffortOptions(cmd *cobra.Command) *effortOptions {
 	e := &effortOptions{rule: interference.Strict}
 	frame.Var(cmd.Flags(), &e.periods, "periods", "N", "simulate `N` periods; with --precision, at most (default 1000000, or 100000000)", parsePeriods)
-	cmd.Flags().Float64Var(&e.precision, "precision", 0, "simulate until the standard errors of E[WCET] and P(WCET = 1) are `P`")
+	frame.ShareVar(cmd.Flags(), &e.precision, "precision", "simulate until the standard errors of E[WCET] and P(WCET = 1) are this SHARE, such as 0.1%")
 	frame.Var(cmd.Flags(), &e.rule, "rule", "strict|published", "which periods miss their deadline: all that are late, or as in the published tables", interference.ParseRule)
 	cmd.Flags().Uint64Var(&e.seed, "seed", 1, "the random numbers have the seed `S`")
 	return e
@@ -53,8 +53,8 @@ func parsePeriods(text string) (int64, error) {
 }
 
 func (e *effortOptions) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("precision") && (!(e.precision > 0) || math.IsInf(e.precision, 1)) {
-		return frame.Usagef("--precision %v: must be a standard error above 0, such as 0.001", e.precision)
+	if cmd.Flags().Changed("precision") && e.precision == 0 {
+		return frame.Usagef("--precision 0: must be a standard error above 0, such as 0.001")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,9 +14,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/test/must"
+	"pinfold.dev/pinfold/test/race"
 )
 
-// TestSameShare asks advise, simulate and throttle about the same recording: how much of the time
+// TestSameShare asks advise and simulate about the same recording: how much of the time
 // its limit throttles. Each request takes more than the quota and comes in step with the periods.
 // So it throttles all or nothing, depending on when the kernel's periods begin, which is not known.
 func TestSameShare(t *testing.T) {
@@ -30,45 +36,102 @@ func TestSameShare(t *testing.T) {
 			fmt.Fprintf(&text, "%s,/web,20000000,%d,52000000,100000000\n", at.Format(time.RFC3339Nano), comes*usage*int(time.Millisecond))
 		}
 	}
-	file := filepath.Join(t.TempDir(), "web.csv")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	answer := func(cmd *cobra.Command, answer any, args ...string) {
-		t.Helper()
-		var out bytes.Buffer
-		cmd.SetArgs(append(args, file, "-o", "json"))
-		cmd.SetOut(&out)
-		cmd.SetErr(&out)
-		if err := cmd.Execute(); err != nil {
-			t.Fatal(err, out.String())
-		}
-		start := strings.IndexAny(out.String(), "[{") // after notes
-		if err := json.NewDecoder(strings.NewReader(out.String()[start:])).Decode(answer); err != nil {
-			t.Fatal(err, out.String())
-		}
-	}
+	file := recorded(t, text.String())
 	var advice struct {
 		Containers []struct {
 			Burst struct{ ThrottleRatioWithout float64 }
 		}
 	}
-	answer(NewAdvise(), &advice)
+	ask(t, NewAdvise(), &advice, file)
 	want := advice.Containers[0].Burst.ThrottleRatioWithout
 	if want < 0.3 || want > 0.48 { // 0.5 in one phase
 		t.Errorf("advise: %v", want)
 	}
-	var throttled []struct{ Probability float64 }
-	answer(NewThrottle(), &throttled, "--burst", "0")
-	if got := throttled[0].Probability; math.Abs(got-want) > 0.02 {
-		t.Errorf("throttle: %v, advise: %v", got, want)
-	}
 	for _, order := range []string{"blocks", "replay", "independent"} {
 		var simulated []struct{ ThrottleRatio, ThrottleRatioStandardError float64 }
-		answer(NewSimulate(), &simulated, "--burst", "0", "--order", order, "--periods", "500000")
+		ask(t, NewSimulate(), &simulated, file, "--burst", "0", "--order", order, "--periods", "500000")
 		s := simulated[0]
 		if math.Abs(s.ThrottleRatio-want) > 0.02+3*s.ThrottleRatioStandardError {
 			t.Errorf("simulate --order %s: %v ± %v, advise: %v", order, s.ThrottleRatio, s.ThrottleRatioStandardError, want)
 		}
 	}
+}
+
+// recorded writes a recording and returns its name.
+func recorded(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "web.csv")
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
+}
+
+// ask runs a command that answers in JSON.
+func ask(t *testing.T, cmd *cobra.Command, answer any, args ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.SetArgs(append(args, "-o", "json"))
+	cmd.SetOut(&out)
+	cmd.SetErr(io.Discard)
+	must.Do(t, cmd.ExecuteContext(t.Context()))
+	must.Do(t, json.Unmarshal(out.Bytes(), answer))
+}
+
+// TestSameNode asks advise how many containers fit on a node, and simulate, which is told the limit,
+// whether as many do and one more does not; and both how often the limit throttles. Demand is random
+// and lasts for several periods. The larger a burst, the less simulate delays.
+func TestSameNode(t *testing.T) {
+	race.SkipLong(t)
+	for seed := range uint64(2) {
+		file := recorded(t, waves(seed))
+		var advised struct {
+			Containers []struct {
+				LimitWithBurst struct{ LimitCPUs, LowThrottleRatio, HighThrottleRatio float64 }
+				Node           struct {
+					Fits           struct{ Containers int }
+					HighContainers int
+				}
+			}
+		}
+		ask(t, NewAdvise(), &advised, file, "--node-cpus", "4")
+		limit, node := advised.Containers[0].LimitWithBurst, advised.Containers[0].Node
+		flags := []string{file, "--limit", quantity.CPUs(limit.LimitCPUs).Fixed(), "--periods", "200000", "--burst"}
+		var simulated []struct {
+			ProbabilityWCET1, ProbabilityWCET1StandardError, ThrottleRatio, Backlog float64
+		}
+		ask(t, NewSimulate(), &simulated, append(flags, "0,10%,50%,100%,inf")...)
+		if got := simulated[3].ThrottleRatio; got < limit.LowThrottleRatio || got > limit.HighThrottleRatio {
+			t.Errorf("seed %d: simulate throttles %v with the advised limit, advise says %v to %v", seed, got, limit.LowThrottleRatio, limit.HighThrottleRatio)
+		}
+		for i := range simulated[1:] {
+			if less, more := simulated[i], simulated[i+1]; more.Backlog > less.Backlog || more.ThrottleRatio > less.ThrottleRatio || more.ProbabilityWCET1 != 1 {
+				t.Errorf("seed %d: more burst is worse: %+v, then %+v", seed, less, more)
+			}
+		}
+		for _, c := range []struct {
+			containers int
+			safe       bool
+		}{{node.Fits.Containers, true}, {node.HighContainers + 1, false}} {
+			ask(t, NewSimulate(), &simulated, append(flags, "100%", "--cpus", "4", "--cgroups", fmt.Sprint(c.containers))...)
+			p := simulated[0]
+			if off := 3 * p.ProbabilityWCET1StandardError; c.safe && p.ProbabilityWCET1 < interference.Safe-off || !c.safe && p.ProbabilityWCET1 > interference.Safe+off {
+				t.Errorf("seed %d: advise says that %d of up to %d containers fit; simulate has %v of the periods in time with %d", seed, node.Fits.Containers, node.HighContainers, p.ProbabilityWCET1, c.containers)
+			}
+		}
+	}
+}
+
+// waves returns a recording without a limit, whose demand is random and correlated.
+func waves(seed uint64) string {
+	var text strings.Builder
+	text.WriteString("time,group,interval_ns,usage_ns\n")
+	r := rand.New(rand.NewPCG(seed, 1))
+	at, level := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), 0.0
+	for range 3000 {
+		at = at.Add(100 * time.Millisecond)
+		if r.IntN(4) == 0 {
+			level = r.ExpFloat64() * 15
+		}
+		fmt.Fprintf(&text, "%s,/web,100000000,%d\n", at.Format(time.RFC3339Nano), int((level+5*r.Float64())*float64(time.Millisecond)))
+	}
+	return text.String()
 }

@@ -51,7 +51,7 @@ func (r *recordingOptions) take(cmd *cobra.Command, args []string) error {
 
 // checkSource requires that the flags select either recordings or a distribution with a mean. more
 // are further flags about recordings.
-func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, more ...string) error {
+func (r *recordingOptions) checkSource(d *distributionOptions, more ...string) error {
 	aboutTraces := firstChangedOf(r.flags, append([]string{"group", "interval", "period", "limit"}, more...)...)
 	switch {
 	case len(r.files) > 0 && d.firstChanged() != "":
@@ -62,10 +62,8 @@ func (r *recordingOptions) checkSource(d *distributionOptions, means []float64, 
 		return frame.Usagef("--%s is about recordings: name one, such as web.parquet", aboutTraces)
 	case d.names == "":
 		return frame.Usagef("no demand given: name a recording, or use --distribution NAME, which is %s", familyText())
-	case len(means) == 0:
-		return frame.Usagef("--mean is missing: say what a container wants per period, as in --mean 0.7 for 70%% of its quota")
 	}
-	return nil
+	return d.checkMean()
 }
 
 // choose returns the selected groups.

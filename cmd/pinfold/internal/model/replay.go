@@ -26,7 +26,7 @@ type replayOptions struct {
 
 func newReplayOptions(cmd *cobra.Command) *replayOptions {
 	r := &replayOptions{recordingOptions: newRecordingOptions(cmd)}
-	frame.Var(r.flags, &r.machine, "cpus", "CPUS", "CPUs of the machine; without --limit the quotas are equal parts of them (default the sum of the quotas)", frame.ParseAmount)
+	frame.Var(r.flags, &r.machine, "cpus", "CPUS", "CPUs of the machine (default the sum of the limits; enough for one container alone)", frame.ParseAmount)
 	frame.OneOf(r.flags, &r.order, "order", "how periods are drawn from a recording: in pieces, from end to end, or each by itself",
 		simulation.Blocks, simulation.Replay, simulation.Independent)
 	return r
@@ -38,11 +38,11 @@ func (r *replayOptions) report(seed uint64) *simulation.Report {
 	if len(r.recorded) == 0 {
 		return out
 	}
-	out.Recorded, out.Machine, out.Order = r.recorded, r.machine.CPUs(), r.order
+	out.Recorded, out.Order = r.recorded, r.order
 	for i := range r.recorded {
 		k := &r.recorded[i]
 		out.Warnings = append(out.Warnings, k.Warnings()...)
-		if k.LimitChanges > 0 && r.limit == 0 && r.machine == 0 {
+		if k.LimitChanges > 0 && r.limit == 0 {
 			out.Warnings = append(out.Warnings, fmt.Sprintf("%s: its limit changed %d times; the last is taken", k.Group, k.LimitChanges))
 		}
 		if warning := k.BlockWarning(); warning != "" && out.Order == simulation.Blocks {
@@ -84,7 +84,10 @@ func (r *replayOptions) combinations(ctx context.Context, stderr io.Writer, cgro
 		for _, b := range bursts {
 			c.Burst, c.Kinds = b, slices.Clone(c.Kinds)
 			for i := range c.Kinds {
-				c.Kinds[i].Burst = b.Quotas()
+				c.Kinds[i].Burst = float64(b)
+			}
+			if m == 1 && r.machine == 0 {
+				alone(&c)
 			}
 			all = append(all, c)
 		}
@@ -126,10 +129,10 @@ func (r *replayOptions) quota(k *simulation.Recorded, m int) (float64, error) {
 	switch {
 	case r.limit > 0:
 		return r.limit.CPUs(), nil
-	case r.machine > 0:
-		return r.machine.CPUs() / float64(m), nil
 	case k.Limit > 0:
 		return k.Limit, nil
+	case r.machine > 0:
+		return r.machine.CPUs() / float64(m), nil
 	}
 	return 0, fmt.Errorf("%s has no recorded limit: say what quota a container is to have with --limit CPUS, or with --cpus CPUS what all of them share",
 		k.Group)

@@ -11,6 +11,7 @@ import (
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
 	"pinfold.dev/pinfold/core/interference"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
 )
@@ -18,16 +19,17 @@ import (
 // NewSimulate returns the subcommand "simulate".
 func NewSimulate() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "simulate --distribution NAME --mean U --cgroups M [flags]\nsimulate FILE... [flags]\nsimulate sweep -o DIR [flags]",
+		Use:   "simulate --distribution NAME --mean SHARE --cgroups M [flags]\nsimulate FILE... [flags]\nsimulate sweep -o DIR [flags]",
 		Short: "Show what burst does to the neighbours",
 		Long: `Simulate containers that share a machine. Each has a quota and may save unused
 quota for later (burst). With --distribution the demand of each period is
 random, and the quotas are equal parts of the machine. With recordings it is
-that of their containers, and the quotas are --limit, or equal parts of --cpus,
-or as recorded.
+that of their containers, and the quotas are --limit, or as recorded, or equal
+parts of --cpus. One container without --cpus never waits for CPUs.
 
-The WCET of a period is the number of periods until all demand of that period is
-served: 1 when the machine serves it in the same period.`,
+The WCET of a period is the number of periods until the machine has done what
+quotas and bursts let through in it: 1 when it does that in the same period.
+What quotas throttle does not count; the column 'throttled' says how often.`,
 		Example: `  pinfold simulate --distribution exponential --mean 0.5,70% --cgroups 10,20
   pinfold simulate --distribution pareto --mean 0.7 --cgroups 20 --burst 200%,inf
   pinfold simulate web.parquet --cgroups 10 --burst 200% --cpus 4`,
@@ -35,15 +37,15 @@ served: 1 when the machine serves it in the same period.`,
 	o := &simulateOptions{
 		distribution: newDistributionOptions(cmd),
 		replay:       newReplayOptions(cmd),
-		means:        frame.NewList("U,U,...", "", frame.ParseNumber),
+		means:        frame.NewList("SHARE,...", "", quantity.ParseShare),
 		cgroups:      frame.NewList("M,M,...", "", frame.ParseCount),
-		bursts:       frame.NewList("B,B,...", "0,100%", frame.ParseBurst),
+		bursts:       frame.NewList("SHARE,...", "0,100%", frame.ParseBurst),
 		effort:       newEffortOptions(cmd),
 		output:       frame.OutputFlag(cmd),
 	}
-	cmd.Flags().Var(o.means, "mean", "demand per period, on average, in multiples of the quota")
+	cmd.Flags().Var(o.means, "mean", "demand per period, on average, as a share of the quota")
 	cmd.Flags().Var(o.cgroups, "cgroups", "how many containers share the machine (by default one of each recorded)")
-	cmd.Flags().Var(o.bursts, "burst", "unused quota that each may save, as a percentage of its quota such as 200%; inf is unlimited")
+	cmd.Flags().Var(o.bursts, "burst", "unused quota that each may save, as a share of its quota such as 200%; inf is unlimited")
 	cmd.Args, cmd.ValidArgsFunction = o.replay.take, files.Complete
 	cmd.RunE = o.run
 	cmd.AddCommand(newSweep())
@@ -54,7 +56,7 @@ served: 1 when the machine serves it in the same period.`,
 type simulateOptions struct {
 	distribution *distributionOptions
 	replay       *replayOptions
-	means        *frame.List[float64]
+	means        *frame.List[quantity.Share]
 	cgroups      *frame.List[int]
 	bursts       *frame.List[report.Burst]
 	effort       *effortOptions
@@ -68,6 +70,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	found := o.replay.report(o.effort.seed)
+	found.Asked = o.replay.asked(all)
 	for _, warning := range found.Warnings {
 		frame.Notef(stderr, "%s", warning)
 	}
@@ -91,7 +94,7 @@ func (o *simulateOptions) combinations(cmd *cobra.Command) ([]simulation.Combina
 	if err := o.effort.check(cmd); err != nil {
 		return nil, err
 	}
-	if err := o.replay.checkSource(o.distribution, o.means.Each, "cpus", "order"); err != nil {
+	if err := o.replay.checkSource(o.distribution, "cpus", "order"); err != nil {
 		return nil, err
 	}
 	if len(o.replay.files) > 0 {
@@ -122,7 +125,8 @@ func (o *simulateOptions) combinations(cmd *cobra.Command) ([]simulation.Combina
 // order.
 func (o *simulateOptions) drawn(known family) ([]simulation.Combination, error) {
 	var all []simulation.Combination
-	for _, mean := range o.means.Each {
+	for _, share := range o.means.Each {
+		mean := float64(share)
 		process, err := o.distribution.process(known, mean)
 		if err != nil {
 			return nil, err
@@ -130,10 +134,14 @@ func (o *simulateOptions) drawn(known family) ([]simulation.Combination, error) 
 		for _, m := range o.cgroups.Each {
 			quota := 1 / float64(m)
 			for _, b := range o.bursts.Each {
-				all = append(all, simulation.Combination{
+				c := simulation.Combination{
 					Distribution: known.name, Mean: mean, Cgroups: m, Burst: b, Quota: quota, Capacity: 1,
-					Kinds: []interference.Group{{Count: m, Quota: quota, Burst: b.Quotas(), Demand: process}},
-				})
+					Kinds: []interference.Group{{Count: m, Quota: quota, Burst: float64(b), Demand: process}},
+				}
+				if m == 1 {
+					alone(&c)
+				}
+				all = append(all, c)
 			}
 		}
 	}

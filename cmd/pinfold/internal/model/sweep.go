@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/simulation"
@@ -33,18 +34,18 @@ at all. --force replaces a DIR that an earlier sweep has made.`,
 	}
 	o := &sweepOptions{
 		distributions: newDistributionOptions(cmd),
-		means:         frame.NewList("U,U,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", frame.ParseNumber),
+		means:         frame.NewList("SHARE,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", quantity.ParseShare),
 		cgroups:       frame.NewList("M,M,...", "10,20,30", frame.ParseCount),
-		bursts:        frame.NewList("B,B,...", "100%,200%,inf", frame.ParseBurst),
+		bursts:        frame.NewList("SHARE,...", "100%,200%,inf", frame.ParseBurst),
 		effort:        newEffortOptions(cmd),
 	}
 	flags := cmd.Flags()
 	named := flags.Lookup("distribution")
 	named.Usage = "of the demand in a period: `NAMES` of " + familyText()
 	named.DefValue, o.distributions.names = defaultDistributions, defaultDistributions
-	flags.Var(o.means, "mean", "demand per period, on average, in multiples of the quota")
+	flags.Var(o.means, "mean", "demand per period, on average, as a share of the quota")
 	flags.Var(o.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MaxCgroups))
-	flags.Var(o.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a percentage of its quota such as 200%%; inf is unlimited; %d at most", sweep.MaxBursts))
+	flags.Var(o.bursts, "burst", fmt.Sprintf("unused quota that each may save, as a share of its quota such as 200%%; inf is unlimited; %d at most", sweep.MaxBursts))
 	flags.StringVarP(&o.dir, "output", "o", "", "make the folder `DIR`, which must not exist yet")
 	flags.BoolVar(&o.force, "force", false, "replace the sweep that is in DIR")
 	cmd.RunE = o.run
@@ -56,7 +57,7 @@ const defaultDistributions = "exponential,pareto"
 // sweepOptions is what the flags request.
 type sweepOptions struct {
 	distributions *distributionOptions
-	means         *frame.List[float64]
+	means         *frame.List[quantity.Share]
 	cgroups       *frame.List[int]
 	bursts        *frame.List[report.Burst]
 	effort        *effortOptions
@@ -80,7 +81,7 @@ func (o *sweepOptions) run(cmd *cobra.Command, _ []string) error {
 	var files []sweep.File
 	if err == nil {
 		for _, d := range done {
-			s.Points = append(s.Points, sweep.Point{Distribution: d.Distribution, Mean: d.Mean, Cgroups: d.Cgroups, Burst: d.Burst.Quotas(), Result: d.Result})
+			s.Points = append(s.Points, sweep.Point{Distribution: d.Distribution, Mean: d.Mean, Cgroups: d.Cgroups, Burst: float64(d.Burst), Result: d.Result})
 		}
 		if files, err = s.Files(); err != nil {
 			return err

@@ -52,7 +52,8 @@ It needs what 'pinfold why' needs.`,
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
 	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
-	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "with --exact, trace no longer if it uses more than `PERCENT` of the machine's CPU time")
+	o.maxCost = groups.MaxCost
+	frame.ShareVar(f, &o.maxCost, "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
 	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
@@ -65,7 +66,7 @@ type sampleOptions struct {
 	samples  int // 0: not given
 	output   tracefile.Output
 	exact    bool
-	maxCost  float64 // percent
+	maxCost  float64 // of the machine's CPU time
 }
 
 // check rejects flags that are wrong on every machine.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +21,11 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/linux/feature"
-	"pinfold.dev/pinfold/report"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 // New returns the subcommand "run".
@@ -52,7 +54,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	frame.OneOf(f, &o.fullCores, "full-cores", "whether whole cores are preferred or required; for --cpus",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
 	frame.Var(f, &o.limit, "limit", "CPUS", "CPU time per time, such as 0.5, 500m or 4", frame.ParseAmount)
-	frame.Var(f, &o.burst, "burst", "PERCENT", "unused quota to save and use later, as a percentage of the quota: 0 to 100%", frame.ParseBurst)
+	frame.ShareVar(f, &o.burst, "burst", "unused quota to save and use later, as a share of the quota: 0 to 100%")
 	f.DurationVar(&o.period, "period", 100*time.Millisecond, "enforce the limit in each `TIME`, 1ms to 1s")
 	f.BoolVar(&o.idle, "idle", false, "use only CPU time that nothing else here wants")
 	f.StringVar(&o.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
@@ -101,7 +103,7 @@ type options struct {
 	cpuset    string // a list of CPUs; "": not given
 	fullCores placement.FullCores
 	limit     ledger.MilliCPU // 0: not given
-	burst     report.Burst
+	burst     float64         // of the quota
 	period    time.Duration
 	idle      bool
 	name      string
@@ -117,8 +119,8 @@ func (o *options) check(flags *pflag.FlagSet, args []string) error {
 		return frame.Usagef("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
 	case flags.Changed("cpus") && flags.Changed("cpuset"):
 		return frame.Usagef("--cpus chooses CPUs and --cpuset names them: give one of them")
-	case o.burst > 100:
-		return frame.Usagef("--burst %v: at most 100%%: the kernel refuses a burst above the quota", o.burst)
+	case o.burst > 1:
+		return frame.Usagef("--burst %v: at most 100%%: the kernel refuses a burst above the quota", quantity.Share(o.burst))
 	case flags.Changed("stats-file") && o.statsFile == "":
 		return frame.Usagef("--stats-file is empty: name a file")
 	}
@@ -143,6 +145,25 @@ func (o *options) check(flags *pflag.FlagSet, args []string) error {
 	return nil
 }
 
+// checkLimit rejects a limit that is more than this machine has. It would limit nothing, and is
+// probably one in thousandths of a CPU.
+func (o *options) checkLimit() error {
+	cpus := ledger.MilliCPU(1000 * runtime.NumCPU())
+	if o.limit <= cpus { // as almost always: the machine need not be examined
+		return nil
+	}
+	if m, _, err := sysfs.Host(cpuset.Set{}); err == nil {
+		cpus = max(cpus, ledger.MilliCPU(1000*m.Online().Len()))
+	}
+	switch {
+	case o.limit <= cpus:
+		return nil
+	case o.limit/1000 >= frame.MinLimit(o.period) && o.limit/1000 <= cpus && o.limit%1000 == 0:
+		return frame.Usagef("--limit %v is more than this machine has (%v CPUs): write %vm for %v CPUs", o.limit, cpus, o.limit, o.limit/1000)
+	}
+	return frame.Usagef("--limit %v is more than this machine has (%v CPUs): leave it out, or lower it", o.limit, cpus)
+}
+
 // settings returns the cgroup's settings.
 func (o *options) settings() cgroup.Wanted {
 	var w cgroup.Wanted
@@ -151,7 +172,7 @@ func (o *options) settings() cgroup.Wanted {
 		w.Quota, w.Period = &quota, &o.period
 	}
 	if o.burst != 0 {
-		w.Burst = new(time.Duration(float64(*w.Quota) * float64(o.burst) / 100).Truncate(time.Microsecond))
+		w.Burst = new(time.Duration(float64(*w.Quota) * o.burst).Truncate(time.Microsecond))
 	}
 	if o.idle {
 		w.Idle = &o.idle
@@ -162,6 +183,9 @@ func (o *options) settings() cgroup.Wanted {
 // run runs the command and prints the figures.
 func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if err := o.check(cmd.Flags(), args); err != nil {
+		return err
+	}
+	if err := o.checkLimit(); err != nil {
 		return err
 	}
 	path, err := confine.Look(args[0])

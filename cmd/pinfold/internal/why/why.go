@@ -57,7 +57,8 @@ time.`,
 	f.BoolVar(&o.histogram, "histogram", false, "also show how long threads waited in each delay (-o json always does)")
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
-	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "end early if tracing uses more than `PERCENT` of the machine's CPU time")
+	o.maxCost = groups.MaxCost
+	frame.ShareVar(f, &o.maxCost, "max-cost", "end early if tracing uses more than this SHARE of the machine's CPU time")
 	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
@@ -66,7 +67,7 @@ time.`,
 type options struct {
 	groups.Options
 	duration time.Duration
-	maxCost  float64 // percent
+	maxCost  float64 // of the machine's CPU time
 	requests string  // file
 	perfetto tracefile.Output
 	output   *frame.Format
