@@ -68,10 +68,10 @@ func (c *Control) state() nodeplan.State {
 func (k *Kubelet) bindingOff() string {
 	switch {
 	case k.NoPodGroups:
-		return "the kubelet's cgroupsPerQOS is false, so its pods have no groups that can be found: set it to true"
+		return "the kubelet's cgroupsPerQOS is false, so its pods have no groups that can be found: set it to true and restart the kubelet"
 	case k.CPUManagerPolicy == "none":
 		return ""
 	}
 	return "the kubelet's cpuManagerPolicy is " + k.CPUManagerPolicy + ", so the kubelet binds containers itself: " +
-		"set it to none, delete cpu_manager_state in the kubelet's directory and restart the kubelet"
+		"stop the kubelet, set it to none, delete cpu_manager_state in the kubelet's directory, and start the kubelet"
 }

@@ -22,17 +22,20 @@ import (
 // (a file with the content "socket" stands for a socket), the answers of the API server and the
 // kubelet in "cluster", and the report in "want".
 func TestNodes(t *testing.T) {
-	golden.Archives(t, "testdata/*.txtar", "want", func(t *testing.T, given *txtar.Archive) string {
-		o := Defaults()
-		o.Root = t.TempDir()
-		o.Cores, o.NoScheduler = unix.ENODEV, &feature.UnsupportedError{Feature: feature.SchedExt}
-		o.Cluster = unpack(t, o.Root, given)
-		var text bytes.Buffer
-		if err := Examine(context.Background(), o).WriteText(&text); err != nil {
-			t.Fatal(err)
-		}
-		return strings.ReplaceAll(text.String(), o.Root, "")
-	})
+	golden.Archives(t, "testdata/*.txtar", "want", examined)
+}
+
+// examined returns the report about a node.
+func examined(t *testing.T, given *txtar.Archive) string {
+	o := Defaults()
+	o.Root = t.TempDir()
+	o.Cores, o.NoScheduler = unix.ENODEV, &feature.UnsupportedError{Feature: feature.SchedExt}
+	o.Cluster = unpack(t, o.Root, given)
+	var text bytes.Buffer
+	if err := Examine(context.Background(), o).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	return strings.ReplaceAll(text.String(), o.Root, "")
 }
 
 // unpack makes the files of a node, and returns its cluster.

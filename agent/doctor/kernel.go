@@ -26,6 +26,9 @@ func (x *examination) kernel(context.Context) {
 // bandwidth checks the files of a cgroup rather than the release, because distributions port
 // features back to older kernels.
 func (x *examination) bandwidth() {
+	if x.groups == nil {
+		return // said above
+	}
 	if x.sample == "" {
 		x.add("quota and burst", Skipped, "there is no control group to check", "start the kubelet and run doctor again")
 		return
@@ -60,6 +63,9 @@ func (x *examination) bandwidth() {
 
 // mechanisms explains what can put batch pods behind all others.
 func (x *examination) mechanisms() {
+	if x.groups == nil {
+		return // said above
+	}
 	if x.sample == "" {
 		return // said above
 	}

@@ -27,7 +27,7 @@ func (x *examination) runtime(context.Context) {
 		x.add("NRI", Skipped, fmt.Sprintf("%s cannot be seen here: %v", x.NRISocket, errors.Unwrap(err)), "give --nri-socket as to the agent, or run doctor on the node itself")
 	case err != nil:
 		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get Pinfold's within seconds",
-			"enable NRI: containerd 2 has it on (disable = false under plugins.'io.containerd.nri.v1.nri'), CRI-O has enable_nri = true")
+			"enable NRI and restart the runtime: containerd 2 has it on (disable = false under plugins.'io.containerd.nri.v1.nri'), CRI-O has enable_nri = true")
 	case info.Mode()&fs.ModeSocket == 0:
 		x.add("NRI", Problem, x.NRISocket+" is not a socket", "remove it and restart the runtime")
 	default:
@@ -61,7 +61,7 @@ func (x *examination) required() {
 	case !strings.Contains(line, "pinfold"):
 	case !strings.Contains(text, "tolerate_missing_plugins_annotation"):
 		x.add("required plugins", Problem, containerdConfig+" requires the agent for every container, including the agent's own",
-			"set tolerate_missing_plugins_annotation, and put that annotation on the agent's pod and on static pods")
+			"set tolerate_missing_plugins_annotation, put that annotation on the agent's pod and on static pods, and restart containerd")
 	default:
 		x.add("required plugins", OK, "containerd rejects containers while the agent is not connected", "")
 	}
@@ -178,7 +178,7 @@ func (x *examination) affinity() {
 			x.add(check, Skipped, err.Error(), "run doctor on the node itself as root")
 		case !of.IsSubsetOf(own):
 			x.add(check, Note, fmt.Sprintf("%s is bound to CPUs %s of %s, and since Linux 6.2 its containers are, too", p, own, of),
-				"remove CPUAffinity= from its service or from systemd's system.conf; or use runc 1.2.7, 1.3.1 or newer, or crun 1.25 or newer, which undo it")
+				"remove CPUAffinity= from its service or from systemd's system.conf, and restart it; or use runc 1.2.7, 1.3.1 or newer, or crun 1.25 or newer, which undo it")
 		default:
 			x.add(check, OK, p.String()+" has none", "")
 		}

@@ -51,7 +51,7 @@ func (x *examination) kubelet(context.Context) {
 		x.add(check, OK, policy+" ("+source+")", "")
 	default:
 		x.add(check, Problem, fmt.Sprintf("%s (%s): the kubelet binds CPUs itself, so Pinfold does not", policy, source),
-			"set cpuManagerPolicy: none, drain the node, remove "+path.Join(x.KubeletDir, stateFile)+" and restart the kubelet")
+			"drain the node, stop the kubelet, set cpuManagerPolicy: none, remove "+path.Join(x.KubeletDir, stateFile)+", and start the kubelet")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -21,17 +22,29 @@ import (
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/local/workload"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/race"
 )
 
-// TestMain lets scripts run this test binary as the commands pinfold and terminal.
+// TestMain lets scripts run this test binary as the commands pinfold, terminal and burn.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pinfold": main, "terminal": runOnTerminal})
+	testscript.Main(m, map[string]func(){"pinfold": main, "terminal": runOnTerminal, "burn": burn})
+}
+
+// burn is the command "burn CPU REST": it uses an amount of CPU time in one thread and rests for a time,
+// again and again.
+func burn() {
+	amount, err := time.ParseDuration(os.Args[1])
+	rest, err2 := time.ParseDuration(os.Args[2])
+	for err == nil && err2 == nil {
+		workload.Burn(amount)
+		time.Sleep(rest)
+	}
 }
 
 // TestScripts runs the command as a user does; see testdata/script. Besides the commands of
-// testscript and the command terminal there are
+// testscript and the commands terminal and burn there are
 //
 //	machine intel104|amd256|NAME=N,... FILE    writes a machine file
 //	exits STATUS COMMAND...                    runs it and checks its exit status

@@ -52,7 +52,7 @@ func (f Finding) Describe(podName func(ledger.PodID) string) string {
 		return f.Offline.Describe(podName)
 	case NoSharedCPUs:
 		return fmt.Sprintf("static pods hold every CPU of this node and other containers need some: the CPUs of pod %s "+
-			"are shared; raise minSharedCPUs of the scheduler", podName(f.Pod))
+			"are shared; delete a static pod, and raise minSharedCPUs (agents: --min-shared-cpus)", podName(f.Pod))
 	case NoneInNodes:
 		return fmt.Sprintf("container %q of pod %s has the shared CPUs of the whole node: "+
 			"no CPU of its NUMA nodes is shared", f.Container, podName(f.Pod))

@@ -119,7 +119,7 @@ func (p *Part) read(claim *resourceapi.ResourceClaim, node string, devices []Dev
 	at := slices.IndexFunc(devices, func(d Device) bool { return d.Name == result.Device })
 	switch {
 	case result.Pool != node:
-		return fmt.Errorf("it has a device of node %s, and this is node %s: delete the claim", result.Pool, node)
+		return fmt.Errorf("it has a device of node %s, and this is node %s: delete the pod and the claim", result.Pool, node)
 	case result.AdminAccess != nil && *result.AdminAccess:
 		return fmt.Errorf("CPUs give no administrator's access: remove adminAccess")
 	case at < 0:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
@@ -55,7 +56,7 @@ func (a *assembly) claim(n *status.Node, pod *corev1.Pod, topology *Topology) le
 	asks, _ := api.Asks(pod)
 	switch {
 	case err != nil:
-		a.ofPod(n, pod, status.InvalidAllocation, fmt.Sprintf("pod %s: %v", nameOf(pod), err), placeAgain, "delete")
+		a.ofPod(n, pod, status.InvalidAllocation, fmt.Sprintf("pod %s: %v", nameOf(pod), err), placeAgain(pod), "delete")
 	case !asks || allocation != nil || n.Agent.State.Away(): // an agent that is away is a problem of its own
 	case a.Time.Sub(pod.CreationTimestamp.Time) >= startTime:
 		a.ofPod(n, pod, status.NotAllocated, fmt.Sprintf("pod %s asks for CPUs of its own, and the node's agent has allocated none to it", nameOf(pod)),
@@ -65,10 +66,25 @@ func (a *assembly) claim(n *status.Node, pod *corev1.Pod, topology *Topology) le
 }
 
 // placeAgain says how a pod gets other CPUs.
-const placeAgain = "delete the pod, and create it again if no controller does"
+func placeAgain(pod *corev1.Pod) string {
+	if isStatic(pod) {
+		return "move the file of this static pod out of the kubelet's directory, and back when the pod has ended"
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return "delete the pod, and its " + owner.Kind + " creates another one"
+	}
+	return "delete the pod, and create it again from its manifest"
+}
+
+// isStatic reports whether a pod is one of the kubelet's files. To delete it at the API server ends nothing.
+func isStatic(pod *corev1.Pod) bool { return pod.Annotations[corev1.MirrorPodAnnotationKey] != "" }
 
 // ofPod adds what is wrong with the CPUs of a pod, and the command of kubectl that helps.
 func (a *assembly) ofPod(n *status.Node, pod *corev1.Pod, kind status.Kind, message, action, command string) {
+	if command == "delete" && isStatic(pod) {
+		a.add(status.Problem{Kind: kind, Node: n.Name, Pod: nameOf(pod), Message: message, Action: action})
+		return
+	}
 	a.add(status.Problem{Kind: kind, Node: n.Name, Pod: nameOf(pod), Message: message, Action: action,
 		Command: fmt.Sprintf("kubectl -n %s %s pod %s", pod.Namespace, command, pod.Name)})
 }
@@ -81,13 +97,13 @@ func (a *assembly) checkCPUs(n *status.Node, pod *corev1.Pod, claim *ledger.Clai
 		c := &claim.Containers[i]
 		if both := taken.Union(earlier.With(c.Role)).Intersection(c.CPUs); !both.IsEmpty() {
 			a.ofPod(n, pod, status.CPUConflict, fmt.Sprintf("container %q of pod %s and %s have the same %s %s",
-				c.Name, nameOf(pod), holder(n, both), quantity.Plural(both.Len(), "CPU"), both), placeAgain, "delete")
+				c.Name, nameOf(pod), holder(n, both), quantity.Plural(both.Len(), "CPU"), both), placeAgain(pod), "delete")
 		}
 		earlier.Add(c.Role, c.CPUs)
 		if offline := c.CPUs.Intersection(machine.Offline); !offline.IsEmpty() {
 			found := ledger.Offline{Pod: claim.ID, Container: c.Name, CPUs: offline, Left: c.CPUs.Difference(offline)}
 			a.ofPod(n, pod, status.CPUOffline, found.Describe(func(ledger.PodID) string { return nameOf(pod) }),
-				"bring the CPUs online again, or "+placeAgain, "delete")
+				"bring the CPUs online and let pods use them again, or "+placeAgain(pod), "delete")
 		}
 	}
 }

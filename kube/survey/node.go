@@ -146,7 +146,8 @@ func (a *assembly) agentProblems(n *status.Node) {
 		}
 	case status.AgentUnknown:
 		if why := a.doubt(n.Name); why != "" {
-			a.add(status.Problem{Kind: status.AgentLeaseInvalid, Node: n.Name, Action: "synchronise the clocks of node and API server; if the lease stays so, delete it",
+			a.add(status.Problem{Kind: status.AgentLeaseInvalid, Node: n.Name, Action: doubtAction(holderOf(a.leases[splitName(n.Agent.Lease)]) == n.Name),
+				Command: fmt.Sprintf("kubectl -n %s delete lease %s", a.LeaseNamespace, n.Name),
 				Message: fmt.Sprintf("whether the agent reports is not known by its lease %s: %s", n.Agent.Lease, why)})
 		}
 		return
@@ -166,6 +167,14 @@ func (a *assembly) agentProblems(n *status.Node) {
 	a.add(p)
 }
 
+// doubtAction says what to do about a lease that says nothing about its agent.
+func doubtAction(own bool) string {
+	if own {
+		return "synchronise the clocks of node and API server; if the lease stays so, delete it"
+	}
+	return "delete the lease, which the node's agent makes again; if another holder comes back, stop that"
+}
+
 // topologyProblems adds the problem of a node whose topology is not usable although it should be.
 func (a *assembly) topologyProblems(n *status.Node) {
 	const effect = ", so no pod that asks for CPUs is placed here"
@@ -177,7 +186,7 @@ func (a *assembly) topologyProblems(n *status.Node) {
 	switch n.Topology {
 	case status.TopologyInvalid:
 		p.Kind, p.Message = status.TopologyIsInvalid, fmt.Sprintf("the topology cannot be used%s: %v", effect, t.Err)
-		p.Action, p.Command = "upgrade scheduler, agent and the definition of NodeTopology to the same version", "kubectl apply -f deploy/chart/crds"
+		p.Action, p.Command = "upgrade scheduler, agent and the definition of NodeTopology to the same version", "kubectl apply --server-side --force-conflicts -f deploy/chart/crds"
 	case status.TopologyStale:
 		p.Kind, p.Message, p.Action = status.TopologyIsStale, "the topology is about an earlier node of this name"+effect, republish
 	case status.TopologyNone:
@@ -244,9 +253,9 @@ func conditionAction(reason string) string {
 	case "Waiting":
 		return "check that the node reaches the API server, and that the agent may read nodes/configz; its log says more"
 	case string(nodeplan.BindingOff), string(nodeplan.NotBound):
-		return "set the kubelet's cpuManagerPolicy to none, delete its file cpu_manager_state and restart it"
+		return "correct the kubelet's configuration, as the message says"
 	case string(nodeplan.NoSharedCPUs):
-		return "raise minSharedCPUs of the scheduler, and delete one of the pods with exclusive CPUs"
+		return "delete one of the pods with exclusive CPUs, and raise minSharedCPUs of agents and scheduler"
 	case string(nodeplan.CoreSetsOverlap), string(nodeplan.NoneInNodes):
 		return "delete a static-burst pod of the node to have it placed elsewhere"
 	}

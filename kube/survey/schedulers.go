@@ -79,7 +79,8 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 				"has taken it. No pod is scheduled by it", s.Holder, s.Lease, quantity.Age(age), quantity.Age(valid))})
 	case s.Version == "":
 		s.State = status.Replaced
-		a.add(status.Problem{Kind: status.SchedulerReplaced, Action: "stop that scheduler; a replica of Pinfold's then takes the lease",
+		a.add(status.Problem{Kind: status.SchedulerReplaced, Action: "stop that scheduler, and a replica of Pinfold's takes the lease; or, if Pinfold's was removed for good, delete the lease",
+			Command: remove,
 			Message: fmt.Sprintf("a scheduler that is not Pinfold's, %s, has taken the lease %s: it ignores which CPUs are exclusive", s.Holder, s.Lease)})
 	}
 	a.report.Schedulers = append(a.report.Schedulers, s)

@@ -29,7 +29,8 @@ func (a *assembly) waiting() {
 		case w.Reason != corev1.PodReasonUnschedulable: // its scheduler may accept it
 			continue
 		case err != nil:
-			p.Message, p.Action = err.Error(), "correct this, in the pod and in what it is created from"
+			p.Message, p.Action = err.Error(), "correct this in what the pod is created from, then "+placeAgain(pod)
+			p.Command = fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
 		case largest > 0 && w.CPUs > largest:
 			p.Message = fmt.Sprintf("it asks for %d CPUs, and the largest node has %d", w.CPUs, largest)
 			p.Action = "create the pod with lower limits, or add a larger node"

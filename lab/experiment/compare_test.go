@@ -1,10 +1,16 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
+	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // measured returns a result in which the p99 of "with" is ratio times that of "alone", both with
@@ -50,6 +56,48 @@ func TestIntervals(t *testing.T) {
 	if want := 2 * 2.1 * 1.25 * 0.05 * math.Sqrt(2.0/rounds); width > 1.3*want {
 		t.Errorf("the intervals have a mean width of %.4f, want at most about %.4f", width, want)
 	}
+}
+
+// TestDifference compares p with the definition of the test: of all ways to divide the values, the
+// share in which the ranks of the first condition are as low, or as high, as they were measured.
+func TestDifference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) []float64 {
+			return rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 1, 2, 2, 3.5}), 1, 6).Draw(t, name)
+		}
+		of, base := draw("of"), draw("base")
+		all := slices.Concat(of, base)
+		twoU := func(first uint) (sum int) { // twice the pairs in which a value of the first is larger
+			for i, x := range all {
+				for j, y := range all {
+					if first>>i&1 == 1 && first>>j&1 == 0 {
+						sum += 1 + cmp.Compare(x, y)
+					}
+				}
+			}
+			return sum
+		}
+		measured := twoU(1<<len(of) - 1)
+		ways, lower, higher := 0., 0., 0.
+		for first := range uint(1) << len(all) {
+			if bits.OnesCount(first) != len(of) {
+				continue
+			}
+			ways++
+			if u := twoU(first); u < measured {
+				lower++
+			} else if u > measured {
+				higher++
+			}
+		}
+		equal := ways - lower - higher
+		want := min(1, 2*(equal+min(lower, higher))/ways)
+		rounds := func(values []float64) byRound { return maps.Collect(slices.All(values)) }
+		got := difference(rounds(of), rounds(base))
+		if math.Abs(got-want) > 1e-9 || got != difference(rounds(base), rounds(of)) {
+			t.Fatalf("p = %g, want %g, for both orders", got, want)
+		}
+	})
 }
 
 // TestVerdicts checks what can be concluded from few rounds, disturbed windows, and baselines of 0.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/aclements/go-moremath/stats"
 	"golang.org/x/perf/benchmath"
 )
 
@@ -77,10 +78,18 @@ func ratio(of, base byRound) Value {
 }
 
 // difference returns the probability of values that differ so much if the conditions do not
-// (Mann-Whitney U test), NaN without values.
+// (two-sided Mann-Whitney U test, with the mean rank for equal values), NaN without values. It is
+// twice the smaller tail. The library's own two-sided test takes the tails to be symmetric, which
+// they are not with equal values in samples of different sizes: its P is then 0 or more than 1.
 func difference(of, base byRound) float64 {
 	if len(of) == 0 || len(base) == 0 {
 		return math.NaN()
 	}
-	return benchmath.AssumeNothing.Compare(of.sample(), base.sample()).P
+	x, y := of.sample().Values, base.sample().Values
+	lower, err := stats.MannWhitneyUTest(x, y, stats.LocationLess)
+	higher, err2 := stats.MannWhitneyUTest(y, x, stats.LocationLess)
+	if err != nil || err2 != nil { // all values are equal
+		return 1
+	}
+	return min(1, 2*min(lower.P, higher.P))
 }

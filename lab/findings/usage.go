@@ -33,15 +33,13 @@ func (r Run) usage() (all usageCharts, remarks []string) {
 		return all, nil
 	}
 	var charts []*chart.Chart
-	most := 0.
 	for _, c := range r.Result.Config.Conditions {
 		if w, ok := r.firstWindow(c.Name); ok {
-			drawing := r.usageChart(w, c)
-			charts, most = append(charts, drawing), max(most, highest(drawing.Series))
+			charts = append(charts, r.usageChart(w, c))
 		}
 	}
+	sameScale(charts)
 	for _, c := range charts {
-		c.Y.Shown = []float64{0, most}
 		f, ok, err := c.Figure("")
 		switch {
 		case err != nil:
@@ -54,16 +52,28 @@ func (r Run) usage() (all usageCharts, remarks []string) {
 	return all, remarks
 }
 
-// highest returns the largest known value.
-func highest(series []chart.Series) (most float64) {
-	for _, s := range series {
-		for _, p := range s.Points {
-			if p.Y > most { // NaN is not
-				most = p.Y
+// sameScale makes both axes of all charts alike: windows can be of different length, and limits
+// above all usage.
+func sameScale(charts []*chart.Chart) {
+	x, y := []float64{0}, []float64{0}
+	for _, c := range charts {
+		for _, s := range c.Series {
+			for _, p := range s.Points {
+				if !math.IsNaN(p.Y) {
+					x, y = append(x, p.X), append(y, p.Y)
+				}
 			}
 		}
+		for _, s := range c.Shades {
+			x = append(x, s.To)
+		}
+		for _, r := range c.References {
+			y = append(y, r.Value)
+		}
 	}
-	return most
+	for _, c := range charts {
+		c.X.Shown, c.Y.Shown = []float64{0, slices.Max(x)}, []float64{0, slices.Max(y)}
+	}
 }
 
 // firstWindow returns the first undisturbed window of a condition.
@@ -81,7 +91,7 @@ func (r Run) usageChart(w experiment.Window, condition experiment.Condition) *ch
 	c := &chart.Chart{
 		Title:       plain(condition.Name),
 		Description: fmt.Sprintf("The CPUs that the first service used over time (condition: %s), and when it was throttled.", plain(condition.Name)),
-		X:           chart.Axis{Label: "time", Unit: "s", Shown: []float64{0}},
+		X:           chart.Axis{Label: "time", Unit: "s"},
 		Y:           chart.Axis{Label: "CPUs"},
 		Series: []chart.Series{
 			{Name: "CPUs used in 100 ms", Points: stairs(sequences, fast, r.Usage.Interval, w.From), Style: chart.Style{Colour: chart.Sky}},

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math"
+	"regexp"
 	"testing"
 	"time"
 
@@ -75,5 +76,29 @@ func TestUsage(t *testing.T) {
 	}
 	if c := r.usageChart(w, experiment.Condition{Name: "unlimited"}); len(c.References) > 0 {
 		t.Error("a condition without a limit has one")
+	}
+}
+
+// TestSameScale: windows of different length, with and without a limit above all usage, have the
+// same axes.
+func TestSameScale(t *testing.T) {
+	r := newMaker(t).burst(2)
+	for i := range r.Result.Windows {
+		r.Result.Windows[i].To -= time.Duration(i%3) * 3 * time.Second
+	}
+	r.Result.Config.Conditions[2] = settings(t, "quota + burst", "quota", map[string]any{"limit": 7, "burst": 1})
+	usage, remarks := r.usage()
+	if len(usage.Charts) != 3 || len(remarks) > 0 {
+		t.Fatalf("%d charts, %q", len(usage.Charts), remarks)
+	}
+	mark := regexp.MustCompile(`<text x="[0-9.]+" y="[-0-9.]+"[^>]*>[0-9.]+</text>`) // of an axis, with its place
+	first := mark.FindAllString(string(usage.Charts[0]), -1)
+	if len(first) < 4 {
+		t.Fatalf("marks: %q", first)
+	}
+	for _, other := range usage.Charts[1:] {
+		if diff := cmp.Diff(first, mark.FindAllString(string(other), -1)); diff != "" {
+			t.Error(diff)
+		}
 	}
 }

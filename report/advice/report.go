@@ -125,7 +125,7 @@ func (c *Container) heading() string {
 func (c *Container) verdict(goal advice.Goal) string {
 	l, r := &c.LimitWithBurst, &c.Recorded
 	if !l.Enough {
-		return fmt.Sprintf("%s: set no new limit yet: the recording has too little data, as it says below.", c.title())
+		return fmt.Sprintf("%s: set no new limit yet: this recording does not show which, for the reason below.", c.title())
 	}
 	text := fmt.Sprintf("%s: set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)",
 		c.title(), setting(l), quantity.Share(l.ThrottleRatio), quantity.Share(goal.ThrottleRatio))

@@ -37,10 +37,12 @@ func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, al
 		return fmt.Sprintf("Nothing to remedy was found: of the time in which it wanted to run, it ran %s, waited for a CPU %s and was throttled %s.",
 			share, percent(sum.Waiting(), runnable), percent(sum.Throttled, runnable))
 	case blame.ByQuota:
-		if c.Limits.Period == 0 {
+		switch above := r.above(c); {
+		case above != 0:
+			return fmt.Sprintf("%s, because the quota of the group above it, %s, was used up.", throttled, r.Waited(blame.Occupant{Group: above}))
+		case c.Limits.Period == 0:
 			return throttled + "."
-		}
-		if c.limit() == 0 {
+		case c.limit() == 0:
 			return throttled + ", because the quota of a group above it was used up."
 		}
 		return fmt.Sprintf("%s, and uses %s of its limit of %s on average.", throttled, v.Usage, c.limit())
@@ -90,24 +92,24 @@ func (r *Report) advise(c *Container, reason blame.Reason) string {
 		}
 		return "CPU settings will not make it faster: look at its code, or at what it waits for."
 	case blame.ByQuota:
-		if c.Limits.Period == 0 {
+		switch above := r.above(c); {
+		case above != 0:
+			return fmt.Sprintf("Raise the quota of that group (%s).", r.Kind(above).remedies().limit)
+		case c.Limits.Period == 0:
 			return "Raise its limit, or the quota of a group above it."
-		}
-		if c.limit() == 0 {
+		case c.limit() == 0:
 			return "Raise the quota of that group."
 		}
 		return fmt.Sprintf("Raise the limit (%s); 'pinfold advise' computes by how much from a recording.", remedy.limit)
 	case blame.ByBursts:
+		if c.Limits.Burst >= c.Limits.Quota {
+			return fmt.Sprintf("Raise the limit (%s): its burst is the largest already.", remedy.limit)
+		}
 		return fmt.Sprintf("Let it use later what it did not use: %s.", remedy.burst)
 	case blame.ByParallelism:
 		return fmt.Sprintf("Run %s (for Go: GOMAXPROCS), or raise the limit (%s).", quantity.Count(int(math.Ceil(float64(c.limit()))), "thread"), remedy.limit)
 	case blame.ByNeighbours:
-		advice := remedy.bind
-		neighbour := r.neighbour(&r.Groups[c.Group].Parts, c.Group)
-		if batch := r.Kind(neighbour.by.Group).remedies().batch; batch != "" {
-			advice += fmt.Sprintf(", or, if %s is batch work, %s", neighbour.name, batch)
-		}
-		return advice + "."
+		return r.apart(c.Group)
 	case blame.ByOwnThreads:
 		return "Run fewer threads (for Go: GOMAXPROCS), or let it use more CPUs."
 	case blame.ByMachine:

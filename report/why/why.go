@@ -23,8 +23,10 @@ type Report struct {
 	// Process names a process, or returns "".
 	Process func(id int) string
 	Kind    func(blame.Group) Kind
-	Events  uint64 // that were lost
-	Ended   string // why it ended early, "" if it did not
+	// Yields reports whether a group that is made batch work leaves its CPUs to another one.
+	Yields func(group, to blame.Group) bool
+	Events uint64 // that were lost
+	Ended  string // why it ended early, "" if it did not
 	// Histogram adds to the text how long each wait and each throttling was.
 	Histogram bool
 }
@@ -87,23 +89,47 @@ func (r *Report) neighbour(p *blame.Parts, own blame.Group) waits {
 	return waits{}
 }
 
+// edges returns how many periods of a group's own quota were throttled, of how many.
+func (r *Report) edges(g blame.Group) (throttled, all uint32) {
+	sum := r.Groups[g]
+	if sum == nil || sum.First == nil {
+		return 0, 0
+	}
+	return sum.Last.Throttled - sum.First.Throttled, sum.Last.Periods - sum.First.Periods
+}
+
 // periods returns how many periods of a quota were throttled, of how many: those of the container
 // or, if they are more, of a group above it.
 func (r *Report) periods(c *Container) (throttled, all uint32) {
 	for _, g := range append([]blame.Group{c.Group}, c.Above...) {
-		sum := r.Groups[g]
-		if sum == nil || sum.First == nil {
-			continue
-		}
-		if n := sum.Last.Throttled - sum.First.Throttled; all == 0 || n > throttled {
-			throttled, all = n, sum.Last.Periods-sum.First.Periods
+		if n, of := r.edges(g); all == 0 || n > throttled {
+			throttled, all = n, of
 		}
 	}
 	return throttled, all
 }
 
+// above returns the group above a container whose quota throttled it, 0 if the container's own did or
+// neither was seen.
+func (r *Report) above(c *Container) (by blame.Group) {
+	most, _ := r.edges(c.Group)
+	if most > 0 {
+		return 0
+	}
+	for _, g := range c.Above {
+		if n, _ := r.edges(g); n > most {
+			by, most = g, n
+		}
+	}
+	return by
+}
+
 func (r *Report) verdict(c *Container) blame.Verdict {
-	return r.Groups[c.Group].Verdict(r.observed(), c.limit())
+	limit := c.limit()
+	if r.above(c) != 0 {
+		limit = 0 // its own did not matter
+	}
+	return r.Groups[c.Group].Verdict(r.observed(), limit)
 }
 
 func (r *Report) observed() time.Duration { return r.To - r.From }

@@ -42,6 +42,7 @@ func observed(parts ...blame.Parts) *Report {
 			return map[blame.Group]string{batch: "default/batch/pi", system: fmt.Sprint("/system.slice/s", by.Process, ".service")}[by.Group]
 		},
 		Kind:    func(g blame.Group) Kind { return map[blame.Group]Kind{web: Pod, batch: Pod}[g] },
+		Yields:  func(g, _ blame.Group) bool { return g == batch },
 		Process: func(id int) string { return map[int]string{1001: "server"}[id] },
 	}
 }
@@ -83,9 +84,18 @@ func reports() map[string]*Report {
 	above := observed(times(5*s, 5*s, 0))
 	above.Containers[0].Limits.Quota = bandwidth.Unlimited
 	all["limit-above"] = above
+	byParent := observed(times(3*s, 3*s, 4*s)) // and its own quota was never used up
+	byParent.Containers[0].Above = []blame.Group{system}
+	byParent.Groups[system] = &blame.Sum{First: &blame.Quota{}, Last: &blame.Quota{Periods: 100, Throttled: 40}}
+	byParent.Groups[web].Last.Throttled = byParent.Groups[web].First.Throttled
+	all["quota-above"] = byParent
+	all["bursts-all"] = observed(times(3*s, 3*s, 4*s), times(2*s, 1*s, 7*s))
+	all["bursts-all"].Containers[0].Limits.Burst = all["bursts-all"].Containers[0].Limits.Quota
 	all["limit-unknown"] = observed(times(5*s, 5*s, 0))
 	all["limit-unknown"].Containers[0].Limits = bandwidth.Limits{}
 	all["contended-pod"], all["contended-run"], all["contended-service"] = contended(Pod, AnyGroup), contended(Run, Run), contended(AnyGroup, NoGroup)
+	all["contended-part"] = contended(Pod, Pod) // of a CPU is its limit
+	all["contended-part"].Containers[0].Limits.Quota = 30 * ms
 	crowd := times(s/2, 5*s, 0)
 	crowd.Count(blame.Waiting, blame.Occupant{Group: web, Process: 1001}, web, 4*s)
 	compilers := times(7*s, 0, 0)

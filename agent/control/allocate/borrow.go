@@ -75,7 +75,7 @@ func (c *Controller) settle(n node) {
 func (c *Controller) giveBack(n node, at int) {
 	s := &n.Pods[at]
 	uid := s.Object.UID
-	c.lose(s, c.allocated[uid], errors.New("it requests fewer, and other pods request these: set its requests.cpu to its limits.cpu"))
+	c.lose(s, c.allocated[uid], errors.New("it requests fewer, and other pods request these: create it again with requests.cpu as large as limits.cpu"))
 	c.takeBack(uid)
 	c.changed = true
 	c.read(n.Round, s)

@@ -150,6 +150,21 @@ func (n *Names) Kind(group string) why.Kind {
 	return why.AnyGroup
 }
 
+// Yields reports whether a group that is made batch work leaves its CPUs to another one. The agent sees
+// to that among pods. Elsewhere the kernel compares the groups that are in one group.
+func (n *Names) Yields(group, to string) bool {
+	kind := n.Kind(group)
+	if kind == why.Pod {
+		return n.Kind(to) == why.Pod
+	}
+	group = path.Clean("/" + group)
+	for kind == why.Run && !confine.IsRun(group) {
+		group = path.Dir(group)
+	}
+	parent := path.Dir(group)
+	return parent == "/" || strings.HasPrefix(path.Clean("/"+to), parent+"/")
+}
+
 // Known returns NAMESPACE/POD/CONTAINER, or "" without a link.
 func (n *Names) Known(group string) string {
 	n.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -83,6 +84,29 @@ func TestTargets(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" || (err == nil) != (test.want != nil) {
 			t.Errorf("%+v: %v; -want +got:\n%s", test, err, diff)
+		}
+	}
+}
+
+// TestYields: what is idle in a group runs behind what is in the same group, or below.
+func TestYields(t *testing.T) {
+	const pod, other = "/kubepods.slice/kubepods-pod11111111_2222_3333_4444_555555555555.slice/cri-containerd-a.scope", "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod11111111_2222_3333_4444_666666666666.slice"
+	names := Names{naming: kubepods.Naming{Driver: kubepods.Systemd}}
+	for _, test := range []struct {
+		group, to string
+		want      bool
+	}{
+		{other, pod, true},
+		{other, "/system.slice/web.service", false},
+		{"/pinfold-run-batch/command", "/pinfold-run-web", true},
+		{"/pinfold-run-batch/command", pod, true},
+		{"/user.slice/pinfold-run-batch/command", pod, false},
+		{"/system.slice/build.service", "/system.slice/web.service/worker", true},
+		{"/system.slice/build.service", pod, false},
+		{"/system.slice/build.service", "/system.slices/web.service", false},
+	} {
+		if got := names.Yields(test.group, test.to); got != test.want {
+			t.Errorf("%s, to %s: %t", test.group, test.to, got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (o *options) explain(ctx context.Context, client *survey.Client, server string, err error) error {
 	switch {
 	case errors.Is(err, survey.ErrNotInstalled):
-		return fmt.Errorf("%w: docs/scheduler.md says how to install it", err)
+		return fmt.Errorf("%w: docs/operations.md says how to install it", err)
 	case errors.Is(err, survey.ErrNoNode):
 		names, listErr := client.NodeNames(ctx)
 		if listErr != nil {
@@ -34,17 +34,17 @@ const maxSuggestions = 5
 // suggestNodes names the nodes that may have been meant, otherwise some of all nodes.
 func suggestNodes(names []string, meant string) string {
 	near := similar(names, meant)
-	intro := "did you mean "
+	intro, end, rest := "did you mean ", "?", ", or one of %d others"
 	if len(near) == 0 {
-		near, intro = slices.Sorted(slices.Values(names)), "there are "
+		near, intro, end, rest = slices.Sorted(slices.Values(names)), "the cluster has ", "", " and %d others, as 'kubectl get nodes' lists them"
 	}
 	switch {
 	case len(near) == 0:
 		return "the cluster has no nodes"
 	case len(near) > maxSuggestions:
-		return fmt.Sprintf("%s%s or %d others?", intro, strings.Join(near[:maxSuggestions], ", "), len(near)-maxSuggestions)
+		end = fmt.Sprintf(rest, len(near)-maxSuggestions) + end
 	}
-	return intro + strings.Join(near, ", ") + "?"
+	return intro + strings.Join(near[:min(len(near), maxSuggestions)], ", ") + end
 }
 
 // similar returns the names that contain the meant one, and those that cobra would suggest if they

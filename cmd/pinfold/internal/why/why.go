@@ -152,6 +152,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 	}
 	result := &why.Report{Report: seen.Report, Process: seen.Process, Events: seen.Cost.Lost, Histogram: o.histogram,
 		Kind:   func(g blame.Group) why.Kind { return names.Kind(seen.Path(g)) },
+		Yields: func(g, to blame.Group) bool { return names.Yields(seen.Path(g), seen.Path(to)) },
 		Waited: func(by blame.Occupant) string { return groups.Occupant(seen, names, by) }}
 	if expensive != nil {
 		result.Ended = fmt.Sprintf("it ended early: %v", expensive)
