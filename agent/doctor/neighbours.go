@@ -103,7 +103,8 @@ func (x *examination) plugins() {
 func (x *examination) others(context.Context) {
 	agents, unknown := x.processes(knownAgents())
 	for _, p := range agents {
-		x.add("other agents", Problem, p.String()+": writes cpuset and quota of pods, too", "remove it from this node; two agents undo each other's writes")
+		x.add("other agents", Problem, "a process has the name of an agent that writes cpuset and quota of pods, too: "+p.String(),
+			"if it is that agent, remove it from this node: two agents undo each other's writes")
 	}
 	if unknown != "" {
 		x.add("other agents", Skipped, unknown, "mount the host's /proc, and run in its PID namespace")
@@ -127,8 +128,10 @@ func (x *examination) agent(ctx context.Context) {
 		x.add(check, Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
 	case c.Status == "":
 		x.add(check, OK, "no agent has published any", "")
-	case c.Status == corev1.ConditionTrue:
+	case c.Status == corev1.ConditionTrue && c.Message == nodetopology.Enforced:
 		x.add(check, OK, found, "")
+	case c.Status == corev1.ConditionTrue:
+		x.add(check, Note, found, "docs/agent.md says what each note means")
 	case c.Status == corev1.ConditionFalse && c.Reason != nodetopology.Observing:
 		x.add(check, Problem, found, "docs/agent.md says what each reason means")
 	default:
