@@ -65,7 +65,9 @@ type admitsAll struct{}
 
 func (admitsAll) Name() string { return scheduler.Name }
 
-func (admitsAll) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status { return nil }
+func (admitsAll) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
 
 // TestUsesPlugin: a scheduler none of whose profiles uses the plugin is a stock one.
 func TestUsesPlugin(t *testing.T) {
