@@ -52,8 +52,7 @@ CPUs on which nodes.
 
 It reads nodes, pods, NodeTopologies and leases. What this user may not
 list is named, and the rest is shown. It changes nothing.`,
-		Example: `  pinfold status
-  pinfold status worker-3           # one node, with a map of its CPUs
+		Example: `  pinfold status worker-3           # one node, with a map of its CPUs
   pinfold status --pods -n shop     # which pods of a namespace have which CPUs
   pinfold status --check >/dev/null # exit status 1 if something is wrong`,
 		Args: func(_ *cobra.Command, args []string) error {
