@@ -35,7 +35,7 @@ func newClaims(e *engine) *claims.Driver {
 	return claims.New(claims.Options{Client: e.Client, NodeName: e.NodeName, Offers: e.Devices != "", KubeletDir: e.KubeletDir, CDIDir: e.CDIDir,
 		Files: files, HostFiles: host,
 		Devices: func() ([]dra.Device, func(dra.Features) []resourceapi.Device, error) { return e.devices(roots) },
-		Give:    e.claim, TakeBack: e.unclaim, Kept: e.claimed, Unserved: e.unserved, Forfeit: e.forfeit,
+		Give:    e.claim, Prepared: e.prepared, TakeBack: e.unclaim, Kept: e.claimed, Unserved: e.unserved, Forfeit: e.forfeit,
 		Tell: func(pod *corev1.Pod, text string) {
 			e.reports.warn(control.Notice{Pod: pod, Reason: groups.GivenBack, Message: text})
 		},
@@ -83,6 +83,15 @@ func (e *engine) claim(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.
 		}
 	})
 	return given, err
+}
+
+// prepared records whether the claims of a pod were served, and why not.
+func (e *engine) prepared(pod types.UID, err error) {
+	e.with(func(c *control.Control) {
+		if c.Prepared(pod, err) {
+			e.requestRound() // which tells the pod
+		}
+	})
 }
 
 func (e *engine) claimRequest(uid types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (dra.Request, error) {

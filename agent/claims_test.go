@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,9 @@ import (
 
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -267,4 +270,56 @@ func TestClaimGivenBack(t *testing.T) {
 			w.eventually(func() error { return w.told("web", reason, "set its resources.requests.cpu to 2") })
 		}
 	}
+}
+
+// TestUnpreparedClaim: while the claim of a pod is not prepared, what the agent publishes says why.
+func TestUnpreparedClaim(t *testing.T) {
+	w := newClaimWorld(t)
+	claims := w.client.ResourceV1().ResourceClaims("default")
+	whole := must.Get(claims.Get(t.Context(), "web-cpus", metav1.GetOptions{}))(t)
+	lacking := whole.DeepCopy() // as allocated without the feature gate
+	lacking.Status.Allocation.Devices.Results[0].ConsumedCapacity = nil
+	must.Get(claims.Update(t.Context(), lacking, metav1.UpdateOptions{}))(t)
+	w.start()
+	says := func(want int) func() error {
+		return func() error {
+			object, err := w.topologies.Get(t.Context(), nodeName, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			found := slices.DeleteFunc(object.Status.Findings, func(f nodetopology.Finding) bool {
+				return f.Reason != groups.NotGiven || !strings.Contains(f.Message, "the cluster needs the feature gate DRAConsumableCapacity")
+			})
+			if len(found) != want {
+				return fmt.Errorf("%d findings say it: %+v", len(found), found)
+			}
+			return nil
+		}
+	}
+	if cpus, err := w.prepare(); err == nil {
+		t.Errorf("the claim has CPUs %q", cpus)
+	}
+	w.eventually(says(1))
+	must.Get(claims.Update(t.Context(), whole, metav1.UpdateOptions{}))(t)
+	must.Get(w.prepare())(t)
+	w.eventually(says(0))
+}
+
+// TestClaimsNotServed: an agent that cannot serve claims says so in the node's condition.
+func TestClaimsNotServed(t *testing.T) {
+	w := newClaimWorld(t)
+	more := w.more
+	w.more = func(o *Options) {
+		more(o)
+		o.KubeletDir = filepath.Join(w.dir, "none", "kubelet")
+		must.Do(t, os.WriteFile(filepath.Join(w.dir, "none"), nil, 0o600))
+	}
+	w.start()
+	w.eventually(func() error {
+		c := api.Condition(must.Get(w.client.CoreV1().Nodes().Get(t.Context(), nodeName, metav1.GetOptions{}))(t), nodetopology.BindingCondition)
+		if c.Status != corev1.ConditionFalse || c.Reason != groups.ClaimsNotServed || !strings.Contains(c.Message, "make the driver's directory") {
+			return fmt.Errorf("the condition is %+v", c)
+		}
+		return nil
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -119,17 +118,18 @@ func (d *delays) collect(out chan<- prometheus.Metric) {
 const traceAgainAfter = 10 * time.Minute
 
 // run traces the delays of containers until the context ends.
-func (d *delays) run(ctx context.Context, log *slog.Logger, dedup *logdedup.Log) {
+func (d *delays) run(ctx context.Context, dedup *logdedup.Log) {
 	for ctx.Err() == nil {
+		dedup.Clear("trace")
 		err := d.monitor.Run(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if errors.Is(err, errors.ErrUnsupported) {
-			log.Warn("the delays of containers are not traced", "error", err)
+			dedup.WarnOrClear("trace", "the delays of containers are not traced", err)
 			return
 		}
-		dedup.Warn("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
+		dedup.WarnOrClear("trace", fmt.Sprintf("the delays of containers are not traced for %v", traceAgainAfter), err)
 		sleep.For(ctx, traceAgainAfter)
 	}
 }

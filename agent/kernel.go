@@ -208,7 +208,7 @@ const minTierShares = 100
 func keepWeight(ctx context.Context, e *engine) {
 	own, err := cgrouptree.Own(e.kernel.groups, cgroup.CPU)
 	if err != nil {
-		e.Log.Warn("the agent keeps the CPU weight of its request", "error", err)
+		e.reports.dedup.WarnOrClear("weight", "the agent keeps the CPU weight of its request", err)
 		return
 	}
 	var raised bool

@@ -58,10 +58,10 @@ var utilizationBounds = [...]float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.
 const sampleSpacing = time.Millisecond
 
 // run samples until the context ends. It tries again after errors.
-func (m *meters) run(ctx context.Context, groups *cgroup.FS, o *Options, log *logdedup.Log) {
+func (m *meters) run(ctx context.Context, groups *cgroup.FS, o *Options, dedup *logdedup.Log) {
 	for ctx.Err() == nil {
 		if err := m.sample(ctx, groups, o.SampleInterval); ctx.Err() == nil {
-			log.Warn("sampler", "containers are not sampled: no quota is raised, and metrics are not updated", err)
+			dedup.Warn("sampler", "containers are not sampled: no quota is raised, and metrics are not updated", err)
 			sleep.For(ctx, o.RetryAfter)
 		}
 	}

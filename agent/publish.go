@@ -122,9 +122,7 @@ func (p *publisher) readKubelet(ctx context.Context) error {
 	}
 	p.Log.Info("the kubelet's configuration", "cpuManagerPolicy", k.CPUManagerPolicy, "reservedSystemCPUs", k.ReservedCPUs.String(),
 		"cgroupRoot", k.CgroupRoot, "cpuCFSQuota", !k.Quota.NoQuota)
-	if err := saveKubelet(p.RunDir, k); err != nil {
-		p.Log.Warn("cannot save the kubelet's configuration for an agent that starts while the kubelet is down", "error", err)
-	}
+	p.dedup.WarnOrClear("saved kubelet", "an agent that starts while the kubelet is down does not know its configuration", saveKubelet(p.RunDir, k))
 	return nil
 }
 
@@ -173,6 +171,7 @@ func (p *publisher) publishTopology(ctx context.Context) error {
 // topology returns the node's object, or nil while too little is known.
 func (p *publisher) topology() (*nodetopology.NodeTopology, error) {
 	state := nodetopology.State{Writer: "pinfold-agent " + p.Version, AgentHealth: *p.engine.node.health.Load()}
+	p.engine.reports.update(func(*stats) { state.Findings = p.engine.reports.findings })
 	var status control.Status
 	p.engine.with(func(*control.Control) {
 		if status = p.engine.status; p.engine.kubelet != nil {

@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +17,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -31,8 +34,9 @@ type reports struct {
 	// refresh requests that the Node object is brought up to date, and the kubelet asked.
 	refresh func()
 
-	mu    sync.Mutex
-	stats stats
+	mu       sync.Mutex
+	stats    stats
+	findings []nodetopology.Finding // to be published
 }
 
 // stats are the source of metrics.
@@ -119,13 +123,62 @@ func (r *reports) logChanges(d control.Decision, result control.Result) {
 			continue // it has ended meanwhile
 		}
 		r.stats.failed++
-		r.dedup.Warn("write "+path, "cannot apply the settings of a control group", err)
+		if r.dedup.Fresh("write "+path, err.Error()) { // a notice of control, too
+			r.Log.Warn("cannot apply the settings of a control group", "error", err)
+		}
 	}
 }
 
-// publish passes a report on to metrics, log, events and the node's condition.
+// standing returns the warnings that stand as notices about the node.
+func (r *reports) standing() []control.Notice {
+	all := []control.Notice{}
+	for about, text := range r.dedup.Standing() {
+		n := control.Notice{Reason: groups.Impaired, Message: text}
+		switch about {
+		case "claims", "features":
+			n.Reason = groups.ClaimsNotServed
+		case "given":
+			n.Reason = groups.CannotSave
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b control.Notice) int {
+		return cmp.Or(cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return all
+}
+
+// findings returns what is to be published besides the condition, what matters most first.
+func findings(s *control.Summary) (all []nodetopology.Finding) {
+	add := func(severity status.Severity, notices []control.Notice) {
+		for _, n := range notices {
+			f := nodetopology.Finding{Severity: string(severity), Reason: n.Reason, Message: n.Message}
+			if n.Pod != nil {
+				f.Pod = n.Pod.UID
+			}
+			all = append(all, f)
+		}
+	}
+	isNews := func(n control.Notice) bool { return n.IsNews() }
+	add(status.Warning, s.Impaired)
+	add(status.Warning, s.Warnings)
+	add(status.Warning, slices.DeleteFunc(slices.Clone(s.News), isNews))
+	add(status.Note, s.Notes)
+	add(status.Note, s.PodNotes)
+	return all
+}
+
+// publish passes a report on to metrics, log, events, the node's condition and its topology object.
 func (r *reports) publish(report control.Report) {
-	r.update(func(s *stats) { s.summary = report.Summary })
+	found := findings(&report.Summary)
+	var changed bool
+	r.update(func(s *stats) {
+		s.summary = report.Summary
+		changed, r.findings = !slices.Equal(found, r.findings), found
+	})
+	if changed {
+		r.refresh()
+	}
 	for _, n := range report.Events {
 		if n.Reason == groups.Moved {
 			r.update(func(s *stats) { s.moves++ })

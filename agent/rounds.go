@@ -98,6 +98,7 @@ func (r *rounds) round() {
 	e := r.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.control.Step(control.Event{Standing: e.reports.standing()})
 	machineErr := r.readMachine()
 	observed, err := r.observe()
 	if err != nil {
@@ -146,8 +147,10 @@ func (r *rounds) readMachine() error {
 // unhealthy makes the error the agent's health, for which the scheduler places no static pod on the
 // node.
 func (r *rounds) unhealthy(about string, err error) {
-	r.engine.node.setHealth(err.Error())
-	r.engine.reports.dedup.Warn(about, "the node takes no new static pods", err)
+	r.engine.node.setHealth(err.Error()) // which is published
+	if r.engine.reports.dedup.Fresh(about, err.Error()) {
+		r.engine.Log.Warn("the node takes no new static pods", "error", err)
+	}
 }
 
 // observe reads the cgroups. It unlocks mu meanwhile, and reports whether the state has not changed

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/pods"
-	"pinfold.dev/pinfold/internal/logdedup"
 )
 
 // agent are the values that work on a node; see task for who runs what.
@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	stopEvents := a.reports.recordEvents()
 	defer stopEvents()
-	p := &publisher{Options: o, engine: a.engine, dedup: logdedup.New(o.Log, o.Now), wake: make(chan struct{}, 1)}
+	p := &publisher{Options: o, engine: a.engine, dedup: a.reports.dedup, wake: make(chan struct{}, 1)}
 	a.reports.condition, a.reports.refresh = p.setCondition, p.refresh
 	if err := watchPods(ctx, a.engine); err != nil {
 		return err
@@ -80,10 +80,11 @@ func Run(ctx context.Context, o Options) error {
 	o.Log.Info("the agent runs", "node", o.NodeName, "mode", o.mode(), "root", o.Root, "metrics", srv.metrics.String(), "health", srv.health.String())
 
 	if self, err := os.Readlink(filepath.Join(o.Root, "proc/self")); err == nil && self != strconv.Itoa(os.Getpid()) {
-		o.Log.Warn("an affinity of containers' threads is not noticed, because these are not visible here: run in the PID namespace of the host (hostPID: true)")
+		a.reports.dedup.WarnOrClear("affinity", "an affinity of containers' threads is not noticed",
+			errors.New("these are not visible here: run in the PID namespace of the host (hostPID: true)"))
 	}
 
-	h := &heartbeat{Options: o, node: &p.uid, lastRound: &a.lastRound, dedup: logdedup.New(o.Log, o.Now), resumed: p.refresh}
+	h := &heartbeat{Options: o, node: &p.uid, lastRound: &a.lastRound, dedup: a.reports.dedup, resumed: p.refresh}
 	err = runTasks(ctx, func(ctx context.Context) error { return srv.serve(ctx) }, []task{
 		{"rounds", true, func(ctx context.Context) { a.rounds.loop(ctx, srv.observe) }},
 		{"ticks", o.SampleInterval > 0 || o.Batch.Threshold > 0, a.ticks.loop},
@@ -95,7 +96,7 @@ func Run(ctx context.Context, o Options) error {
 		{"weight", !o.Observe, func(ctx context.Context) { keepWeight(ctx, a.engine) }},
 		{"batch scheduler", true, a.scheduler.Run},
 		{"samples", o.SampleInterval > 0, func(ctx context.Context) { a.meters.run(ctx, k.groups, &o, a.reports.dedup) }},
-		{"delays", a.delays != nil, func(ctx context.Context) { a.delays.run(ctx, o.Log, a.reports.dedup) }},
+		{"delays", a.delays != nil, func(ctx context.Context) { a.delays.run(ctx, a.reports.dedup) }},
 		{"publishing", true, p.loop},
 		{"heartbeat", o.LeaseNamespace != "", h.loop},
 	})

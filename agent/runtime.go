@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -128,7 +129,7 @@ const withoutNRI = "the container runtime is not connected by NRI, the reconcile
 // serve answers the container runtime until the context ends.
 func (h runtimeHandler) serve(ctx context.Context) {
 	if h.Socket == "" {
-		h.Log.Warn(withoutNRI + ", because no socket is named")
+		h.reports.dedup.WarnOrClear("runtime", withoutNRI, errors.New("no socket is named"))
 		return
 	}
 	h.Runtime(ctx, nri.Options{Socket: h.Socket, Logger: h.Log, OnState: h.setState, OnConflict: h.reportConflict}, h)
@@ -139,7 +140,7 @@ func (h runtimeHandler) setState(state nri.State) {
 	if state.Connected {
 		h.reports.dedup.Clear("runtime")
 	} else if state.Err != nil {
-		h.reports.dedup.Warn("runtime", withoutNRI, state.Err)
+		h.reports.dedup.WarnOrClear("runtime", withoutNRI, state.Err)
 	}
 	h.reports.update(func(s *stats) { s.connected = state.Connected })
 }

@@ -66,7 +66,8 @@ func newServer(a *agent) (*server, error) {
 		return nil, errors.Join(err, s.metrics.close())
 	}
 	if s.metrics != nil && a.Secure == nil && !s.metrics.isLoopback() {
-		a.Log.Warn("everybody who reaches this node can read the metrics, which name its pods: serve them with --metrics-secure", "listen", a.Listen)
+		a.reports.dedup.WarnOrClear("metrics", "everybody who reaches this node can read the metrics, which name its pods",
+			fmt.Errorf("--listen %s is not loopback: serve them with --metrics-secure", a.Listen))
 	}
 	return s, nil
 }

@@ -212,7 +212,7 @@ func (u *units) add(group string, w cgroup.Wanted) {
 
 // run tells systemd what it must be told until the context ends. late is called after a call for
 // which decisions may have stopped to wait.
-func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
+func (u *units) run(ctx context.Context, dedup *logdedup.Log, late func()) {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer func() {
 		cancel()
@@ -223,7 +223,7 @@ func (u *units) run(ctx context.Context, log *logdedup.Log, late func()) {
 	}()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(callLimit, cancel) })()
 	warn := func(err error) {
-		log.WarnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", err)
+		dedup.WarnOrClear("systemd", "a reload of systemd undoes settings, until the round after it", err)
 	}
 	for {
 		wait := u.tell(calls, func() { warn(errors.New("systemd has not answered in time")) }, late)

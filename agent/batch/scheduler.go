@@ -155,7 +155,9 @@ func (s *Scheduler) Run(ctx context.Context) {
 		s.mu.Lock()
 		s.status.Lacking = err.Error()
 		s.mu.Unlock()
-		s.Dedup.Warn("sched_ext", "batch pods are idle in the kernel's fair class instead of a scheduler of their own", err)
+		if s.Dedup.Fresh("sched_ext", err.Error()) { // a notice of control, too
+			s.Log.Warn("batch pods are idle in the kernel's fair class instead of a scheduler of their own", "error", err)
+		}
 		s.Changed()
 		sleep.For(ctx, pause)
 	}

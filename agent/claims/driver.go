@@ -65,6 +65,8 @@ type Options struct {
 	// Give allocates CPUs to a pod whose claims read returns, and saves and enforces this. Read gets the
 	// devices of all groupings, and does not call other options.
 	Give func(pod types.UID, read func(*corev1.Pod, []dra.Device) (dra.Request, error)) (api.Allocation, error)
+	// Prepared is told whether the claims of a pod were served, and why not.
+	Prepared func(pod types.UID, err error)
 	// TakeBack takes back what was allocated for claims. Kept returns the UIDs of those that have CPUs.
 	TakeBack func(claims []types.UID) error
 	Kept     func() map[types.UID]bool
@@ -207,11 +209,12 @@ func (d *Driver) PrepareResourceClaims(ctx context.Context, claims []*resourceap
 	return results, nil
 }
 
-func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) (map[types.UID][]kubeletplugin.Device, error) {
+func (d *Driver) prepare(ctx context.Context, claims []*resourceapi.ResourceClaim) (_ map[types.UID][]kubeletplugin.Device, err error) {
 	uid, err := dra.PodOf(claims)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { d.Prepared(uid, err) }()
 	var request dra.Request
 	var allocation api.Allocation
 	_ = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, roomDelay, true, func(context.Context) (bool, error) {

@@ -63,7 +63,7 @@ func (d *Driver) HandleError(_ context.Context, err error, message string) {
 	case lacksMapping(dropped): // also a slice that was written before
 		d.features.Requests = false
 	default:
-		d.Dedup.Warn("dra", "claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", err)
+		d.Dedup.Warn("features", "resource claims need a feature gate that the cluster lacks: set it for API server and scheduler", err)
 		return
 	}
 	d.Changed()

@@ -2,12 +2,15 @@ package claims
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/internal/logdedup"
@@ -48,4 +51,19 @@ func TestHealth(t *testing.T) {
 	}
 	now = []dra.Device{{Name: "numa-0", CPUs: cpuset.Of(0, 1)}, {Name: "numa-1", CPUs: cpuset.Of(2, 3)}}
 	expect(map[string]string{"numa-0": "", "numa-1": ""})
+}
+
+// TestMissingFeature: a field of the devices that the API server drops, and without which claims cannot
+// work, is a warning that names the feature gate.
+func TestMissingFeature(t *testing.T) {
+	dedup := logdedup.New(slog.New(slog.DiscardHandler), time.Now)
+	d := New(Options{NodeName: "n1", Files: t.TempDir(), Dedup: dedup})
+	slice := func(shared *bool) *resourceapi.ResourceSlice {
+		return &resourceapi.ResourceSlice{Spec: resourceapi.ResourceSliceSpec{Devices: []resourceapi.Device{{Name: "numa-0", AllowMultipleAllocations: shared}}}}
+	}
+	dropped := &resourceslice.DroppedFieldsError{PoolName: "n1", DesiredSlice: slice(new(true)), ActualSlice: slice(nil)}
+	d.HandleError(t.Context(), fmt.Errorf("%w: %w", kubeletplugin.ErrRecoverable, dropped), "write")
+	if got := dedup.Standing()["features"]; !strings.Contains(got, "DRAConsumableCapacity") {
+		t.Errorf("warnings %q", dedup.Standing())
+	}
 }

@@ -133,6 +133,7 @@ type node struct {
 	usage          nodeplan.Usage
 	used           map[nodeplan.Ref]ledger.MilliCPU
 	notes          []string
+	standing       []Notice
 }
 
 // New returns a state machine without any input.

@@ -61,6 +61,11 @@ func (c *Control) Claim(now time.Time, pod types.UID, request dra.Request) error
 	return c.allocate.Claim(&c.round, pod, request)
 }
 
+// Prepared records whether the claims of a pod were served, and why not. It reports whether there is news.
+func (c *Control) Prepared(pod types.UID, err error) (changed bool) {
+	return !errors.Is(err, ErrNotYet) && c.allocate.Prepared(pod, err)
+}
+
 // Unserved returns the pods with resource claims that were given no CPUs for any.
 func (c *Control) Unserved() []*corev1.Pod {
 	if c.config.Observe || c.hold() != "" || !c.allocate.Recovered() || c.node.kubelet.bindingOff() != "" {

@@ -51,6 +51,9 @@ type Event struct {
 	InForce     bool
 	// Unclaim are resource claims whose CPUs are taken back.
 	Unclaim []types.UID
+	// Standing are the warnings of those that carry out decisions, not nil if they are known. They have no
+	// pods, and their reasons are groups.Impaired, or those of problems of the node.
+	Standing []Notice
 }
 
 // Group is a cgroup of a pod or container.
@@ -88,6 +91,9 @@ func (c *Control) Step(e Event) {
 	}
 	if e.InForce || e.RuntimeWrites {
 		c.stakes.cpusets.hold()
+	}
+	if e.Standing != nil {
+		n.standing = e.Standing
 	}
 	n.asked = n.asked || e.StaticPodsAsked
 	c.allocate.Unclaim(e.Unclaim...)

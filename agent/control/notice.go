@@ -30,9 +30,12 @@ type Summary struct {
 	// condition repeats, say what is done differently there than requested. Warnings and PodNotes
 	// are the same about what authors of pods can cause: the condition must not depend on them.
 	Problems, Warnings, Notes, PodNotes []Notice
+	// Impaired are what the agent itself cannot do, which the condition repeats. News are for the authors
+	// of pods.
+	Impaired, News []Notice
 }
 
-func (c *Control) summary() (s Summary, news []Notice) {
+func (c *Control) summary() (s Summary) {
 	s = Summary{Exclusive: c.round.Plan.Exclusive, Shared: c.round.Plan.Shared, Containers: map[nodeplan.Home]int{}}
 	for _, p := range c.round.Plan.Pods {
 		for _, container := range p.Containers {
@@ -56,7 +59,19 @@ func (c *Control) summary() (s Summary, news []Notice) {
 			s.Lost++
 		}
 	}
-	return s, n.News
+	s.News = n.News
+	return s
+}
+
+// addStanding adds the warnings of those that carry out decisions, which have logged them.
+func (s *Summary) addStanding(standing []Notice) {
+	for _, n := range standing {
+		if n.Reason == groups.Impaired {
+			s.Impaired = append(s.Impaired, n)
+		} else {
+			s.Problems = append(s.Problems, n)
+		}
+	}
 }
 
 // split separates notices about the node from those that everybody who may write pods can cause.
@@ -88,24 +103,31 @@ type Report struct {
 }
 
 // report returns the state of the node after the last decision was applied.
-func (c *Control) report() Report {
+func (c *Control) report() (r Report) {
 	if hold := c.hold(); hold != "" {
-		return Report{Condition: corev1.NodeCondition{Type: nodetopology.BindingCondition, Status: corev1.ConditionUnknown, Reason: "Waiting",
-			Message: "nothing is changed, and what was set before stays in force: " + hold}}
+		r.Summary.addStanding(c.node.standing)
+		waiting := Notice{Reason: "Waiting", Message: "nothing is changed, and what was set before stays in force: " + hold}
+		r.Condition = condition(append([]Notice{waiting}, r.Summary.Problems...), r.Summary.Impaired)
+		r.Condition.Status = corev1.ConditionUnknown
+		return r
 	}
-	s, news := c.summary()
-	notices := slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, news)
+	s := c.summary()
+	r.Events = c.noticed.update(slices.Concat(s.Problems, s.Warnings, s.Notes, s.PodNotes, s.News))
+	s.addStanding(c.node.standing)
 	problems := s.Problems
 	if c.config.Observe { // not a problem, but nothing is enforced
 		problems = append([]Notice{{Reason: nodetopology.Observing, Message: "nothing is enforced on this node: " + observing}}, problems...)
 	}
-	return Report{s, c.noticed.update(notices), condition(problems, s.Notes)}
+	r.Summary, r.Condition = s, condition(problems, slices.Concat(s.Impaired, s.Notes))
+	return r
 }
 
 // Failed returns the status after a round that could not start because of err.
 func (c *Control) Failed(err error) Status {
-	problems := []Notice{{Reason: groups.CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}
-	c.last.Report = Report{Summary{Problems: problems}, c.noticed.update(problems), condition(problems, nil)}
+	s := Summary{Problems: []Notice{{Reason: groups.CannotEnforce, Message: "nothing can be enforced on this node: " + err.Error()}}}
+	events := c.noticed.update(s.Problems)
+	s.addStanding(c.node.standing)
+	c.last.Report = Report{s, events, condition(s.Problems, s.Impaired)}
 	c.addNode(&c.last)
 	return c.last
 }
@@ -142,7 +164,7 @@ func condition(problems, notes []Notice) corev1.NodeCondition {
 	if len(problems) > 0 {
 		c.Status, c.Reason = corev1.ConditionFalse, problems[0].Reason
 	} else {
-		lines = []string{"containers run on the CPUs that they were given"}
+		lines = []string{nodetopology.Enforced}
 	}
 	for _, n := range slices.Concat(problems, notes) {
 		lines = append(lines, n.Message)

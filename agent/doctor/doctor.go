@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/kubepods"
 	"pinfold.dev/pinfold/linux/priority"
@@ -70,6 +71,8 @@ type Cluster interface {
 	Kubelet(ctx context.Context) (policy, cgroupRoot string, err error)
 	// Condition returns the condition that the node's agent has published, the zero value if none has.
 	Condition(ctx context.Context) (corev1.NodeCondition, error)
+	// Findings returns what the agent has published besides it.
+	Findings(ctx context.Context) ([]nodetopology.Finding, error)
 }
 
 // Report is the results of all checks, in their order.

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/status"
+	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/golden"
 )
@@ -85,6 +87,7 @@ type answers struct {
 	policy, root                string
 	condition                   corev1.NodeCondition
 	policyError, conditionError error
+	findings                    []nodetopology.Finding
 }
 
 func (a answers) Kubelet(context.Context) (policy, cgroupRoot string, err error) {
@@ -94,6 +97,8 @@ func (a answers) Kubelet(context.Context) (policy, cgroupRoot string, err error)
 func (a answers) Condition(context.Context) (corev1.NodeCondition, error) {
 	return a.condition, a.conditionError
 }
+
+func (a answers) Findings(context.Context) ([]nodetopology.Finding, error) { return a.findings, nil }
 
 func answersOf(t *testing.T, text string) answers {
 	t.Helper()
@@ -107,6 +112,8 @@ func answersOf(t *testing.T, text string) answers {
 			a.policy = value
 		case what == "cgroup-root":
 			a.root = value
+		case what == "finding":
+			a.findings = append(a.findings, nodetopology.Finding{Severity: string(status.Warning), Reason: fields[1], Message: strings.Join(fields[2:], " "), Pod: "p"})
 		case fields[1] == "error":
 			a.conditionError = errors.New(strings.TrimPrefix(value, "error "))
 		case value != "none":

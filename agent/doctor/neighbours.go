@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -103,7 +104,8 @@ func (x *examination) plugins() {
 func (x *examination) others(context.Context) {
 	agents, unknown := x.processes(knownAgents())
 	for _, p := range agents {
-		x.add("other agents", Problem, p.String()+": writes cpuset and quota of pods, too", "remove it from this node; two agents undo each other's writes")
+		x.add("other agents", Problem, p.String()+": an agent of this name writes cpuset and quota of pods, too",
+			"if it is that agent, remove it from this node: two agents undo each other's writes")
 	}
 	if unknown != "" {
 		x.add("other agents", Skipped, unknown, "mount the host's /proc, and run in its PID namespace")
@@ -127,12 +129,35 @@ func (x *examination) agent(ctx context.Context) {
 		x.add(check, Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
 	case c.Status == "":
 		x.add(check, OK, "no agent has published any", "")
-	case c.Status == corev1.ConditionTrue:
+	case c.Status == corev1.ConditionTrue && c.Message == nodetopology.Enforced:
 		x.add(check, OK, found, "")
+	case c.Status == corev1.ConditionTrue:
+		x.add(check, Note, found, "docs/agent.md says what each note means")
 	case c.Status == corev1.ConditionFalse && c.Reason != nodetopology.Observing:
 		x.add(check, Problem, found, "docs/agent.md says what each reason means")
 	default:
 		x.add(check, Note, found, "nothing if this is meant, or the agent has just started; else look at its log")
+	}
+	if err == nil && c.Status != "" {
+		x.pods(ctx)
+	}
+}
+
+// pods shows what the agent says of pods: whoever may write pods can cause it, so it is no problem of
+// the node.
+func (x *examination) pods(ctx context.Context) {
+	const check, most = "pods", 10
+	found, err := x.Cluster.Findings(ctx)
+	if err != nil {
+		x.add(check, Skipped, err.Error(), "make the API server reachable, and allow the agent what its manifest says")
+		return
+	}
+	found = slices.DeleteFunc(found, func(f nodetopology.Finding) bool { return f.Pod == "" || f.Severity != string(status.Warning) })
+	for _, f := range found[:min(len(found), most)] {
+		x.add(check, Note, f.Reason+": "+f.Message, "docs/agent.md says what each reason means")
+	}
+	if more := len(found) - most; more > 0 {
+		x.add(check, Note, fmt.Sprintf("%d more like these", more), "'kubectl pinfold status NODE -o wide' has them all")
 	}
 }
 

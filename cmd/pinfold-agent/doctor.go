@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -69,7 +70,10 @@ func examine(cmd *cobra.Command, options doctor.Options, output frame.Format) er
 }
 
 // cluster implements [doctor.Cluster].
-type cluster struct{ kubelet kubelet.Client }
+type cluster struct {
+	kubelet    kubelet.Client
+	topologies nodetopology.Client
+}
 
 // clusterOf returns nil if doctor is to check only this machine.
 func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
@@ -85,12 +89,12 @@ func clusterOf(node *nodeOptions) (doctor.Cluster, error) {
 	case node.nodeName == "":
 		return nil, frame.Usagef("--kubeconfig needs the name of the node: give --node-name")
 	}
-	client, _, err := newClients(config)
+	client, topologies, err := newClients(config)
 	if err != nil {
 		return nil, err
 	}
 	k := kubelet.Client{Client: client, NodeName: node.nodeName, Config: config, CAFile: node.kubeletCA, Root: node.root}
-	return cluster{k}, nil
+	return cluster{k, topologies}, nil
 }
 
 func (c cluster) Kubelet(ctx context.Context) (policy, cgroupRoot string, err error) {
@@ -108,4 +112,17 @@ func (c cluster) Condition(ctx context.Context) (corev1.NodeCondition, error) {
 		return corev1.NodeCondition{}, fmt.Errorf("get node %s: %w", c.kubelet.NodeName, err)
 	}
 	return api.Condition(node, nodetopology.BindingCondition), nil
+}
+
+func (c cluster) Findings(ctx context.Context) ([]nodetopology.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	object, err := c.topologies.Get(ctx, c.kubelet.NodeName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get topology %s: %w", c.kubelet.NodeName, err)
+	}
+	return object.Status.Findings, nil
 }

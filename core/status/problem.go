@@ -26,6 +26,8 @@ const (
 	// Warning: a pod does not get what it asks for, or pods use too much. Everybody who may write pods
 	// can cause that, so it is not a failure of the cluster. Or an agent does what it was told to.
 	Warning Severity = "Warning"
+	// Note: nothing need be done, or only by the author of a pod.
+	Note Severity = "Note"
 )
 
 // Kind is the kind of a problem. Kinds that agents and schedulers report, too, have the names of
@@ -52,22 +54,33 @@ const (
 	CPUOverflow       Kind = "CPUOverflow"          // more is promised than exists
 	CPUOffline        Kind = "CPUOffline"           // CPUs of a pod are offline
 	BatchStarved      Kind = "BatchStarved"         // batch pods get hardly any CPU time
+	AgentNotReady     Kind = "AgentNotReady"        // the agent's pod is not ready
+	AgentImpaired     Kind = "AgentImpaired"        // something of the agent does not work
 )
 
 // Severity returns the severity of problems of this kind.
 func (k Kind) Severity() Severity {
 	switch k {
-	case AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation, NotAllocated, CPUOverflow, CPUOffline, BatchStarved:
+	case AgentObserves, AgentImpaired, NeverPlaced, CPUConflict, InvalidAllocation, NotAllocated, CPUOverflow, CPUOffline, BatchStarved:
 		return Warning
 	}
 	return Error
 }
 
-// rank orders kinds: what affects most comes first.
+// Unserved reports whether a pod does not get what it asks for.
+func (k Kind) Unserved() bool {
+	return k == NeverPlaced || k == NotAllocated || k == InvalidAllocation
+}
+
+// rank orders kinds: what affects most comes first, and last what an agent reports by other reasons.
 func (k Kind) rank() int {
-	return slices.Index([]Kind{
-		SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, AgentLeaseInvalid, TopologyIsNone,
+	all := []Kind{
+		SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, AgentNotReady, AgentLeaseInvalid, TopologyIsNone,
 		TopologyIsInvalid, TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation,
-		NotAllocated, CPUOverflow, CPUOffline, BatchStarved,
-	}, k)
+		NotAllocated, CPUOverflow, CPUOffline, BatchStarved, AgentImpaired,
+	}
+	if i := slices.Index(all, k); i >= 0 {
+		return i
+	}
+	return len(all)
 }

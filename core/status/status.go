@@ -41,7 +41,7 @@ type Report struct {
 func (r *Report) Sort() {
 	slices.SortFunc(r.Schedulers, func(a, b Scheduler) int { return cmp.Compare(a.Lease, b.Lease) })
 	slices.SortFunc(r.Problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.Kind.rank(), b.Kind.rank()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(a.Kind.rank(), b.Kind.rank()), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Message, b.Message))
 	})
 	slices.SortFunc(r.Waiting, func(a, b Waiting) int {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Pod, b.Pod))

@@ -46,7 +46,8 @@ func (n *NodeTopology) state() (State, error) {
 	s := n.Status
 	allocations, err := s.allocations()
 	return State{Writer: api.Shorten(s.Writer, maxText), ReservedCPUs: reserved, WithheldCPUs: withheld, KubeletPolicy: api.Shorten(s.KubeletPolicy, maxText),
-		AgentHealth: api.Shorten(s.AgentHealth, maxText), AgentLease: api.Shorten(s.AgentLease, maxText), Allocations: allocations}, err
+		AgentHealth: api.Shorten(s.AgentHealth, maxText), AgentLease: api.Shorten(s.AgentLease, maxText), Allocations: allocations,
+		Findings: bounded(s.Findings)}, err
 }
 
 // maxAllocations and maxPods bound what one agent makes the readers keep and compute, in bytes of text

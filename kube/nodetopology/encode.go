@@ -38,9 +38,12 @@ type State struct {
 	AgentLease string
 	// Allocations are what the agent has allocated to pods, nil if it allocates nothing.
 	Allocations api.Allocations
+	// Findings are what people should know of the agent, the node and its pods, and its condition does not
+	// say. At most maxFindings count.
+	Findings []Finding
 }
 
-// SameButAllocations reports whether two states differ at most in their allocations.
+// SameButAllocations reports whether two states differ at most in their allocations and findings.
 func (s *State) SameButAllocations(other *State) bool {
 	return s.Writer == other.Writer && s.ReservedCPUs == other.ReservedCPUs && s.WithheldCPUs == other.WithheldCPUs && s.KubeletPolicy == other.KubeletPolicy &&
 		s.AgentHealth == other.AgentHealth && s.AgentLease == other.AgentLease
@@ -64,6 +67,8 @@ const BindingCondition corev1.NodeConditionType = "PinfoldCPUBinding"
 const (
 	// KubeletPolicyNone is the cpuManagerPolicy under which CPUs can be bound.
 	KubeletPolicyNone = "none"
+	// Enforced is how the condition's message begins when it is True.
+	Enforced = "containers run on the CPUs that they were given"
 	// AgentHealthy is the health of an agent that applies the decisions.
 	AgentHealthy = "ok"
 	// AgentObserves is the health of an agent that works, and only observes.
@@ -91,6 +96,7 @@ func FromMachine(nodeName string, m *topology.Machine, state State) (*NodeTopolo
 	for _, uid := range slices.Sorted(maps.Keys(state.Allocations)) {
 		object.Status.Allocations = append(object.Status.Allocations, PodAllocation{uid, state.Allocations[uid].Encode()})
 	}
+	object.Status.Findings = bounded(state.Findings)
 	object.Digest = object.digest()
 	return object, nil
 }
@@ -113,6 +119,18 @@ const maxText = 1000
 
 // sanitise makes any text valid in JSON, and short.
 func sanitise(text string) string { return api.Shorten(strings.ToValidUTF8(text, "\uFFFD"), maxText) }
+
+// maxFindings and maxFinding bound the findings of a node, and the text of each in bytes.
+const maxFindings, maxFinding = 100, 600
+
+// bounded returns the first findings, with texts that are valid and short.
+func bounded(all []Finding) (kept []Finding) {
+	for _, f := range all[:min(len(all), maxFindings)] {
+		f.Message = api.Shorten(sanitise(f.Message), maxFinding)
+		kept = append(kept, f)
+	}
+	return kept
+}
 
 func machineText(m *topology.Machine) Machine {
 	text := Machine{

@@ -41,7 +41,9 @@ func encode(t testing.TB, m *topology.Machine, state State) *NodeTopology {
 	return must.Get(FromMachine("n1", m, state))(t)
 }
 
-var someState = State{Writer: "pinfold-agent test", ReservedCPUs: cpuset.Of(0, 3), KubeletPolicy: KubeletPolicyNone, AgentHealth: AgentHealthy}
+var someState = State{Writer: "pinfold-agent test", ReservedCPUs: cpuset.Of(0, 3), KubeletPolicy: KubeletPolicyNone, AgentHealth: AgentHealthy,
+	Findings: []Finding{{Severity: "Warning", Reason: "CPUsNotGiven", Message: "pod a/b: it gets no CPUs of its own: 4 CPUs are free", Pod: "uid-b"},
+		{Severity: "Note", Reason: "NoKernelBurst", Message: "the kernel has no burst"}}}
 
 func cpusEqual(a, b cpuset.Set) bool { return a == b }
 

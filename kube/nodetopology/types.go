@@ -57,6 +57,18 @@ type Status struct {
 	// Allocator is [AllocatorNode], or "" if the agent allocates nothing: it only observes, say.
 	Allocator   string          `json:"allocator,omitempty"`
 	Allocations []PodAllocation `json:"allocations,omitempty"` // in the order of the UIDs
+	Findings    []Finding       `json:"findings,omitempty"`
+}
+
+// Finding is what an agent says for people.
+type Finding struct {
+	// Severity is that of package core/status.
+	Severity string `json:"severity"`
+	// Reason is that of the pod's event, or another one that docs/agent.md lists.
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Pod is "" if it is about the node.
+	Pod types.UID `json:"pod,omitempty"`
 }
 
 // PodAllocation is the CPUs that the agent has allocated to a pod.
@@ -70,6 +82,7 @@ func (n *NodeTopology) DeepCopy() *NodeTopology {
 	copied := *n
 	n.DeepCopyInto(&copied.ObjectMeta)
 	copied.Status.Allocations = slices.Clone(n.Status.Allocations)
+	copied.Status.Findings = slices.Clone(n.Status.Findings)
 	return &copied
 }
 

@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
 // allocations adds the CPUs of a node and the containers that have some, as the node's agent has
@@ -58,6 +60,8 @@ func (a *assembly) claim(n *status.Node, pod *corev1.Pod, topology *Topology) le
 	case err != nil:
 		a.ofPod(n, pod, status.InvalidAllocation, fmt.Sprintf("pod %s: %v", nameOf(pod), err), placeAgain(pod), "delete")
 	case !asks || allocation != nil || n.Agent.State.Away(): // an agent that is away is a problem of its own
+	case slices.ContainsFunc(topology.State.Findings, func(f nodetopology.Finding) bool { return f.Pod == pod.UID && f.Reason == string(status.NotAllocated) }):
+		// the agent says why
 	case a.Time.Sub(pod.CreationTimestamp.Time) >= startTime:
 		a.ofPod(n, pod, status.NotAllocated, fmt.Sprintf("pod %s asks for CPUs of its own, and the node's agent has allocated none to it", nameOf(pod)),
 			"its events say why", "describe")

@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ const (
 
 // node adds one node and its problems to the report.
 func (a *assembly) node(name string) {
-	object := a.nodes[name]
+	object, first := a.nodes[name], len(a.report.Problems)
 	n := status.Node{Name: name, Ready: string(corev1.ConditionUnknown), Containers: []status.Container{}}
 	if object != nil {
 		c := api.Condition(object, nodetopology.BindingCondition)
@@ -42,8 +43,16 @@ func (a *assembly) node(name string) {
 		if !a.unread(Pods) {
 			a.allocations(&n, object, topology)
 		}
+	} else if n.Agent.State == status.AgentNone && !a.unread(Topologies) {
+		a.withoutAgent(&n)
 	}
 	a.conditionProblem(&n, topology)
+	if !has(a.report.Problems[first:], status.NotEnforced, "") { // which says why
+		a.notReady(&n)
+	}
+	if topology != nil && !n.Agent.State.Away() { // else they are old
+		a.findings(&n, topology.State.Findings, a.report.Problems[first:])
+	}
 	if object != nil && !n.Agent.State.Away() {
 		a.batchProblem(object)
 	}
@@ -69,10 +78,8 @@ func (a *assembly) topology(name string, node *corev1.Node) (status.Topology, *T
 // agent returns the state of a node's agent. topology is nil if it is not usable.
 func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 	var since time.Time // when the pod or else the topology was created
-	for _, pod := range a.podsOn[node] {
-		if pod.Labels[programLabel] == agentLabel && a.trusted[pod.Namespace] {
-			agent.Pod, since = nameOf(pod), pod.CreationTimestamp.Time
-		}
+	if pod := a.agentPod(node); pod != nil {
+		agent.Pod, since = nameOf(pod), pod.CreationTimestamp.Time
 	}
 	if topology != nil && topology.Created.After(since) {
 		since = topology.Created
@@ -103,6 +110,16 @@ func (a *assembly) agent(node string, topology *Topology) (agent status.Agent) {
 		agent.State = status.AgentStarts
 	default:
 		agent.State, agent.Lease = status.AgentGone, name.String()
+	}
+	return agent
+}
+
+// agentPod returns the pod of a node's agent, or nil.
+func (a *assembly) agentPod(node string) (agent *corev1.Pod) {
+	for _, pod := range a.podsOn[node] {
+		if a.isOf(pod, agentLabel) {
+			agent = pod
+		}
 	}
 	return agent
 }
@@ -161,6 +178,7 @@ func (a *assembly) agentProblems(n *status.Node) {
 		pod := splitName(n.Agent.Pod)
 		p.Action, p.Command = "look at the agent's log", fmt.Sprintf("kubectl -n %s logs %s", pod.Namespace, pod.Name)
 		if n.Agent.State == status.AgentGone { // perhaps its container has never run
+			p.Message += waitsFor(a.agentPod(n.Name))
 			p.Action, p.Command = "look at the agent's pod", fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
 		}
 	}
@@ -173,6 +191,41 @@ func doubtAction(own bool) string {
 		return "synchronise the clocks of node and API server; if the lease stays so, delete it"
 	}
 	return "delete the lease, which the node's agent makes again; if another holder comes back, stop that"
+}
+
+// notReady adds the agent's pod if it has not been ready for a while.
+func (a *assembly) notReady(n *status.Node) {
+	pod := a.agentPod(n.Name)
+	if pod == nil || n.Agent.State.Away() {
+		return
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && !a.isNew(c.LastTransitionTime.Time) {
+			a.add(status.Problem{Kind: status.AgentNotReady, Node: n.Name, Action: "look at the agent's pod",
+				Message: fmt.Sprintf("the agent's pod %s has not been ready for %s%s", nameOf(pod), quantity.Age(a.Time.Sub(c.LastTransitionTime.Time)), waitsFor(pod)),
+				Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)})
+		}
+	}
+}
+
+// unplacedAgents adds the pods of agents that have no node.
+func (a *assembly) unplacedAgents() {
+	for _, pod := range a.podsOn[""] {
+		if c := scheduled(pod); a.isOf(pod, agentLabel) && c.Status == corev1.ConditionFalse && !a.isNew(pod.CreationTimestamp.Time) {
+			a.add(status.Problem{Kind: status.AgentNotReady, Pod: nameOf(pod), Action: "make room for it on its node, or exclude the node",
+				Message: "an agent has not been placed on its node: " + c.Message, Command: fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)})
+		}
+	}
+}
+
+// waitsFor returns what the first container of a pod that waits waits for, as a sentence.
+func waitsFor(pod *corev1.Pod) string {
+	for _, c := range pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			return fmt.Sprintf(". Its container %q waits: %s", c.Name, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
+		}
+	}
+	return ""
 }
 
 // topologyProblems adds the problem of a node whose topology is not usable although it should be.
@@ -256,6 +309,10 @@ func conditionAction(reason string) string {
 		return "correct the kubelet's configuration, as the message says"
 	case string(nodeplan.NoSharedCPUs):
 		return "delete one of the pods with exclusive CPUs, and raise minSharedCPUs of agents and scheduler"
+	case "ClaimsNotServed":
+		return "do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none"
+	case "CannotSave":
+		return "make room on the disk of the agent's run directory (--run-dir), and let the agent write there"
 	case string(nodeplan.CoreSetsOverlap), string(nodeplan.NoneInNodes):
 		return "delete a static-burst pod of the node to have it placed elsewhere"
 	}

@@ -77,6 +77,7 @@ func keepStatuses(all []corev1.ContainerStatus) []corev1.ContainerStatus {
 	kept := make([]corev1.ContainerStatus, len(all))
 	for i := range all {
 		kept[i] = corev1.ContainerStatus{Name: all[i].Name, AllocatedResources: all[i].AllocatedResources, Resources: all[i].Resources}
+		kept[i].State.Waiting = all[i].State.Waiting
 	}
 	return kept
 }

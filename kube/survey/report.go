@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ func (o *Objects) Report() *status.Report {
 		a.schedulers()
 		a.orphans()
 		a.waiting()
+		a.unplacedAgents()
 	}
 	for _, kind := range slices.Sorted(maps.Keys(o.Unread)) {
 		a.report.Unread = append(a.report.Unread, status.Unread{Resource: string(kind), Error: o.Unread[kind].Error()})
@@ -80,12 +82,22 @@ func (a *assembly) nodeNames() []string {
 
 func (a *assembly) unread(kind Kind) bool { return a.Unread[kind] != nil }
 
+// has reports whether some problems have one of a kind, about the node or one of its pods.
+func has(problems []status.Problem, kind status.Kind, pod string) bool {
+	return slices.ContainsFunc(problems, func(p status.Problem) bool { return p.Kind == kind && p.Pod == pod })
+}
+
+// isOf reports whether a pod is one of Pinfold's own programs, by its label, where no tenant may write.
+func (a *assembly) isOf(pod *corev1.Pod, program string) bool {
+	return pod.Labels[programLabel] == program && a.trusted[pod.Namespace]
+}
+
 // maxMessage is the most bytes of a problem's message. It is above that of conditions.
 const maxMessage = 2100
 
 // add adds a problem.
 func (a *assembly) add(p status.Problem) {
-	p.Severity = p.Kind.Severity()
+	p.Severity = cmp.Or(p.Severity, p.Kind.Severity())
 	p.Message = api.Shorten(p.Message, maxMessage) // it may quote what a pod's author has written
 	a.report.Problems = append(a.report.Problems, p)
 }

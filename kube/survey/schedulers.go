@@ -25,7 +25,7 @@ func (a *assembly) schedulers() {
 		a.report.SchedulerPods, a.report.Waiting = nil, nil
 	}
 	for _, pod := range a.Pods {
-		if pod.Labels[programLabel] == schedulerLabel && a.trusted[pod.Namespace] {
+		if a.isOf(pod, schedulerLabel) {
 			a.report.SchedulerPods.Total++
 			if isReady(pod) {
 				a.report.SchedulerPods.Ready++
@@ -68,6 +68,11 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 		s.State = status.NoLeader
 		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "start the scheduler" + removed, Command: remove,
 			Message: fmt.Sprintf("no scheduler holds the lease %s: the last one has stopped. No pod is scheduled by it", s.Lease)})
+	case s.Version == "":
+		s.State = status.Replaced
+		a.add(status.Problem{Kind: status.SchedulerReplaced, Action: "stop that scheduler, and a replica of Pinfold's takes the lease; or, if Pinfold's was removed for good, delete the lease",
+			Command: remove,
+			Message: fmt.Sprintf("a scheduler that is not Pinfold's, %s, has taken the lease %s: it ignores which CPUs are exclusive", s.Holder, s.Lease)})
 	case age < 0:
 		s.State = status.Silent
 		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "synchronise the clocks of its node and the API server" + removed, Command: remove,
@@ -77,11 +82,6 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 		a.add(status.Problem{Kind: status.SchedulerSilent, Action: "look at the scheduler's log" + removed, Command: remove,
 			Message: fmt.Sprintf("the scheduler %s has not renewed its lease %s for %s (a renewal lasts %s), and no replica "+
 				"has taken it. No pod is scheduled by it", s.Holder, s.Lease, quantity.Age(age), quantity.Age(valid))})
-	case s.Version == "":
-		s.State = status.Replaced
-		a.add(status.Problem{Kind: status.SchedulerReplaced, Action: "stop that scheduler, and a replica of Pinfold's takes the lease; or, if Pinfold's was removed for good, delete the lease",
-			Command: remove,
-			Message: fmt.Sprintf("a scheduler that is not Pinfold's, %s, has taken the lease %s: it ignores which CPUs are exclusive", s.Holder, s.Lease)})
 	}
 	a.report.Schedulers = append(a.report.Schedulers, s)
 }

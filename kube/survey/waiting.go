@@ -45,10 +45,18 @@ func (a *assembly) waiting() {
 func (a *assembly) waitingPod(pod *corev1.Pod, intent *api.Intent) status.Waiting {
 	w := status.Waiting{Pod: nameOf(pod), Scheduler: pod.Spec.SchedulerName, CPUs: intent.Ask.CPUs(), Policy: intent.Ask.Policy,
 		Seconds: max(0, a.Time.Sub(pod.CreationTimestamp.Time)).Seconds()}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
-			w.Reason, w.Message = c.Reason, c.Message
-		}
+	if c := scheduled(pod); c.Status != corev1.ConditionTrue {
+		w.Reason, w.Message = c.Reason, c.Message
 	}
 	return w
+}
+
+// scheduled returns the condition PodScheduled of a pod, the zero value if it has none.
+func scheduled(pod *corev1.Pod) (found corev1.PodCondition) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			found = c
+		}
+	}
+	return found
 }

@@ -31,7 +31,7 @@ func WriteNode(w io.Writer, r *status.Report, o Options) error {
 		p.fact("Pods", fmt.Sprintf("%d with CPUs", *n.Pods))
 	}
 	p.remarks()
-	p.problems()
+	p.problems(true)
 	if n.Machine == nil {
 		return report.Flush(p.Writer, "print the status")
 	}

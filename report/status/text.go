@@ -44,7 +44,7 @@ func Write(w io.Writer, r *status.Report, o Options) error {
 	p.cpus()
 	p.pods()
 	p.remarks()
-	p.problems()
+	p.problems(o.Wide)
 	p.waiting()
 	p.nodes()
 	return report.Flush(p.Writer, "print the status")
@@ -94,7 +94,7 @@ func (p *printer) schedulers() {
 	case len(p.Schedulers) == 0 && p.read("leases"):
 		p.fact("Scheduler", "not found")
 	case pods != nil && pods.Total > 0:
-		p.fact("", fmt.Sprintf("%d of %s ready", pods.Ready, quantity.Count(pods.Total, "scheduler pod")))
+		p.fact("", fmt.Sprintf("%d of %s labelled pinfold-scheduler ready", pods.Ready, quantity.Count(pods.Total, "pod")))
 	}
 }
 
@@ -220,23 +220,34 @@ func (p *printer) unknownOf(known int) string {
 	return fmt.Sprintf("; those of %s are not known", quantity.Count(len(p.Nodes)-known, "node"))
 }
 
-// remarks prints what could not be read, and what the report cannot know.
-func (p *printer) remarks() {
+// unread prints what could not be read.
+func (p *printer) unread() {
 	for _, u := range p.Unread {
 		p.fact("Not read", u.Resource+": "+u.Error)
 	}
+}
+
+// remarks prints what could not be read, and what the report cannot know.
+func (p *printer) remarks() {
+	p.unread()
 	for _, text := range p.Notes {
 		p.fact("Note", text)
 	}
 }
 
-func (p *printer) problems() {
-	problems, warnings := p.Of(status.Error), p.Of(status.Warning)
-	if len(problems) == 0 && len(p.Unread) == 0 {
+// problems prints what is wrong, and notes if they are wanted.
+func (p *printer) problems(notes bool) {
+	problems, warnings, others := p.Of(status.Error), p.Of(status.Warning), p.Of(status.Note)
+	if len(problems)+len(warnings)+len(p.Unread) == 0 {
 		fmt.Fprintln(p, "\nNo problems.")
 	}
 	p.list("problem", problems)
 	p.list("warning", warnings)
+	if notes {
+		p.list("note", others)
+	} else if len(others) > 0 {
+		fmt.Fprintf(p, "\n%s: -o wide prints them\n", quantity.Count(len(others), "note"))
+	}
 }
 
 // list prints problems of one severity.

@@ -75,7 +75,7 @@ func testClaims(t *testing.T, gates ...string) {
 	c.createClaimObjects()
 	first, err := c.claim("first", "forty", 40)
 	if !c.gates[consumable] {
-		c.logs("claims for CPUs need features that this cluster does not have: enable them for API server, scheduler and kubelet", consumable)
+		c.logs("resource claims need a feature gate that the cluster lacks: set it for API server and scheduler", consumable)
 		if err == nil || !strings.Contains(err.Error(), "the cluster needs the feature gate "+consumable) {
 			t.Errorf("a claim without %s is read as %+v, %v", consumable, first, err)
 		}

@@ -65,10 +65,12 @@ type Controller struct {
 	looked time.Time // for a pod to move, or started
 	// lapsed are the pods that have lost the CPUs of their claims, or never get any, and losses say why
 	// others have lost CPUs. damaged says what is wrong with what was saved.
-	lapsed  map[types.UID]lapse
-	losses  map[types.UID]string
-	damaged string
-	refused refusals
+	lapsed map[types.UID]lapse
+	losses map[types.UID]string
+	// unprepared are why the pods that the kubelet is starting got no CPUs for their claims so far.
+	unprepared map[types.UID]error
+	damaged    string
+	refused    refusals
 }
 
 // lapse is why a pod has lost the CPUs of claims, or of none never gets any.
@@ -88,7 +90,7 @@ type refusals struct {
 // New returns the controller of a node.
 func New(node string, repack Repack, ceilings api.Ceilings) *Controller {
 	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), ceilings: ceilings, lapsed: map[types.UID]lapse{},
-		losses: map[types.UID]string{}, allocated: api.Allocations{}, unsaved: api.Allocations{}, claims: map[types.UID]ledger.Claim{},
+		losses: map[types.UID]string{}, unprepared: map[types.UID]error{}, allocated: api.Allocations{}, unsaved: api.Allocations{}, claims: map[types.UID]ledger.Claim{},
 		problems: map[types.UID]error{}}
 }
 
@@ -111,7 +113,11 @@ func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
 			n.Tell(s, groups.Moved, "%s", m.Text)
 			c.moved = nil
 		}
-		if problem := c.problems[s.Object.UID]; problem != nil {
+		problem := c.problems[s.Object.UID]
+		if why := c.unprepared[s.Object.UID]; why != nil && problem == nil {
+			problem = notGivenError{error: why}
+		}
+		if problem != nil {
 			n.Problem(s, groups.NotGiven, "pod %s: %v", s.Name(), problem)
 		}
 		if loss := c.losses[s.Object.UID]; loss != "" {
@@ -300,6 +306,7 @@ func (c *Controller) forget(r *groups.Round) {
 	}
 	maps.DeleteFunc(c.lapsed, func(uid types.UID, _ lapse) bool { return ended(uid) })
 	maps.DeleteFunc(c.losses, func(uid types.UID, _ string) bool { return ended(uid) })
+	maps.DeleteFunc(c.unprepared, func(uid types.UID, _ error) bool { return ended(uid) })
 }
 
 // node is what decisions depend on.

@@ -55,6 +55,15 @@ func (c *Controller) Claim(r *groups.Round, pod types.UID, request dra.Request) 
 	return c.put(n, at, allocation)
 }
 
+// Prepared records whether the claims of a pod were served, and why not.
+func (c *Controller) Prepared(pod types.UID, err error) (changed bool) {
+	last := c.unprepared[pod]
+	if delete(c.unprepared, pod); err != nil {
+		c.unprepared[pod] = err
+	}
+	return fmt.Sprint(last) != fmt.Sprint(err)
+}
+
 // refusal returns why a pod does not get what its claims ask for, whatever CPUs become free, or nil.
 func (c *Controller) refusal(r *groups.Round, s *pods.Pod, request *dra.Request) error {
 	asks, err := api.Asks(s.Object)

@@ -56,6 +56,12 @@ const (
 	CannotWrite = "CannotWrite"
 	// CannotEnforce: no settings can be enforced on the node.
 	CannotEnforce = "CannotEnforce"
+	// CannotSave: what is allocated cannot be saved, so no pod gets CPUs.
+	CannotSave = "CannotSave"
+	// ClaimsNotServed: no pod gets CPUs by resource claims.
+	ClaimsNotServed = "ClaimsNotServed"
+	// Impaired: the agent works, except for what the message says.
+	Impaired = "AgentImpaired"
 )
 
 // Notice is a message for users.

@@ -110,8 +110,9 @@ func (r *Reports) Transform(obj any) (any, error) {
 
 // Read decodes an object. It keeps the part of the metadata that the informer needs.
 func (r *Reports) Read(obj *nodetopology.NodeTopology) *Report {
-	return &Report{ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion},
-		Decoded: r.decoder.Decode(obj)}
+	decoded := r.decoder.Decode(obj)
+	decoded.State.Findings = nil // they are for people
+	return &Report{metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion}, decoded, time.Time{}}
 }
 
 // Names returns the names of all nodes that have reported a topology.

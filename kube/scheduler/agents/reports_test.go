@@ -45,6 +45,9 @@ func TestTopologyChanges(t *testing.T) {
 	}{
 		{"new", func() bool { return set(small, none, "1", "a") }, true},
 		{"same content", func() bool { return set(small, none, "2", "a") }, false},
+		{"what is for people", func() bool {
+			return set(small, nodetopology.State{KubeletPolicy: "none", Findings: []nodetopology.Finding{{Reason: "CPUsNotGiven"}}}, "2", "a")
+		}, false},
 		{"other CPUs", func() bool { return set(large, none, "3", "a") }, true},
 		{"another kubelet", func() bool { return set(large, nodetopology.State{KubeletPolicy: "static"}, "4", "a") }, true},
 		{"another node", func() bool { return set(large, none, "5", "b") }, true},

@@ -4,8 +4,9 @@
 //
 // It is [app.NewSchedulerCommand] with three additions. The scheduler runs as the minor version of its API
 // server: a newer one would wait for ever for kinds that the API server does not have. Its lease names
-// its version. And what clients can make its server of metrics and health checks keep has bounds.
-// [app.NewSchedulerCommand] does not expose its configuration, so the command is built here.
+// its version, if a profile uses the plugin. And what clients can make its server of metrics and health
+// checks keep has bounds. [app.NewSchedulerCommand] does not expose its configuration, so the command is
+// built here.
 package command
 
 import (
@@ -33,6 +34,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	k8sscheduler "k8s.io/kubernetes/pkg/scheduler"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/versions"
@@ -98,7 +101,7 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 		return err
 	}
 	limit(config.SecureServing, &config.Authentication)
-	if config.LeaderElection != nil {
+	if config.LeaderElection != nil && usesPlugin(s) {
 		recordVersion(config.LeaderElection.Lock, release, runsAs)
 	}
 	if mutable, ok := gate.(featuregate.MutableFeatureGate); ok {
@@ -106,6 +109,17 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()
 	return app.Run(ctx, config, s)
+}
+
+// usesPlugin reports whether a profile uses the plugin. Otherwise this is a stock kube-scheduler, whatever
+// the program is called.
+func usesPlugin(s *k8sscheduler.Scheduler) bool {
+	for _, profile := range s.Profiles {
+		if slices.ContainsFunc(profile.ListPlugins().Filter.Enabled, func(p schedulerconfig.Plugin) bool { return p.Name == scheduler.Name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // followAPIServer sets the flags as needed to run as the version of the API server. The function

@@ -56,15 +56,16 @@ type fixture struct {
 
 // fixtureTopology is a NodeTopology as its agent writes it, or damaged.
 type fixtureTopology struct {
-	Node     string         `json:"node"`
-	Owner    types.UID      `json:"owner"`
-	Created  time.Time      `json:"created"`
-	Shape    topology.Shape `json:"shape"`
-	Offline  cpuset.Set     `json:"offline"`
-	Reserved cpuset.Set     `json:"reserved"`
-	Lease    string         `json:"lease"`
-	Health   string         `json:"health"`
-	Damaged  bool           `json:"damaged"`
+	Node     string                 `json:"node"`
+	Owner    types.UID              `json:"owner"`
+	Created  time.Time              `json:"created"`
+	Shape    topology.Shape         `json:"shape"`
+	Offline  cpuset.Set             `json:"offline"`
+	Reserved cpuset.Set             `json:"reserved"`
+	Lease    string                 `json:"lease"`
+	Health   string                 `json:"health"`
+	Damaged  bool                   `json:"damaged"`
+	Findings []nodetopology.Finding `json:"findings"`
 }
 
 // allocated returns what agents have allocated: fixtures have it as an annotation of the pod.
@@ -80,7 +81,7 @@ func (f *fixture) allocated(node string) api.Allocations {
 
 func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodetopology.NodeTopology {
 	machine := f.Shape.MustBuild().Without(f.Offline)
-	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Allocations: allocated}
+	state := nodetopology.State{ReservedCPUs: f.Reserved, KubeletPolicy: nodetopology.KubeletPolicyNone, AgentHealth: nodetopology.AgentHealthy, AgentLease: f.Lease, Allocations: allocated, Findings: f.Findings}
 	if f.Health != "" {
 		state.AgentHealth = f.Health
 	}
@@ -123,7 +124,10 @@ func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
 func (f *fixture) print(t *testing.T, out *strings.Builder, args []string) {
 	o := &options{}
 	options := text.Options{Map: report.MapOptions{}}
-	for _, arg := range args {
+	for i, arg := range args {
+		if i > 0 && args[i-1] == "-n" {
+			continue
+		}
 		switch arg {
 		case "status", "-o":
 		case "json":
@@ -132,6 +136,10 @@ func (f *fixture) print(t *testing.T, out *strings.Builder, args []string) {
 			o.output, options.Wide = wide, true
 		case "--check":
 			o.check = true
+		case "--pods":
+			o.pods = true
+		case "-n":
+			o.namespace = args[i+1]
 		default:
 			o.node = arg
 		}

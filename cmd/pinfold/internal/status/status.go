@@ -30,7 +30,8 @@ import (
 type options struct {
 	cluster.Connection
 	leaseNamespace, node string
-	check                bool
+	check, pods          bool
+	namespace            string
 	output               frame.Format
 }
 
@@ -46,12 +47,13 @@ func New() *cobra.Command {
 		Long: `Show the state of Pinfold in a cluster: which scheduler leads, whether the
 agents report, how many CPUs are exclusive, what is wrong and what to do about
 it, and why pods that ask for CPUs wait. With a NODE it shows this node, with a
-map of its CPUs and who has them.
+map of its CPUs and who has them. With --pods it lists which pods have which
+CPUs on which nodes.
 
 It reads nodes, pods, NodeTopologies and leases. What this user may not
 list is named, and the rest is shown. It changes nothing.`,
-		Example: `  pinfold status
-  pinfold status worker-3           # one node, with a map of its CPUs
+		Example: `  pinfold status worker-3           # one node, with a map of its CPUs
+  pinfold status --pods -n shop     # which pods of a namespace have which CPUs
   pinfold status --check >/dev/null # exit status 1 if something is wrong`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -59,6 +61,8 @@ list is named, and the rest is shown. It changes nothing.`,
 				return frame.Usagef("%d nodes are named: give one, or none for the whole cluster", len(args))
 			case len(args) == 1 && args[0] == "":
 				return frame.Usagef("the NODE is empty: name one, or leave it out for the whole cluster")
+			case o.namespace != "" && !o.pods:
+				return frame.Usagef("--namespace selects pods: give it with --pods")
 			}
 			return nil
 		},
@@ -70,7 +74,9 @@ list is named, and the rest is shown. It changes nothing.`,
 	flags := cmd.Flags()
 	o.AddFlags(cmd)
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", nodetopology.LeaseNamespace, "agents and schedulers renew their leases in `NAMESPACE` (those of schedulers may also be in kube-system)")
-	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read; otherwise with 3 if pods can never be placed")
+	flags.BoolVar(&o.check, "check", false, "exit with status 1 if there is a problem (not a warning), or something could not be read; otherwise with 3 if pods do not get the CPUs that they ask for")
+	flags.BoolVar(&o.pods, "pods", false, "list which pods have which CPUs, on which nodes")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "with --pods, only the pods of `NAMESPACE` (default all)")
 	frame.OneOf(flags, &o.output, "output", "how to print the result; wide is text with all nodes and more columns", frame.Text, wide, frame.JSON)
 	cmd.ValidArgsFunction = frame.CompleteFirst(o.nodeNames)
 	return cmd
@@ -116,6 +122,10 @@ func (o *options) connect() (*survey.Client, string, error) {
 func (o *options) print(w io.Writer, report *status.Report) error {
 	options := text.Options{Wide: o.output == wide, Map: terminal.MapOptions(w, os.Getenv)}
 	switch {
+	case o.pods && o.output == frame.JSON:
+		return frame.PrintJSON(w, holders{report.Holders(o.namespace), report.Unread})
+	case o.pods:
+		return text.WriteHolders(w, report, o.namespace, options)
 	case o.output == frame.JSON:
 		return frame.PrintJSON(w, report)
 	case o.node != "" && len(report.Nodes) == 1:
@@ -124,11 +134,18 @@ func (o *options) print(w io.Writer, report *status.Report) error {
 	return text.Write(w, report, options)
 }
 
-// neverPlacedStatus is the exit status of --check if the only thing that is wrong is pods that wait
-// for good. It has a status of its own because everybody who may create pods can cause that.
-const neverPlacedStatus = 3
+// holders is what --pods prints as JSON.
+type holders struct {
+	Containers []status.Holder `json:"containers"`
+	Unread     []status.Unread `json:"unread"`
+}
 
-// checkProblems returns an error if a report has problems or is incomplete, or pods wait for good.
+// unservedStatus is the exit status of --check if the only thing that is wrong is pods that do not get
+// what they ask for. It has a status of its own because everybody who may create pods can cause that.
+const unservedStatus = 3
+
+// checkProblems returns an error if a report has problems or is incomplete, or pods do not get what they
+// ask for.
 func checkProblems(report *status.Report) error {
 	var found []string
 	if n := len(report.Of(status.Error)); n > 0 {
@@ -140,14 +157,14 @@ func checkProblems(report *status.Report) error {
 	if len(found) > 0 {
 		return errors.New(strings.Join(found, ", "))
 	}
-	never := 0
-	for _, p := range report.Of(status.Warning) {
-		if p.Kind == status.NeverPlaced {
-			never++
+	unserved := map[string]bool{}
+	for _, p := range report.Problems {
+		if p.Kind.Unserved() {
+			unserved[p.Pod] = true
 		}
 	}
-	if never > 0 {
-		return &frame.ExitError{Status: neverPlacedStatus, Err: fmt.Errorf("%s can never be placed", quantity.Count(never, "pod"))}
+	if n := len(unserved); n > 0 {
+		return &frame.ExitError{Status: unservedStatus, Err: fmt.Errorf("%s without the CPUs asked for", quantity.Count(n, "pod"))}
 	}
 	return nil
 }
