@@ -55,7 +55,15 @@ var remedies = map[string][]string{
 	"move the file of this static pod out of the kubelet's directory, and back when the pod has ended":                                          {"file"},
 	"bring the CPUs online and let pods use them again, or delete the pod, and create it again from its manifest":                               {"online", "command"},
 	"correct this in what the pod is created from, then delete the pod, and create it again from its manifest":                                  {"command"},
-	"create the pod with lower limits, or add a larger node":                                                                                    {"lower", "larger"},
+	// What agents report, and whose advice agent/control/testdata tests, is in their messages.
+	"do what the message says; if CPUs lack, the pod gets them once there are enough":                       {look},
+	"do what the message says; docs/agent.md explains NoKernelBurst":                                        {look},
+	"do what the message says; docs/agent.md explains UnknownAnnotation":                                    {look},
+	"remove the cause that the message names; the agent tries again by itself":                              {look},
+	"do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none": {"enforced"},
+	"let the agents run on this node, or the pod on another one (nodeSelector)":                             {"move"},
+	"make room for it on its node, or exclude the node":                                                     {"room"},
+	"create the pod with lower limits, or add a larger node":                                                {"lower", "larger"},
 }
 
 // TestRemedies does what each problem of the clusters in testdata advises, and checks that the problem is
@@ -139,6 +147,12 @@ func (f *fixture) apply(t *testing.T, remedy string, p status.Problem) {
 		f.deletePod(p.Pod)
 	case "move":
 		f.Pods = slices.DeleteFunc(f.Pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == p.Node })
+	case "room": // the scheduler places the agent
+		for _, pod := range f.Pods {
+			if pod.Namespace+"/"+pod.Name == p.Pod {
+				pod.Status.Conditions = nil
+			}
+		}
 	case "larger":
 		f.Nodes = append(f.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "larger"}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{"cpu": resource.MustParse("512")}}})
 	case "lower":
