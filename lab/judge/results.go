@@ -44,6 +44,7 @@ type Measured struct {
 	Disturbed  string        `json:"disturbed,omitempty"` // why it is not judged
 	Time       time.Duration `json:"time"`
 	Throttled  uint64        `json:"throttled"` // periods
+	Timer      uint64        `json:"timer"`     // periods in which the kernel's timer ran, 0 without a limit
 	Used       float64       `json:"used"`      // CPUs
 	Neighbours float64       `json:"neighbours"`
 	Foreign    float64       `json:"foreign"`   // share of all CPUs that others used
@@ -136,10 +137,8 @@ func read(file string) (r Results, length int64, err error) {
 			return r, length, nil
 		}
 		var next line
-		decoder := json.NewDecoder(bytes.NewReader(one))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&next); err != nil {
-			return r, length, fmt.Errorf("%s, line %d, is not of a trial of advice: %w", file, n, err)
+		if err := json.Unmarshal(one, &next); err != nil || next == (line{}) {
+			return r, length, errors.Join(fmt.Errorf("%s, line %d, is not of a trial of advice", file, n), err)
 		}
 		r.add(next)
 		length += int64(len(one)) + 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -124,16 +125,13 @@ func (r Results) outcome(one Recording, notes *[]string) []string {
 	cells := []string{advice, fmt.Sprintf("%s (%s to %s)", percent(a.ThrottleRatio), percent(a.LowThrottleRatio), percent(a.HighThrottleRatio))}
 	for _, on := range tried() {
 		t := r.tried(one, on)
-		cells = append(cells, t.measured(), latency(t.Latencies))
+		cells = append(cells, t.measured(), t.latency())
 	}
 	return cells
 }
 
-// measured says what runs measured: each unit, and then the least and the largest share of a run.
+// measured says what runs measured: each unit, and the least and the largest share of a run.
 func (t Tried) measured() string {
-	if len(t.Runs) == 0 {
-		return ""
-	}
 	var parts []string
 	for _, u := range t.Units {
 		part := percent(u.Share())
@@ -143,44 +141,64 @@ func (t Tried) measured() string {
 		parts = append(parts, part)
 	}
 	lowest, highest := math.Inf(1), 0.0
-	for _, run := range t.Runs {
+	for _, run := range t.shown() {
 		share := float64(run.Throttled) / run.Periods()
 		lowest, highest = min(lowest, share), max(highest, share)
 	}
-	text := fmt.Sprintf("%s (runs %s to %s)", strings.Join(parts, ", "), percent(lowest), percent(highest))
-	if t.Disturbed > 0 {
-		text += fmt.Sprintf("; %d of %d disturbed", t.Disturbed, len(t.Runs))
+	if len(t.shown()) > 0 {
+		parts = append(parts, fmt.Sprintf("(runs %s to %s)", percent(lowest), percent(highest)))
 	}
-	return strings.TrimSpace(text)
+	text := strings.Join(parts, " ")
+	if n := len(t.Disturbed); n > 0 {
+		text += fmt.Sprintf("; %d of %d disturbed", n, n+len(t.Good))
+	}
+	return text
 }
 
-// beyond is how many observations must be beyond a quantile.
-const beyond = 10
+// shown returns the runs whose figures are shown: disturbed ones if there are no others.
+func (t Tried) shown() []Run {
+	if len(t.Good) == 0 {
+		return t.Disturbed
+	}
+	return t.Good
+}
 
-// latency returns the highest quantile that there are enough observations for.
-func latency(sorted []float64) string {
+// latency returns the highest quantile of all latencies that there are enough observations for.
+func (t Tried) latency() string {
+	var sorted []float64
+	for _, run := range t.shown() {
+		sorted = append(sorted, run.Latencies...)
+	}
+	slices.Sort(sorted)
 	n := float64(len(sorted))
 	for _, q := range []float64{.99, .95, .9, .5} {
 		if n*(1-q) >= beyond {
 			return fmt.Sprintf("p%.0f %.0f ms", 100*q, sorted[int(math.Ceil(q*n-1e-9))-1])
 		}
 	}
-	return fmt.Sprintf("%s only", quantity.Count(len(sorted), "request"))
+	return ""
 }
+
+// beyond is how many observations must be beyond a quantile.
+const beyond = 10
 
 func percent(share float64) string { return quantity.Share(share).String() }
 
 // foot writes the verdict.
 func (r Results) foot(b *strings.Builder) {
 	v := r.Verdict()
-	verdict := "does not hold"
-	if v.Good() {
-		verdict = "holds"
+	verdict := "this does not hold"
+	switch {
+	case v.Judged == 0:
+		verdict = "nothing was judged"
+	case v.Good():
+		verdict = "this holds"
 	}
-	fmt.Fprintf(b, "\nMeasured shares inside of the interval: %s (wanted: 95%%). No advice: %s of the recordings on busy machines (wanted: at most a third), %s on idle ones (wanted: none). "+
-		"Limits below the one that throttled a program which waited: %d (wanted: none). Not judged because others disturbed them: %s and %s. All in all, this %s.\n",
-		of(v.Inside, v.Judged), of(v.AbstainedBusy, v.Busy), of(v.AbstainedIdle, v.Idle), v.Contradicted,
-		quantity.Count(v.DisturbedRecordings, "recording"), quantity.Count(v.Runs, "run"), verdict)
+	fmt.Fprintf(b, "\n- Measured shares inside of the interval: %s; wanted: 95%%.\n", of(v.Inside, v.Judged))
+	fmt.Fprintf(b, "- No advice from recordings on busy machines: %s; wanted: at most a third. On idle ones: %s; wanted: none.\n", of(v.AbstainedBusy, v.Busy), of(v.AbstainedIdle, v.Idle))
+	fmt.Fprintf(b, "- Limits below the one that throttled a program which waited: %d; wanted: none.\n", v.Contradicted)
+	fmt.Fprintf(b, "- Not judged because others disturbed them: %s, %s.\n", quantity.Count(v.DisturbedRecordings, "recording"), quantity.Count(v.Runs, "run"))
+	fmt.Fprintf(b, "- All in all, %s.\n", verdict)
 }
 
 func of(n, all int) string {

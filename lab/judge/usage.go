@@ -28,7 +28,7 @@ type usage struct {
 	at                             time.Time
 	all, own, neighbours, measurer time.Duration
 	stolen                         time.Duration
-	throttled                      uint64
+	throttled, timer               uint64
 }
 
 // usage reads the CPU time of the machine, of a program and of its neighbours, if there are any.
@@ -46,7 +46,8 @@ func (j *judge) usage(group, neighbours string) (u usage, err error) {
 	u.at = time.Now()
 	read(&u.all, everything...)
 	if group != "" {
-		u.throttled = read(&u.own, group).Throttled
+		stat := read(&u.own, group)
+		u.throttled, u.timer = stat.Throttled, stat.Periods
 	}
 	if neighbours != "" {
 		read(&u.neighbours, neighbours)
@@ -75,7 +76,7 @@ func (t trial) account(m *Measured, from, to usage, result load.Result) {
 	cpus := func(d time.Duration) float64 { return float64(d) / float64(m.Time) }
 	share := func(d time.Duration) float64 { return cpus(d) / float64(t.cpus) }
 	all, own, neighbours := to.all-from.all, to.own-from.own, to.neighbours-from.neighbours
-	m.Throttled = to.throttled - from.throttled
+	m.Throttled, m.Timer = to.throttled-from.throttled, to.timer-from.timer
 	m.Used, m.Neighbours = cpus(own), cpus(neighbours)
 	m.Foreign = share(max(0, all-own-neighbours-(to.measurer-from.measurer)))
 	m.Stolen = share(to.stolen - from.stolen)
@@ -84,6 +85,8 @@ func (t trial) account(m *Measured, from, to usage, result load.Result) {
 	}
 	failures := slices.Sorted(maps.Keys(result.Failures))
 	switch {
+	case (m.Timer > 0) != (t.limits != nil):
+		m.Disturbed = fmt.Sprintf("the kernel counted %d periods of a limit", m.Timer)
 	case m.Foreign > mostOther:
 		m.Disturbed = fmt.Sprintf("others used %.0f%% of the CPUs", 100*m.Foreign)
 	case m.Stolen > mostOther:

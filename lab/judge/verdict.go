@@ -1,16 +1,11 @@
 package judge
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Tried are the runs of a row in one condition that are judged together.
 type Tried struct {
-	Runs      []Run // all of them
-	Disturbed int   // of them, which do not count
-	Latencies []float64
-	Units     []Unit
+	Good, Disturbed []Run
+	Units           []Unit // of the good ones
 }
 
 // Unit is one or more runs, which together are about as long as the recording.
@@ -24,29 +19,23 @@ func (u Unit) Share() float64 { return u.Throttled / u.Periods }
 
 // tried returns the runs of a row in one condition.
 func (r Results) tried(recording Recording, on Beside) (t Tried) {
-	var good []Run
 	length := 0.0
 	for _, run := range r.Runs {
-		if run.Row != recording.Row || run.On != on {
-			continue
+		switch {
+		case run.Row != recording.Row || run.On != on:
+		case run.Disturbed != "":
+			t.Disturbed = append(t.Disturbed, run)
+		default:
+			t.Good = append(t.Good, run)
+			length += run.Periods()
 		}
-		t.Runs = append(t.Runs, run)
-		if run.Disturbed != "" {
-			t.Disturbed++
-			continue
-		}
-		good = append(good, run)
-		length += run.Periods()
-		t.Latencies = append(t.Latencies, run.Latencies...)
 	}
-	slices.Sort(t.Latencies)
-	if len(good) == 0 {
-		return t
-	}
-	// Part of the recording's time is needed to begin and to end.
-	units := max(1, int(length/(recording.Advice.Recorded.Seconds/period.Seconds())+.1))
-	for i := range min(units, len(good)) {
-		t.Units = append(t.Units, unit(recording.Advice, good[i*len(good)/units:(i+1)*len(good)/units]))
+	// Part of a recording's time is needed to begin and to end.
+	units := int(length/(recording.Advice.Recorded.Seconds/period.Seconds()) + .1)
+	n := len(t.Good)
+	units = min(max(1, units), n)
+	for i := range units {
+		t.Units = append(t.Units, unit(recording.Advice, t.Good[i*n/units:(i+1)*n/units]))
 	}
 	return t
 }
@@ -99,7 +88,7 @@ func (r Results) Verdict() (v Verdict) {
 		}
 		for _, on := range tried() {
 			t := r.tried(one, on)
-			v.Runs += t.Disturbed
+			v.Runs += len(t.Disturbed)
 			v.Judged += len(t.Units)
 			for _, u := range t.Units {
 				if u.Inside {
