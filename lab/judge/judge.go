@@ -121,7 +121,7 @@ func (j *judge) newName() string {
 func (j *judge) measureAll(ctx context.Context) error {
 	chosen := j.chosen()
 	j.Progress(fmt.Sprintf("%d recordings, about %v if all give advice, and up to %v of waiting for an idle machine",
-		len(chosen), j.Size.time(len(chosen)).Round(time.Minute), j.Size.Patience))
+		len(chosen), j.Size.time(len(chosen)).Round(time.Second), j.Size.Patience))
 	for i, row := range chosen {
 		if err := j.row(ctx, row); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -197,11 +197,11 @@ func (j *judge) prepare(ctx context.Context, s service) (*Program, error) {
 }
 
 // calibrate finds the amount of work of a request, and how often requests come. A program that serves
-// several at a time may need less CPU time for each, so the last measurement is under that load.
+// several at a time may need less CPU time for each, so that is measured under the load.
 func (j *judge) calibrate(ctx context.Context, s service, p *Program) error {
 	p.Amount, p.Every = max(1, int(s.cost/s.unit)), time.Duration(float64(s.cost)/Use)
-	for range 3 {
-		m, err := trial{judge: j, service: s, load: *p, beside: Idle, length: 4 * time.Second, seed: 1}.measure(ctx)
+	for range 2 {
+		m, err := trial{judge: j, service: s, load: *p, beside: Idle, length: min(4*time.Second, j.Size.Record/2), seed: 1}.measure(ctx)
 		if err != nil {
 			return fmt.Errorf("measure the CPU time of a request: %w", err)
 		}

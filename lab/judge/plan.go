@@ -75,9 +75,9 @@ func Full() Size {
 	return Size{Record: 110 * time.Second, Apply: 11500 * time.Millisecond, Runs: 10, Throttled: "1%", Patience: 20 * time.Minute}
 }
 
-// Quick is a size to see that everything works. Most of its results mean little.
+// Quick is a size for a first impression. Advice needs at least 400 periods, whatever it is about.
 func Quick() Size {
-	return Size{Record: 11 * time.Second, Apply: 2 * time.Second, Runs: 1, Throttled: "10%"}
+	return Size{Record: 42 * time.Second, Apply: 4 * time.Second, Runs: 1, Throttled: "5%"}
 }
 
 // Check returns an error if the size is invalid.

@@ -23,12 +23,13 @@ func newAdvice() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "advice [flags]",
 		Short: "Try the advice of pinfold, and count how often it is right",
-		Long: `Record programs of five kinds, with and without a limit, on an idle and on a busy
-machine; set the limit that 'pinfold advise' recommends; and compare the share of
-throttled periods with what was predicted. It takes about four hours, and needs
-an idle machine.
+		Long: `Record programs of five kinds, with and without a limit, on an idle and on a
+busy machine; set the limit that 'pinfold advise' recommends; and compare the
+share of throttled periods with what was predicted. It takes about four hours,
+and needs a machine that is idle.
 
-What was measured is kept if it is ended. The same command continues.`,
+It prints a table, and writes it to DIR with everything that was measured. If it
+is ended, the same command continues.`,
 		Example: `  pinfold-lab advice
   pinfold-lab advice --quick --only '^python/' -o quick`,
 		Args: frame.NoArguments,
