@@ -228,15 +228,20 @@ func seed(of string) uint64 {
 	return h
 }
 
-// patiently makes a trial until it is not disturbed, or there is no patience left.
-func (j *judge) patiently(ctx context.Context, t trial) (Measured, error) {
-	for {
+// patiently makes a trial until it is not disturbed, or there is no patience left. One that fails is
+// made again once: a busy machine may start a program too late.
+func (j *judge) patiently(ctx context.Context, t trial) (m Measured, err error) {
+	for tries := 1; ; tries++ {
 		begun := time.Now()
-		m, err := t.measure(ctx)
-		if err != nil || m.Disturbed == "" || j.patience <= 0 {
+		m, err = t.measure(ctx)
+		why := m.Disturbed
+		if err != nil {
+			why = err.Error()
+		}
+		if why == "" || ctx.Err() != nil || err != nil && tries > 1 || err == nil && j.patience <= 0 {
 			return m, err
 		}
-		j.Progress("once more: " + m.Disturbed)
+		j.Progress("once more: " + why)
 		j.patience -= time.Since(begun)
 	}
 }

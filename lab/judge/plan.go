@@ -91,6 +91,7 @@ func (s Size) Check() error {
 // Times of a trial beside the load.
 const (
 	warmFor   = 1500 * time.Millisecond
+	jvmWarm   = 5 * time.Second
 	settleFor = 500 * time.Millisecond
 	lookFor   = 500 * time.Millisecond // at what else the machine does
 	startTime = time.Second            // to start and end, about
@@ -98,6 +99,6 @@ const (
 
 // time returns about how long rows take, if all get advice.
 func (s Size) time(rows int) time.Duration {
-	around := warmFor + settleFor + lookFor + startTime
+	around := (4*warmFor+jvmWarm)/5 + settleFor + lookFor + startTime
 	return time.Duration(rows) * (s.Record + around + time.Duration(len(tried())*s.Runs)*(s.Apply+around))
 }

@@ -23,6 +23,9 @@ type service struct {
 	// have no address before they are started.
 	prepare func(found map[string]programs.Program, dir, address string) (command []string, err error)
 	builtIn bool
+	// warm is how long it serves requests one after the other before anything is measured. A JVM
+	// compiles what is called often meanwhile.
+	warm time.Duration
 }
 
 // sizes are those of requests, in multiples of the average amount. Each is as frequent as the
@@ -33,28 +36,28 @@ func sizes() []float64 { return []float64{.25, .5, 1, 2.25} }
 func services(workload func(...string) []string) []service {
 	const ms, us = time.Millisecond, time.Microsecond
 	return []service{
-		{name: "python", needs: []string{"python3"}, cost: 12 * ms, unit: 60 * us, path: programs.OrdersPath,
+		{name: "python", warm: warmFor, needs: []string{"python3"}, cost: 12 * ms, unit: 60 * us, path: programs.OrdersPath,
 			prepare: func(found map[string]programs.Program, dir, address string) ([]string, error) {
 				args, err := found["python3"].Python(dir, address)
 				return found["python3"].Command(args...), err
 			}},
-		{name: "go", cost: 12 * ms, unit: us, builtIn: true,
+		{name: "go", warm: warmFor, cost: 12 * ms, unit: us, builtIn: true,
 			path: func(n int) string { return fmt.Sprintf("/?hash=%d", 1000*n) },
 			prepare: func(map[string]programs.Program, string, string) ([]string, error) {
 				return workload("web", "--listen=127.0.0.1:0"), nil
 			}},
-		{name: "jvm", needs: []string{"java", "javac"}, cost: 12 * ms, unit: 10 * us, path: programs.OrdersPath,
+		{name: "jvm", warm: jvmWarm, needs: []string{"java", "javac"}, cost: 12 * ms, unit: 10 * us, path: programs.OrdersPath,
 			prepare: func(found map[string]programs.Program, dir, address string) ([]string, error) {
 				args, err := found["java"].Java(found["javac"], dir, address)
 				return found["java"].Command(args...), err
 			}},
-		{name: "httpd", needs: []string{"apache2"}, cost: 12 * ms, unit: 10 * us,
+		{name: "httpd", warm: warmFor, needs: []string{"apache2"}, cost: 12 * ms, unit: 10 * us,
 			path: func(n int) string { return programs.CPUPath(1000 * n) },
 			prepare: func(found map[string]programs.Program, dir, address string) ([]string, error) {
 				args, err := found["apache2"].Apache(programs.Site{Dir: dir, Address: address, Workers: 256})
 				return found["apache2"].Command(args...), err
 			}},
-		{name: "build", needs: []string{"make", "cc"}, cost: 200 * ms, unit: 100 * ms, builtIn: true, path: programs.OrdersPath,
+		{name: "build", warm: warmFor, needs: []string{"make", "cc"}, cost: 200 * ms, unit: 100 * ms, builtIn: true, path: programs.OrdersPath,
 			prepare: func(_ map[string]programs.Program, dir, _ string) ([]string, error) {
 				return workload("builds", "--listen=127.0.0.1:0", "--project="+dir), programs.Project(dir)
 			}},

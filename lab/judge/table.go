@@ -115,8 +115,10 @@ func (r Recording) hindered() string {
 func (r Results) outcome(one Recording, notes *[]string) []string {
 	a := one.Advice
 	if !a.Enough {
-		*notes = append(*notes, a.Reason)
-		return []string{fmt.Sprintf("none (%d)", len(*notes)), "", "", "", "", ""}
+		if !slices.Contains(*notes, a.Reason) {
+			*notes = append(*notes, a.Reason)
+		}
+		return []string{fmt.Sprintf("none (%d)", slices.Index(*notes, a.Reason)+1), "", "", "", "", ""}
 	}
 	advice := fmt.Sprintf("%.2f (%.2f to %.2f), %.0f%%", a.LimitCPUs, a.LowCPUs, a.HighCPUs, a.BurstPercent)
 	if r.contradicted(one) {

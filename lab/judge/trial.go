@@ -71,7 +71,7 @@ func (t trial) measure(ctx context.Context) (m Measured, err error) {
 		return m, err
 	}
 	defer client.close()
-	if err := client.warm(ctx, warmFor); err != nil {
+	if err := client.warm(ctx, t.service.warm); err != nil {
 		return m, err
 	}
 	neighbours := ""

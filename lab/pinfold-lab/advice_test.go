@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
+	"pinfold.dev/pinfold/test/race"
 	"pinfold.dev/pinfold/test/wait"
 )
 
@@ -86,6 +87,7 @@ type adviceTest struct {
 func newAdviceTest(t *testing.T, flags ...string) adviceTest {
 	t.Helper()
 	need.This(t, "real programs and two minutes")
+	race.SkipLong(t)
 	groups := cgrouptest.OpenHost(t)
 	lab, pinfold := must.Get(need.Program("pinfold-lab"))(t), must.Get(need.Program("pinfold"))(t)
 	dir := t.TempDir()
