@@ -91,6 +91,7 @@ func newAdviceTest(t *testing.T, flags ...string) adviceTest {
 	groups := cgrouptest.OpenHost(t)
 	lab, pinfold := must.Get(need.Program("pinfold-lab"))(t), must.Get(need.Program("pinfold"))(t)
 	dir := t.TempDir()
+	must.Do(t, os.Chmod(filepath.Dir(dir), 0o755)) // the workers of Apache are another user
 	return adviceTest{t, groups, dir, append([]string{lab, "advice", "--quick", "--output", dir, "--pinfold", pinfold}, flags...)}
 }
 
@@ -98,6 +99,7 @@ func (a adviceTest) start() (*exec.Cmd, *bytes.Buffer) {
 	a.Helper()
 	command, messages := exec.CommandContext(a.Context(), a.args[0], a.args[1:]...), new(bytes.Buffer)
 	command.Stdout, command.Stderr = messages, messages
+	command.Env = append(os.Environ(), "TMPDIR="+a.dir) // other tests hold the lock on measurements
 	must.Do(a, command.Start())
 	return command, messages
 }

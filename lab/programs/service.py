@@ -35,5 +35,8 @@ class Orders(BaseHTTPRequestHandler):
 class Server(ThreadingHTTPServer):
     request_queue_size = 1024
 
+    def handle_error(self, *_):
+        pass  # the client has gone
+
 
 Server((sys.argv[1], int(sys.argv[2])), Orders).serve_forever()
