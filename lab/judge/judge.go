@@ -201,7 +201,8 @@ func (j *judge) prepare(ctx context.Context, s service) (*Program, error) {
 func (j *judge) calibrate(ctx context.Context, s service, p *Program) error {
 	p.Amount, p.Every = max(1, int(s.cost/s.unit)), time.Duration(float64(s.cost)/Use)
 	for range 2 {
-		m, err := trial{judge: j, service: s, load: *p, beside: Idle, length: min(4*time.Second, j.Size.Record/2), seed: 1}.measure(ctx)
+		length := max(min(max(4*time.Second, 40*p.Every), j.Size.Record/2), 8*p.Every)
+		m, err := trial{judge: j, service: s, load: *p, beside: Idle, length: length, seed: 1}.measure(ctx)
 		if err != nil {
 			return fmt.Errorf("measure the CPU time of a request: %w", err)
 		}

@@ -28,6 +28,9 @@ type service struct {
 	warm time.Duration
 }
 
+// apacheWorkers is Apache's default.
+const apacheWorkers = 150
+
 // sizes are those of requests, in multiples of the average amount. Each is as frequent as the
 // others.
 func sizes() []float64 { return []float64{.25, .5, 1, 2.25} }
@@ -54,7 +57,7 @@ func services(workload func(...string) []string) []service {
 		{name: "httpd", warm: warmFor, needs: []string{"apache2"}, cost: 12 * ms, unit: 10 * us,
 			path: func(n int) string { return programs.CPUPath(1000 * n) },
 			prepare: func(found map[string]programs.Program, dir, address string) ([]string, error) {
-				args, err := found["apache2"].Apache(programs.Site{Dir: dir, Address: address, Workers: 256})
+				args, err := found["apache2"].Apache(programs.Site{Dir: dir, Address: address, Workers: apacheWorkers})
 				return found["apache2"].Command(args...), err
 			}},
 		{name: "build", warm: warmFor, needs: []string{"make", "cc"}, cost: 200 * ms, unit: 100 * ms, builtIn: true, path: programs.OrdersPath,

@@ -42,30 +42,24 @@ func (t trial) measure(ctx context.Context) (m Measured, err error) {
 		return m, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var started []*host.Process
+	var running []*host.Process
 	defer func() {
 		cancel()
-		for _, p := range started {
+		for _, p := range running {
 			<-p.Done
 			err = errors.Join(err, p.Err)
 		}
 		err = errors.Join(err, t.clear())
 	}()
-	begin := func(p host.Program) (*host.Process, error) {
-		process, err := t.machine.Start(ctx, p, t.Progress)
-		if err == nil {
-			started = append(started, process)
-		}
-		return process, err
-	}
-	p, err := t.service.program(t.found[t.service.name], t.dir, t.newName())
+	program, err := t.service.program(t.found[t.service.name], t.dir, t.newName())
 	if err != nil {
 		return m, err
 	}
-	one, err := begin(p)
+	one, err := t.machine.Start(ctx, program, t.Progress)
 	if err != nil {
 		return m, err
 	}
+	running = append(running, one)
 	client, err := newClient(t.service, t.load.Amount, one.Address, t.seed)
 	if err != nil {
 		return m, err
@@ -76,11 +70,11 @@ func (t trial) measure(ctx context.Context) (m Measured, err error) {
 	}
 	neighbours := ""
 	if threads := t.beside.threads(t.cpus); threads > 0 {
-		other, err := begin(host.Program{Name: t.newName(), Title: "neighbours", BuiltIn: true, Command: t.Workload("batch", fmt.Sprint("--threads=", threads))})
+		other, err := t.machine.Start(ctx, t.neighbours(threads), t.Progress)
 		if err != nil {
 			return m, err
 		}
-		neighbours = other.Group
+		running, neighbours = append(running, other), other.Group
 	}
 	if err := t.limit(one.Group); err != nil {
 		return m, err
@@ -88,6 +82,11 @@ func (t trial) measure(ctx context.Context) (m Measured, err error) {
 	m, err = t.underLoad(ctx, client, one.Group, neighbours)
 	m.Before = before
 	return m, err
+}
+
+// neighbours returns the program that always computes.
+func (t trial) neighbours(threads int) host.Program {
+	return host.Program{Name: t.newName(), Title: "neighbours", BuiltIn: true, Command: t.Workload("batch", fmt.Sprint("--threads=", threads))}
 }
 
 // limit sets the limits.

@@ -66,7 +66,7 @@ func TestAdviceTried(t *testing.T) {
 		t.Fatalf("recordings: %+v", r.Recordings)
 	}
 	if one := r.Recordings[0]; !one.Advice.Enough {
-		t.Skipf("machine: it gives no advice, disturbed by %q: %s", one.Disturbed, one.Advice.Reason)
+		t.Skipf("machine: the recording gives no advice, disturbed by %q: run this with less other load: %s", one.Disturbed, one.Advice.Reason)
 	}
 	if len(r.Runs) != 2 || r.Runs[0].On != judge.Idle || r.Runs[1].On != judge.Crowd {
 		t.Errorf("runs: %+v", r.Runs)
