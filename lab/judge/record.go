@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/tracefile"
 )
 
 // around is how much longer than a recording its load lasts, for pinfold to start and to end.
@@ -25,6 +27,9 @@ func (j *judge) record(ctx context.Context, s service, p Program, row Row) (*Rec
 		t.limits = &bandwidth.Limits{Quota: time.Duration(RecordedLimit * float64(period)), Period: period}
 	}
 	t.during = func(ctx context.Context, group string) error {
+		if err := os.RemoveAll(tracefile.JournalOf(file)); err != nil { // of a run that was killed
+			return err
+		}
 		_, err := j.pinfold(ctx, "sample", group, "--duration", j.Size.Record.String(), "--output", file, "--force")
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // TestAdvice records each program once, too briefly for advice. The first time it is interrupted,
-// and the second time killed. The third time it completes what is missing.
+// and the second time killed while it records. The third time it completes what is missing.
 func TestAdvice(t *testing.T) {
 	a := newAdviceTest(t, "--record", "2s", "--only", "^(go/limit/crowd|python/free/idle|jvm/free/one|httpd/limit/idle|build/limit/one)$")
 	for _, end := range []struct {
@@ -30,7 +30,10 @@ func TestAdvice(t *testing.T) {
 		when   func(judge.Results) bool
 	}{
 		{syscall.SIGINT, func(r judge.Results) bool { return len(r.Programs) == 1 }},
-		{syscall.SIGKILL, func(r judge.Results) bool { return len(r.Recordings) == 1 }},
+		{syscall.SIGKILL, func(r judge.Results) bool {
+			journals := must.Get(filepath.Glob(filepath.Join(a.dir, "*.journal")))(t)
+			return len(r.Recordings) == 1 && len(journals) > 0 // it records the second program
+		}},
 	} {
 		command, messages := a.start()
 		ended := make(chan error, 1)
