@@ -88,7 +88,7 @@ func (m Machine) Schedule(policy, priority uint32, cpus cpuset.Set) error {
 		attributes := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: policy, Priority: priority, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 		switch err := unix.SchedSetAttr(thread.PID, &attributes, 0); {
 		case errors.Is(err, unix.EPERM):
-			return errors.New("the load generator may not have real-time priority: run as root, or with CAP_SYS_NICE")
+			return errors.New("the load generator may not have real-time priority: run as root, in a control group with a cpu.rt_runtime_us above 0")
 		case err != nil && !errors.Is(err, unix.ESRCH): // it has ended
 			return os.NewSyscallError("sched_setattr", err)
 		}
