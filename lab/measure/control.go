@@ -54,7 +54,7 @@ func (c controller) start(ctx context.Context, running *services) (end func() er
 // tier of batch pods.
 func (c controller) suppress(ctx context.Context, s *service) error {
 	budget := colocation.New(colocation.Config{Threshold: s.Budget, Floor: budgetFloor})
-	groups := c.machine.groups
+	groups := c.machine.Groups
 	var all, own cgroupstat.Meter
 	begun := time.Now()
 	var last time.Time

@@ -66,7 +66,7 @@ func (r *run) observe(ctx context.Context, at slot, running *services, d time.Du
 		_, err := r.generator.send(ctx, at, running, d, 0)
 		sent <- err
 	}()
-	seen, err := schedtrace.Observe(ctx, r.machine.groups, schedtrace.Request{Groups: running.all[0].groups(), Duration: d, Started: func() { close(started) }}, schedtrace.Options{})
+	seen, err := schedtrace.Observe(ctx, r.machine.Groups, schedtrace.Request{Groups: running.all[0].groups(), Duration: d, Started: func() { close(started) }}, schedtrace.Options{})
 	cancel()
 	if sent := <-sent; err == nil && !isEnd(sent) {
 		err = sent

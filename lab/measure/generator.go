@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/host"
 	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/local/load"
@@ -128,19 +129,19 @@ func (g *generator) runWrk(ctx context.Context, wrk programs.Program, clients in
 		return s, err
 	}
 	var output bytes.Buffer
-	p, err := g.machine.start(ctx, program{
-		name: g.newName(), title: "wrk", command: wrk.Command(args...), output: &output,
-		wanted: cgroup.Wanted{CPUs: &running.shared, Weight: new(g.machine.mostWeight())}, // it stands for clients on other machines
+	p, err := g.machine.Start(ctx, host.Program{
+		Name: g.newName(), Title: "wrk", Command: wrk.Command(args...), Output: &output,
+		Wanted: cgroup.Wanted{CPUs: &running.shared, Weight: new(g.machine.mostWeight())}, // it stands for clients on other machines
 	}, g.say)
 	if err != nil {
 		return s, err
 	}
-	<-p.done
+	<-p.Done
 	if cause := context.Cause(ctx); cause != nil {
 		return s, cause
 	}
-	if p.result == nil || p.result.ExitStatus != 0 {
-		return s, p.err
+	if p.Result == nil || p.Result.ExitStatus != 0 {
+		return s, p.Err
 	}
 	result, err := programs.ParseWrk(&output)
 	if err != nil {
@@ -149,7 +150,7 @@ func (g *generator) runWrk(ctx context.Context, wrk programs.Program, clients in
 	if failed := result.ConnectErrors + result.ReadErrors + result.WriteErrors + result.Timeouts + result.BadStatus; failed > 0 {
 		s.failed = fmt.Sprintf("%d requests failed", failed)
 	}
-	s.client = p.result.Stat.Usage
+	s.client = p.Result.Stat.Usage
 	s.figures = map[experiment.Figure]float64{
 		experiment.Calls: result.PerSecond, experiment.Mean: ms(result.Mean), experiment.P50: ms(result.P50),
 		experiment.P90: ms(result.P90), experiment.P99: ms(result.P99), experiment.Longest: ms(result.Max),

@@ -22,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/lab/compute"
 	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/host"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
@@ -279,7 +280,7 @@ func TestProgramEnds(t *testing.T) {
 // TestOneRun checks that only one run measures at a time.
 func TestOneRun(t *testing.T) {
 	cgrouptest.OpenHost(t)
-	release := must.Get(lock())(t)
+	release := must.Get(host.Lock())(t)
 	o := options(t)
 	if err := Run(t.Context(), small(), o); err == nil || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("error %v, want that another run measures", err)

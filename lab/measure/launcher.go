@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/host"
 	"pinfold.dev/pinfold/lab/programs"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/local/load"
@@ -88,6 +88,12 @@ func (l *launcher) find(p experiment.Program, builtIn bool) error {
 	return err
 }
 
+// program is a program to start, and the path of the URL of its requests, without the leading slash.
+type program struct {
+	host.Program
+	path string
+}
+
 // program returns a replica of a service. next is the URL that a server calls, and seed that of the
 // demand of a program.
 func (l *launcher) program(s experiment.Service, next string, seed uint64) (one program, err error) {
@@ -95,10 +101,10 @@ func (l *launcher) program(s experiment.Service, next string, seed uint64) (one 
 	if s.Threads.Value > 0 {
 		threads = s.Threads.Count()
 	}
-	one.name = l.newName()
+	one.Name = l.newName()
 	found, real := l.real[s.Program]
-	if one.builtIn = !real; one.builtIn {
-		one.command, one.path = l.workload(l.builtIn(s, threads, next, seed)...), query(s.Request)
+	if one.BuiltIn = !real; one.BuiltIn {
+		one.Command, one.path = l.workload(l.builtIn(s, threads, next, seed)...), query(s.Request)
 		return one, nil
 	}
 	var args []string
@@ -107,7 +113,7 @@ func (l *launcher) program(s experiment.Service, next string, seed uint64) (one 
 	} else {
 		args, err = l.site(&one, s, found, threads)
 	}
-	one.command = found.Command(args...)
+	one.Command = found.Command(args...)
 	return one, err
 }
 
@@ -120,11 +126,11 @@ func (l *launcher) newName() string {
 // site makes the directory of a real web server, completes it with its address and the path of
 // requests, and returns its arguments.
 func (l *launcher) site(one *program, s experiment.Service, real programs.Program, threads int) (args []string, err error) {
-	if one.address, err = freeAddress(); err != nil {
+	if one.Address, err = host.FreeAddress(); err != nil {
 		return nil, err
 	}
 	request := s.Request
-	site := programs.Site{Dir: filepath.Join(l.dir, one.name), Address: one.address, Bytes: request.Hash, Workers: threads}
+	site := programs.Site{Dir: filepath.Join(l.dir, one.Name), Address: one.Address, Bytes: request.Hash, Workers: threads}
 	if s.Program == experiment.Nginx {
 		site.Compress = request.Hash > 0
 		return real.Nginx(site)
@@ -134,15 +140,6 @@ func (l *launcher) site(one *program, s experiment.Service, real programs.Progra
 	}
 	site.Workers = 64 // more than connections
 	return real.Apache(site)
-}
-
-// freeAddress returns a loopback address on which nothing listens.
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return listener.Addr().String(), listener.Close()
 }
 
 // query asks the built-in server for the work of a request.
@@ -198,21 +195,21 @@ func (l *launcher) measureLoop(ctx context.Context, title string) error {
 	if err != nil {
 		return err
 	}
-	one.title = title
+	one.Title = title
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p, err := l.machine.start(ctx, one, l.say)
+	p, err := l.machine.Start(ctx, one.Program, l.say)
 	if err != nil {
 		return err
 	}
-	defer func() { cancel(); <-p.done }()
+	defer func() { cancel(); <-p.Done }()
 	const loops, requests = 2_000_000, 10
-	sender, err := load.NewHTTP("http://" + p.address + programs.CPUPath(loops))
+	sender, err := load.NewHTTP("http://" + p.Address + programs.CPUPath(loops))
 	if err != nil {
 		return err
 	}
 	defer sender.Close()
-	before, err := cgroupstat.Read(l.machine.groups, p.group)
+	before, err := cgroupstat.Read(l.machine.Groups, p.Group)
 	if err != nil {
 		return err
 	}
@@ -221,7 +218,7 @@ func (l *launcher) measureLoop(ctx context.Context, title string) error {
 			return fmt.Errorf("measure the CPU time of a request: %w", err)
 		}
 	}
-	after, err := cgroupstat.Read(l.machine.groups, p.group)
+	after, err := cgroupstat.Read(l.machine.Groups, p.Group)
 	if err != nil {
 		return err
 	}

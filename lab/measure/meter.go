@@ -20,7 +20,7 @@ type meter struct {
 func begin(ctx context.Context, l *lab, running *services) (m *meter, err error) {
 	for _, s := range running.all {
 		for _, p := range s.replicas {
-			p.take()
+			p.Take()
 		}
 	}
 	m = &meter{lab: l, running: running}

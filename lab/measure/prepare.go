@@ -5,19 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold.dev/pinfold/core/cpuset"
-	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/lab/experiment"
-	"pinfold.dev/pinfold/linux/owned"
-	"pinfold.dev/pinfold/linux/sysfs"
+	"pinfold.dev/pinfold/lab/host"
 )
 
 // lab is an experiment on this machine, as a run has prepared it.
@@ -61,17 +54,17 @@ func (l *lab) time() (sum time.Duration) {
 // prepare finds out what this machine has, and leaves out what it cannot have.
 func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err error) {
 	l = newLab(c, o)
-	if l.machine, err = openMachine(); err != nil {
+	if l.machine.Machine, err = host.Open(); err != nil {
 		return nil, err
 	}
-	if l.cpus, err = l.machine.cpus(); err != nil {
+	if l.cpus, err = l.machine.CPUs(); err != nil {
 		return nil, err
 	}
 	if err := l.leaveOut(ctx); err != nil {
 		return nil, err
 	}
 	e := &l.environment
-	*e = l.machine.environment()
+	*e = l.machine.Environment()
 	e.CPUs, e.Pinfold, e.Quick = l.cpus.Len(), o.Version, o.Quick
 	return l, l.checkSize()
 }
@@ -120,55 +113,6 @@ func (l *lab) checkSize() error {
 // seed returns the seed of what is random in a round. It is the same in all of its windows, so
 // conditions differ in nothing else.
 func (l *lab) seed(round int) uint64 { return l.config.Seed + uint64(round) }
-
-// environment describes this machine as far as it is known.
-func (m machine) environment() experiment.Environment {
-	e := experiment.Environment{Started: time.Now(), Cgroup: int(m.groups.Layout().CPU)}
-	var name unix.Utsname
-	if unix.Uname(&name) == nil {
-		e.Kernel = unix.ByteSliceToString(name.Release[:])
-	}
-	if infos, err := m.proc.CPUInfo(); err == nil && len(infos) > 0 {
-		e.Model = infos[0].ModelName
-	}
-	if load, err := m.proc.LoadAvg(); err == nil {
-		e.Load = load.Load1
-	}
-	if found, _, err := sysfs.Host(cpuset.Set{}); err == nil {
-		cores := map[topology.CoreID]bool{}
-		for _, c := range found.CPUs {
-			cores[c.Core] = true
-		}
-		e.Cores, e.Nodes = len(cores), len(found.NUMANodes)
-	}
-	e.Hardened = mitigations()
-	return e
-}
-
-// mitigations returns the mitigations of hardware vulnerabilities, as the kernel lists them.
-func mitigations() (all []string) {
-	files, _ := filepath.Glob("/sys/devices/system/cpu/vulnerabilities/*") // fails only for a bad pattern
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if state, mitigated := strings.CutPrefix(strings.TrimSpace(string(text)), "Mitigation: "); err == nil && mitigated {
-			all = append(all, filepath.Base(file)+": "+state)
-		}
-	}
-	return all
-}
-
-// lock makes sure that no other run measures at the same time, which would disturb both.
-func lock() (release func(), err error) {
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("pinfold-lab-%d.lock", os.Geteuid()))
-	file, err := owned.Lock(path)
-	if errors.Is(err, owned.ErrHeld) {
-		return nil, fmt.Errorf("another run of pinfold-lab measures on this machine, and both would be disturbed: wait for its end (%s)", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return func() { file.Close() }, nil
-}
 
 // isEnd reports whether an error is the end of a context.
 func isEnd(err error) bool {

@@ -21,12 +21,12 @@ import (
 
 // lackingPriorities returns why this machine lacks priorities, in words for users.
 func (m machine) lackingPriorities(ctx context.Context) (map[experiment.Priority]string, error) {
-	parents, err := cgrouptree.FindParents(m.groups, cgroup.CPU)
+	parents, err := cgrouptree.FindParents(m.Groups, cgroup.CPU)
 	if err != nil {
 		return nil, err
 	}
 	// A new group tells which files the kernel has.
-	within, probe := m.groups.Within(parents.Groups), fmt.Sprintf("/pinfold-lab-%d", os.Getpid())
+	within, probe := m.Groups.Within(parents.Groups), fmt.Sprintf("/pinfold-lab-%d", os.Getpid())
 	if err := cgrouptree.Make(within, probe, cgroup.CPU); err != nil {
 		return nil, fmt.Errorf("find out what the kernel has: %w", err)
 	}
@@ -34,7 +34,7 @@ func (m machine) lackingPriorities(ctx context.Context) (map[experiment.Priority
 	if err := errors.Join(err, cgrouptree.Remove(ctx, within, probe, cgroup.CPU)); err != nil {
 		return nil, fmt.Errorf("find out what the kernel has: %w", err)
 	}
-	found := priority.Lacking("/", m.groups, settings, priority.CheckCores())
+	found := priority.Lacking("/", m.Groups, settings, priority.CheckCores())
 	noScheduler := ""
 	if err := scx.Test(); err != nil {
 		noScheduler = err.Error()
@@ -57,7 +57,7 @@ type behind struct {
 // putBehind puts a service behind the others by the mechanism that is its priority. It returns nil
 // if the settings of its groups, or nothing at all, does that.
 func (c controller) putBehind(s *service) (*behind, error) {
-	groups := c.machine.groups
+	groups := c.machine.Groups
 	switch {
 	case s.Count() == 0:
 		return nil, nil
@@ -100,7 +100,7 @@ func (c controller) loadScheduler(s *service) (*scx.Scheduler, error) {
 	}
 	var pods []scx.Pod
 	for _, group := range s.groups() {
-		id, errGroup := c.machine.groups.Inode(cgroup.CPU, group)
+		id, errGroup := c.machine.Groups.Inode(cgroup.CPU, group)
 		err = errors.Join(err, errGroup)
 		pods = append(pods, scx.Pod{Group: id, Weight: 100})
 	}

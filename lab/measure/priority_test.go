@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/host"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/linux/priority"
@@ -20,7 +21,7 @@ import (
 // TestPutBehind puts a program behind others by the mechanisms that this machine has.
 func TestPutBehind(t *testing.T) {
 	groups := cgrouptest.OpenHost(t)
-	machine := machine{groups: groups}
+	machine := machine{host.Machine{Groups: groups}}
 	lacking := must.Get(machine.lackingPriorities(t.Context()))(t)
 	for name, has := range map[experiment.Priority]func(pid int) (bool, error){
 		experiment.CoreScheduling: func(pid int) (bool, error) {
@@ -46,7 +47,7 @@ func TestPutBehind(t *testing.T) {
 				return cmd.Process.Pid
 			}
 			first := program()
-			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*process{{group: group}}}
+			one := &service{Service: experiment.Service{Name: "batch", Priority: name}, replicas: []*host.Process{{Group: group}}}
 			end := must.Get(controller{machine: machine, dir: t.TempDir()}.start(t.Context(), &services{all: []*service{one}}))(t)
 			later := program()
 			for _, pid := range []int{first, later} {

@@ -58,7 +58,7 @@ func (c controller) raise(ctx context.Context, s *service) error {
 			if !decision.Write {
 				continue
 			}
-			if err := c.machine.groups.Apply(map[string]cgroup.Wanted{one.ID: {Quota: &decision.Quota}}).Err(); err != nil {
+			if err := c.machine.Groups.Apply(map[string]cgroup.Wanted{one.ID: {Quota: &decision.Quota}}).Err(); err != nil {
 				return err
 			}
 			one.Present.Quota, one.Writes = decision.Quota, 1
@@ -72,7 +72,7 @@ const tickEvery = 100 * time.Millisecond
 
 // idle returns how long each CPU was idle since the machine started, by CPU number.
 func (m machine) idle() ([]time.Duration, error) {
-	stat, err := m.proc.Stat()
+	stat, err := m.Proc.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read how long CPUs were idle: %w", err)
 	}
@@ -85,7 +85,7 @@ func (m machine) idle() ([]time.Duration, error) {
 
 // since returns what a group did since the last call.
 func (m machine) since(group string, stats map[string]cgroupstat.Stat, interval time.Duration) (trace.Sample, error) {
-	now, err := cgroupstat.Read(m.groups, group)
+	now, err := cgroupstat.Read(m.Groups, group)
 	if err != nil {
 		return trace.Sample{}, err
 	}

@@ -21,7 +21,7 @@ type recorder struct {
 
 // record begins to sample.
 func (m machine) record(ctx context.Context, services []*service) (*recorder, error) {
-	s, err := sampler.New(m.groups, sampler.Options{Interval: recordEvery})
+	s, err := sampler.New(m.Groups, sampler.Options{Interval: recordEvery})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/host"
 )
 
 // Options are the options of a run.
@@ -28,7 +29,7 @@ type Options struct {
 
 // Run measures an experiment. If ctx ends, it keeps what was measured, and returns the cause.
 func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
-	unlock, err := lock()
+	unlock, err := host.Lock()
 	if err != nil {
 		return err
 	}
@@ -146,11 +147,11 @@ func (r *run) during(ctx context.Context, at slot, measure func(*services) error
 		return err
 	}
 	defer func() { err = errors.Join(err, endControl()) }()
-	defer func() { err = errors.Join(err, r.machine.schedule(unix.SCHED_NORMAL, 0, r.cpus)) }()
+	defer func() { err = errors.Join(err, r.machine.Schedule(unix.SCHED_NORMAL, 0, r.cpus)) }()
 	if _, err := r.generator.send(ctx, at, running, at.Settle, settleSeed); err != nil {
 		return err
 	}
-	if err := r.machine.schedule(unix.SCHED_RR, 1, running.shared); err != nil {
+	if err := r.machine.Schedule(unix.SCHED_RR, 1, running.shared); err != nil {
 		return err
 	}
 	// Periods of the program "demand" begin at these times, and those of a recording should.

@@ -10,6 +10,7 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/lab/experiment"
+	"pinfold.dev/pinfold/lab/host"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/local/load"
 )
@@ -17,14 +18,14 @@ import (
 // service is a running service.
 type service struct {
 	experiment.Service
-	replicas []*process
+	replicas []*host.Process
 	url      string // of the first replica of a server
 }
 
 func (s *service) groups() []string {
 	groups := make([]string, len(s.replicas))
 	for i, p := range s.replicas {
-		groups[i] = p.group
+		groups[i] = p.Group
 	}
 	return groups
 }
@@ -65,14 +66,14 @@ func (l *launcher) startReplicas(ctx context.Context, s *service, settings cgrou
 		if err != nil {
 			return err
 		}
-		one.title, one.wanted = fmt.Sprintf("%s %d", s.Name, i+1), settings
-		p, err := l.machine.start(ctx, one, l.say)
+		one.Title, one.Wanted = fmt.Sprintf("%s %d", s.Name, i+1), settings
+		p, err := l.machine.Start(ctx, one.Program, l.say)
 		if err != nil {
 			return err
 		}
-		s.replicas = append([]*process{p}, s.replicas...)
-		if p.address != "" {
-			next = "http://" + p.address + "/"
+		s.replicas = append([]*host.Process{p}, s.replicas...)
+		if p.Address != "" {
+			next = "http://" + p.Address + "/"
 			s.url = next + one.path
 		}
 		if !s.Chain {
@@ -104,18 +105,18 @@ func (s *services) wait(ctx context.Context, figures map[experiment.Figure]float
 	}
 	select {
 	case <-over:
-	case seconds := <-first.replicas[0].finished:
+	case seconds := <-first.replicas[0].Finished:
 		figures[experiment.Elapsed] = seconds
-	case <-first.replicas[0].done:
-		return cmp.Or(first.replicas[0].err, errEnded)
-	case <-first.replicas[0].silent:
-		return fmt.Errorf("%s: its output has ended", first.replicas[0].title)
+	case <-first.replicas[0].Done:
+		return cmp.Or(first.replicas[0].Err, host.ErrEnded)
+	case <-first.replicas[0].Silent:
+		return fmt.Errorf("%s: its output has ended", first.replicas[0].Title)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	work, printed := 0.0, true
 	for _, p := range first.replicas {
-		amounts := p.take()
+		amounts := p.Take()
 		work, printed = work+mean(amounts), printed && len(amounts) > 0
 	}
 	if !printed { // too short a window, or all of it throttled
@@ -143,8 +144,8 @@ func (s *services) stop() error {
 	var failed []error
 	for _, one := range s.all {
 		for _, p := range one.replicas {
-			<-p.done
-			failed = append(failed, p.err)
+			<-p.Done
+			failed = append(failed, p.Err)
 		}
 	}
 	return errors.Join(failed...)

@@ -32,7 +32,7 @@ func (l *lab) settings(services []experiment.Service) (wanted []cgroup.Wanted, s
 		case experiment.Idle, experiment.CoreScheduling, experiment.SchedExt:
 			w.Idle = new(true)
 		case experiment.Least:
-			w.Weight = new(leastWeight(l.machine.groups.Layout().CPU))
+			w.Weight = new(leastWeight(l.machine.Groups.Layout().CPU))
 		case experiment.GroupIdentity:
 			w.BVT = new(colocation.BatchIdentity)
 		case "":
@@ -55,7 +55,7 @@ func leastWeight(version cgroup.Version) cgroup.Weight {
 
 // mostWeight returns the largest weight.
 func (m machine) mostWeight() cgroup.Weight {
-	if m.groups.Layout().CPU == cgroup.V1 {
+	if m.Groups.Layout().CPU == cgroup.V1 {
 		return 262144
 	}
 	return 10000

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
+	"pinfold.dev/pinfold/lab/host"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -16,7 +17,7 @@ func TestSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := lab{config: config, machine: machine{groups: new(cgroup.FS)}, cpus: cpuset.Of(0)}
+		l := lab{config: config, machine: machine{host.Machine{Groups: new(cgroup.FS)}}, cpus: cpuset.Of(0)}
 		l.setups = must.Get(config.Setups(1))(t)
 		err = l.checkSize()
 		if small := err != nil && strings.Contains(err.Error(), "this machine is too small"); small != (name == "binding") || err != nil && !small {

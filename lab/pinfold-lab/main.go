@@ -31,5 +31,5 @@ many short windows, in random order. An experiment makes control groups, which
 needs root or a delegated group, and removes them in the end.`,
 		Example: `  pinfold-lab list
   pinfold-lab run burst --quick`,
-	}, newList(), newRun(), newReport(), newWorkload())
+	}, newAdvice(), newList(), newRun(), newReport(), newWorkload())
 }

@@ -70,12 +70,18 @@ func newWorkload() *cobra.Command {
 	})
 	demand.Flags().DurationVar(&burst, "compute", 10*time.Millisecond, "mean `TIME` to compute, all threads together")
 	demand.Flags().Uint64Var(&seed, "seed", 0, "`SEED` of the amounts")
+	project := ""
+	builds := &cobra.Command{Use: "builds [flags]", Short: "Run make for each request", Long: "Serve requests for builds: /?n=3 compiles three parts of a project with make.", Example: "  pinfold-lab workload builds --project lab/programs/build", Args: frame.NoArguments, RunE: func(command *cobra.Command, _ []string) error {
+		return compute.Builds(command.Context(), project, listen, command.OutOrStdout())
+	}}
+	builds.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "`ADDRESS` to serve on")
+	builds.Flags().StringVar(&project, "project", ".", "`DIR` of the project, with a Makefile")
 	pi := computes(&cobra.Command{Use: "pi [flags]", Short: "Compute digits of pi", Long: "Compute digits of pi on each thread, and print how long it took.", Example: "  pinfold-lab workload pi --digits 1000 --threads 4"}, func(command *cobra.Command) {
 		compute.Pi(command.Context(), digits, threads, command.OutOrStdout())
 	})
 	pi.Flags().IntVar(&digits, "digits", 1000, "`NUMBER` of digits")
 	return frame.Group(&cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true,
-		Long: "Run a program that experiments start.", Example: "  pinfold-lab workload batch"}, web, batch, cycles, demand, pi, newRequests())
+		Long: "Run a program that experiments start.", Example: "  pinfold-lab workload batch"}, web, batch, builds, cycles, demand, pi, newRequests())
 }
 
 // newRequests returns the command that sends requests to a server, as experiments do, and logs

@@ -27,12 +27,17 @@ var known = map[string]struct {
 	"apache2": {[]string{"apache2", "httpd"}, "-v"}, // Debian's name, and that of others
 	"wrk":     {[]string{"wrk"}, "-v"},
 	"ffmpeg":  {[]string{"ffmpeg"}, "-version"},
+	"python3": {[]string{"python3"}, "--version"},
+	"java":    {[]string{"java"}, "-version"},
+	"javac":   {[]string{"javac"}, "-version"},
+	"make":    {[]string{"make"}, "--version"},
+	"cc":      {[]string{"cc"}, "--version"},
 }
 
 // moduleDirs are where distributions have Apache's modules: Debian, Fedora, Alpine, openSUSE.
 var moduleDirs = []string{"/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/lib/apache2", "/usr/lib64/apache2"}
 
-// Find finds a program: nginx, apache2, wrk or ffmpeg. The error is an [exec.ErrNotFound] if the
+// Find finds a program: one of those that are known. The error is an [exec.ErrNotFound] if the
 // program is not installed, or without the modules that experiments need.
 func Find(name string) (Program, error) {
 	p := Program{Name: name}

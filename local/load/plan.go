@@ -15,15 +15,18 @@ const (
 	maxConcurrent = 20_000
 )
 
-// Plan determines when requests are sent: in batches at regular intervals.
+// Plan determines when requests are sent: in batches at regular intervals, or at random.
 type Plan struct {
 	Batch    int           // requests sent at once
 	Every    time.Duration // from one batch to the next
 	Duration time.Duration // all batches are due before it has passed, apart from jitter
 	// Jitter is the largest random delay of a batch, uniformly distributed from 0. It must be less
 	// than Every, so that batches keep their order.
-	Jitter  time.Duration
-	Seed    uint64        // of the random delays
+	Jitter time.Duration
+	// Poisson makes the times from one batch to the next random, exponentially distributed with mean
+	// Every, as those between requests of many independent users are. There is no Jitter then.
+	Poisson bool
+	Seed    uint64        // of the random times
 	Timeout time.Duration // of a request, from its planned time
 }
 
@@ -39,6 +42,7 @@ func (p Plan) Check() error {
 	refuse(p.Every <= 0, "batches every %v: it must be more than 0", p.Every)
 	refuse(p.Duration <= 0, "a duration of %v: it must be more than 0", p.Duration)
 	refuse(p.Jitter < 0 || p.Every > 0 && p.Jitter >= p.Every, "a jitter of %v: it must be 0 or more, and less than the %v between batches", p.Jitter, p.Every)
+	refuse(p.Poisson && p.Jitter > 0, "a jitter of %v of batches at random times: leave it out", p.Jitter)
 	refuse(p.Timeout <= 0, "a timeout of %v: it must be more than 0", p.Timeout)
 	if wrong == nil {
 		refuse(p.batches() > maxRequests/p.Batch, "%d batches of %d requests: more than %d requests in all; shorten the duration",
@@ -54,12 +58,15 @@ func (p Plan) Check() error {
 	return errors.Join(wrong...)
 }
 
-// batches returns the number of batches.
+// batches returns the number of batches, on average if it is random.
 func (p Plan) batches() int { return int((p.Duration-1)/p.Every) + 1 }
 
 // due returns the planned time of each batch, from the start of the run. It is deterministic.
 func (p Plan) due() []time.Duration {
 	random := rand.New(rand.NewPCG(p.Seed, 0))
+	if p.Poisson {
+		return p.poisson(random)
+	}
 	due := make([]time.Duration, p.batches())
 	for i := range due {
 		due[i] = time.Duration(i) * p.Every
@@ -68,6 +75,17 @@ func (p Plan) due() []time.Duration {
 		}
 	}
 	return due
+}
+
+// poisson returns random times with exponentially distributed differences.
+func (p Plan) poisson(random *rand.Rand) (due []time.Duration) {
+	for at := 0.0; ; {
+		at += random.ExpFloat64() * float64(p.Every)
+		if at >= float64(p.Duration) || len(due)*p.Batch >= maxRequests {
+			return due
+		}
+		due = append(due, time.Duration(at))
+	}
 }
 
 func (p Plan) length() time.Duration { return p.Duration }

@@ -1,10 +1,12 @@
 package load
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/test/must"
@@ -68,4 +70,27 @@ func TestDueTimes(t *testing.T) {
 			t.Fatalf("due %v and %v", due, p.due())
 		}
 	})
+}
+
+// TestPoisson checks random times: numbers in equal windows have the mean and the variance of a
+// Poisson distribution.
+func TestPoisson(t *testing.T) {
+	const windows, mean = 20_000, 5
+	p := Plan{Batch: 1, Every: 1000, Duration: windows * mean * 1000, Poisson: true, Seed: 1, Timeout: 1}
+	must.Do(t, p.Check())
+	due := p.due()
+	if !slices.IsSorted(due) || due[len(due)-1] >= p.Duration || !slices.Equal(due, p.due()) {
+		t.Fatal("the times are not in order, not before the end, or not the same for the same seed")
+	}
+	counts := make([]float64, windows)
+	for _, at := range due {
+		counts[at/(mean*1000)]++
+	}
+	if got, variance := stat.MeanVariance(counts, nil); math.Abs(got-mean) > .1 || math.Abs(variance-mean) > .3 {
+		t.Errorf("%.2f times in a window, with a variance of %.2f; want %d and %d", got, variance, mean, mean)
+	}
+	p.Jitter = 1
+	if p.Check() == nil {
+		t.Error("random times with a jitter: no error")
+	}
 }
