@@ -26,7 +26,7 @@ import (
 // NewSample returns the subcommand "sample".
 func NewSample() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]",
+		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]\nsample --pid PID [flags]",
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
 at the end what limit they need at which timescale. It ends after --duration or
@@ -38,7 +38,11 @@ a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
 
 --exact also traces the scheduler, and writes when each thread ran, was
 throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet.
-It needs what 'pinfold why' needs.`,
+It needs what 'pinfold why' needs.
+
+On a busy machine a group uses what its neighbours leave. --weight gives it and
+all groups above it the kernel's largest weight until the end (cpu.weight 10000,
+or cpu.shares 262144), so that neighbours get less. It needs root.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
   pinfold sample --pod default/web --duration 10m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,
@@ -53,6 +57,7 @@ It needs what 'pinfold why' needs.`,
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
 	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
 	f.Float64Var(&o.maxCost, "max-cost", groups.MaxCost, "with --exact, trace no longer if it uses more than `PERCENT` of the machine's CPU time")
+	f.BoolVar(&o.weight, "weight", false, "get CPUs before other groups meanwhile: raise the weights of the groups, and of all above them")
 	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
@@ -66,13 +71,14 @@ type sampleOptions struct {
 	output   tracefile.Output
 	exact    bool
 	maxCost  float64 // percent
+	weight   bool
 }
 
 // check rejects flags that are wrong on every machine.
 func (o *sampleOptions) check(flags *pflag.FlagSet, args []string) error {
 	switch {
-	case len(args)+len(o.Pods) == 0:
-		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, or %s", o.Missing())
+	case !o.Given(args):
+		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, --pid PID, or %s", o.Missing())
 	case slices.Contains(args, ""):
 		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case flags.Changed("duration") && flags.Changed("samples"):
@@ -138,6 +144,7 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	if rec == nil {
 		return err
 	}
+	o.NoteEnded(cmd.ErrOrStderr())
 	if err == nil && rec.memory.samples == 0 {
 		return fmt.Errorf("nothing was recorded: it ended before the first sample, which comes after %v", o.interval)
 	}
