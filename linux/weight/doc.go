@@ -14,8 +14,8 @@
 //
 // The weights from before are in a file, below /run, which is locked as long as they are raised. A
 // helper process, in a session of its own, puts them back when its standard input ends, which is
-// also so when this process is killed. If the helper is killed, too, the next call of [Raise] does
-// it. Only one process of a machine can raise weights at a time: those of two recordings would mix.
+// also so when this process is killed. If the helper is killed, too, the next call of [Raise] or
+// [Clean] does it. Only one process of a machine can raise weights at a time: those of two recordings would mix.
 //
 // # Other writers
 //

@@ -62,7 +62,7 @@ type host struct {
 // TestHost raises weights on this machine's kernel, of either version.
 func TestHost(t *testing.T) {
 	for name, test := range map[string]func(*host){
-		"ended": (*host).ended, "killed": (*host).killed, "killed-both": (*host).killedBoth, "helper-killed": (*host).helperKilled,
+		"ended": (*host).ended, "killed": (*host).killed, "killed-both": (*host).killedBoth, "cleaned": (*host).cleaned, "helper-killed": (*host).helperKilled,
 		"twice": (*host).twice, "written-back": (*host).writtenBack, "changed": (*host).changed, "gone": (*host).gone, "refused": (*host).refused,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,24 @@ func (h *host) killedBoth() {
 		return err
 	})
 	h.raised()
+	must.Do(h, Clean(h.fs)) // which leaves what is in use
+	h.raised()
 	must.Do(h, r.Restore())
+	h.restored()
+}
+
+func (h *host) cleaned() {
+	raiser, helper := h.start()
+	must.Do(h, syscall.Kill(helper, syscall.SIGKILL))
+	must.Do(h, raiser.Process.Kill())
+	_ = raiser.Wait()
+	wait.Until(h, "the weights are put back", func() error {
+		must.Do(h, Clean(h.fs))
+		if h.weight(h.app) != h.want[h.app] {
+			return errors.New("the helper has not ended")
+		}
+		return nil
+	})
 	h.restored()
 }
 

@@ -16,8 +16,9 @@ import (
 	"pinfold.dev/pinfold/linux/owned"
 )
 
-// fileName is the file with the weights from before, below the root of the machine.
-const fileName = "run/pinfold-weights"
+// fileName is the file with the weights from before, below the root of the machine: in the directory
+// of the agent, whose container has it, too.
+const fileName = "run/pinfold/weights"
 
 // ErrRaised reports that another process has raised weights.
 var ErrRaised = errors.New("another recording with --weight is in progress: wait for its end")
@@ -53,8 +54,11 @@ func Raise(fs *cgroup.FS, groups []string, stderr io.Writer) (*Raised, error) {
 	if err := fs.CheckWritable(); err != nil {
 		return nil, err
 	}
-	var err error
-	r.file, err = owned.Lock(filepath.Join(fs.Root(), fileName))
+	name := filepath.Join(fs.Root(), fileName)
+	err := owned.Make(filepath.Dir(name), 0o700)
+	if err == nil {
+		r.file, err = owned.Lock(name)
+	}
 	switch {
 	case errors.Is(err, owned.ErrHeld):
 		return nil, ErrRaised
@@ -150,6 +154,24 @@ func (r *Raised) Restore() error {
 		err = finish(r.fs, r.file, io.Discard)
 	}
 	return errors.Join(err, r.file.Close())
+}
+
+// Clean puts back what a process has raised that was killed together with its helper. It does nothing
+// while weights are raised.
+func Clean(fs *cgroup.FS) error {
+	name := filepath.Join(fs.Root(), fileName)
+	if _, err := os.Lstat(name); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	file, err := owned.Lock(name)
+	if errors.Is(err, owned.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("put back weights: %w", err)
+	}
+	defer file.Close()
+	return finish(fs, file, io.Discard)
 }
 
 // finish puts back the weights in a file, which is locked, and removes it.
