@@ -79,7 +79,7 @@ func (s *Options) ofPID(fs *cgroup.FS) (group string, err error) {
 	if fs.Hierarchy(cgroup.CPUAcct).Mount != "" { // version 1
 		counted, err := cgrouptree.Of(fs, cgroup.CPUAcct, s.pid)
 		if err == nil && counted != group {
-			err = fmt.Errorf("%s is in %s of the cpu controller, and in %s of cpuacct, which counts: move it to one group in both", s.measured.name, group, counted)
+			err = errCountedIn(s.pid, group, counted)
 		}
 		if err != nil {
 			return "", err
