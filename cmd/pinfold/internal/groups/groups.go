@@ -100,10 +100,10 @@ func checkCounted(fs *cgroup.FS, group string) error {
 		return nil
 	}
 	elsewhere, err := cgrouptree.Of(fs, cgroup.CPUAcct, processes[0])
-	if err != nil || elsewhere == group {
-		return nil // it has ended, or has just begun
+	if err == nil && elsewhere != group { // otherwise it has ended, or has just begun
+		return errCountedIn(processes[0], group, elsewhere)
 	}
-	return errCountedIn(processes[0], group, elsewhere)
+	return nil
 }
 
 func errCountedIn(pid int, group, elsewhere string) error {

@@ -36,13 +36,10 @@ hierarchy (/kubepods/burstable), a directory, or a pattern of one in quotes.
 -o records to a file. Until the end, samples go to FILE.journal, so that ctrl-C,
 a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
 
---exact also traces the scheduler, and writes when each thread ran, was
-throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet.
-It needs what 'pinfold why' needs.
-
-On a busy machine a group uses what its neighbours leave. --weight gives it and
-all groups above it the kernel's largest weight until the end (cpu.weight 10000,
-or cpu.shares 262144), so that neighbours get less. It needs root.`,
+--exact also traces what each thread does, to web.spans.parquet if FILE is
+web.parquet; it needs what 'pinfold why' needs. On a busy machine --weight gives
+the groups, and all above them, the kernel's largest weight until the end
+(cpu.weight 10000, cpu.shares 262144), so that neighbours get less.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
   pinfold sample --pod default/web --duration 10m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,

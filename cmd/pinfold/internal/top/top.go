@@ -40,9 +40,9 @@ last periods as bars (! or red: throttled), and over ten seconds the share of
 throttled periods (of the kernel's timer, and of all), the CPU time beyond the
 quota, and the time in which a thread waited for a CPU.
 
-Without a CGROUP, --pod and --pid it shows what 'pinfold run' runs, and all containers
-of this node's kubelet. A CGROUP is a path in the hierarchy, a directory, or a
-pattern of one in quotes.
+Without a CGROUP, --pod and --pid it shows what 'pinfold run' runs, and all
+containers of this node's kubelet. A CGROUP is a path in the hierarchy, a
+directory, or a pattern of one in quotes.
 
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.`,
