@@ -14,10 +14,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptest"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/wait"
@@ -33,7 +36,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == raiseWord {
 		raiseForever(os.Args[2])
 	}
-	os.Exit(m.Run())
+	cgrouptest.Main(m)
 }
 
 // raiseForever raises the weight of a group, and prints the id of the helper.
@@ -62,7 +65,7 @@ type host struct {
 // TestHost raises weights on this machine's kernel, of either version.
 func TestHost(t *testing.T) {
 	for name, test := range map[string]func(*host){
-		"ended": (*host).ended, "killed": (*host).killed, "killed-both": (*host).killedBoth, "cleaned": (*host).cleaned, "helper-killed": (*host).helperKilled,
+		"first": (*host).first, "ended": (*host).ended, "killed": (*host).killed, "killed-both": (*host).killedBoth, "cleaned": (*host).cleaned, "helper-killed": (*host).helperKilled,
 		"twice": (*host).twice, "written-back": (*host).writtenBack, "changed": (*host).changed, "gone": (*host).gone, "refused": (*host).refused,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +73,7 @@ func TestHost(t *testing.T) {
 			pod := fmt.Sprintf("/pinfold-test-weight-%d", os.Getpid())
 			h := &host{T: t, fs: fs, pod: pod, app: pod + "/app"}
 			for _, group := range []string{h.pod, h.app} {
-				cgrouptest.Make(t, fs, group, cgroup.CPU, cgroup.CPUAcct)
+				cgrouptest.Make(t, fs, group, controllers()...)
 			}
 			h.set(h.pod, 2*h.weight(h.app))
 			h.want = h.weights()
@@ -133,6 +136,31 @@ func (h *host) start() (raiser *exec.Cmd, helper int) {
 	line := must.Get(bufio.NewReader(stdout).ReadString('\n'))(h)
 	h.raised()
 	return raiser, must.Get(strconv.Atoi(strings.TrimSpace(line)))(h)
+}
+
+// first: on a CPU that both want, a group gets far more than a neighbour of the group above it.
+func (h *host) first() {
+	other, one := h.pod+"-other", cpuset.Of(must.Get(h.fs.Effective("/"))(h).First())
+	cgrouptest.Make(h, h.fs, other, controllers()...)
+	used := map[string]time.Duration{}
+	for _, group := range []string{h.app, other} {
+		must.Do(h, h.fs.Apply(map[string]cgroup.Wanted{group: {CPUs: &one}}).Err())
+		cgrouptest.Start(h, h.fs, group, "busy", controllers()...)
+	}
+	r := h.raise()
+	since := func(group string) time.Duration {
+		return must.Get(cgroupstat.Read(h.fs, group))(h).Usage - used[group]
+	}
+	used[h.app], used[other] = since(h.app), since(other)
+	wait.True(h, "the group runs", func() bool { return since(h.app) > 300*time.Millisecond })
+	if got := since(other); got > 100*time.Millisecond {
+		h.Errorf("the neighbour used %v beside %v", got, since(h.app))
+	}
+	must.Do(h, r.Restore())
+}
+
+func controllers() []cgroup.Controller {
+	return []cgroup.Controller{cgroup.CPU, cgroup.CPUAcct, cgroup.CPUSet}
 }
 
 func (h *host) ended() {
