@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/scx"
+	"pinfold.dev/pinfold/linux/weight"
 )
 
 // Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
@@ -73,14 +74,15 @@ func podsOf(ctx context.Context, o Options) ([]*corev1.Pod, error) {
 // restoreGroups does nothing if the last agent has saved that none of its settings is in force: others
 // are those of other programs.
 func restoreGroups(ctx context.Context, o Options) (result control.Result, err error) {
-	if f, saved := savedForce(o.RunDir); saved {
-		return result, errors.Join(saveForce(o.RunDir, f), remove(allocationsFile(o.RunDir)))
-	}
 	k, err := openKernel(o.Root)
 	if err != nil {
 		return result, err
 	}
 	defer k.groups.Close()
+	errWeights := weight.Clean(k.groups) // of a recording that ended with the agent's container
+	if f, saved := savedForce(o.RunDir); saved {
+		return result, errors.Join(errWeights, saveForce(o.RunDir, f), remove(allocationsFile(o.RunDir)))
+	}
 	o.Restore = true
 	e := newEngine(o, k)
 	kubelet, err := o.Kubelet(ctx)
@@ -121,7 +123,7 @@ func restoreGroups(ctx context.Context, o Options) (result control.Result, err e
 	if err == nil {
 		err = errors.Join(saveForce(o.RunDir, force{ever: true}), remove(allocationsFile(o.RunDir)))
 	}
-	return result, errors.Join(errStatic, err, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
+	return result, errors.Join(errWeights, errStatic, err, (&batch.Cookies{Groups: k.groups, RunDir: o.RunDir}).Forget(paths),
 		scx.TurnBack(k.groups, paths))
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/pods"
+	"pinfold.dev/pinfold/linux/weight"
 )
 
 // agent are the values that work on a node; see task for who runs what.
@@ -48,6 +49,11 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("find the control groups: %w", err)
 	}
 	defer k.groups.Close()
+	if !o.Observe {
+		if err := weight.Clean(k.groups); err != nil {
+			o.Log.Info("a recording that was killed left control groups with raised weights", "error", err)
+		}
+	}
 	a := newAgent(o, k)
 	if o.Partitioned() {
 		if err := k.groups.CheckPartitions(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/test/logtext"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // bothPods returns a world with two running pods, of which one is bound, and the cgroups of their
@@ -295,4 +297,32 @@ func TestCleanupOfOthersSettings(t *testing.T) {
 	if err := k.cpus(group, "2-3"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestKilledRecording: an agent that starts puts back the weights that a recording has left, and so
+// does cleanup.
+func TestKilledRecording(t *testing.T) {
+	k := newTree(t)
+	w := newWorld(t)
+	w.root = k.root
+	const tier = "/kubepods/burstable"
+	leave := func() {
+		must.Do(t, os.MkdirAll(filepath.Join(k.root, "run/pinfold"), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(k.root, "run/pinfold/weights"), []byte(`{"`+tier+`":512}`), 0o600))
+		must.Do(t, os.WriteFile(k.fs.File(tier, cgroup.CPUShares), []byte("262144\n"), 0o644))
+	}
+	before := func() error {
+		s, err := k.fs.ReadParts(tier, cgroup.Parts{Weight: true})
+		if err == nil && s.Weight != 512 {
+			err = fmt.Errorf("weight %d", s.Weight)
+		}
+		return err
+	}
+	leave()
+	stop := w.start()
+	w.eventually(before)
+	stop()
+	leave()
+	must.Get(Cleanup(t.Context(), w.options()))(t)
+	must.Do(t, before())
 }

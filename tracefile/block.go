@@ -55,6 +55,8 @@ const (
 	flagLimits
 	flagWaited
 	flagUnknown
+	flagRaised
+	flagTraceEnded
 )
 
 func appendHeader(b []byte, h Header) []byte {
@@ -99,18 +101,17 @@ func appendNumbers(b []byte, numbers ...int64) []byte {
 // limits are those of the group's previous sample, and are updated.
 func appendSample(b []byte, number int, r *Row, previous time.Duration, limits *bandwidth.Limits) []byte {
 	var flags byte
-	if r.Late {
-		flags |= flagLate
+	set := func(flag byte, is bool) {
+		if is {
+			flags |= flag
+		}
 	}
-	if r.Limits != *limits {
-		flags |= flagLimits
-	}
-	if r.Waited != 0 {
-		flags |= flagWaited
-	}
-	if r.Unknown != 0 {
-		flags |= flagUnknown
-	}
+	set(flagLate, r.Late)
+	set(flagLimits, r.Limits != *limits)
+	set(flagWaited, r.Waited != 0)
+	set(flagUnknown, r.Unknown != 0)
+	set(flagRaised, r.Raised)
+	set(flagTraceEnded, r.TraceEnded)
 	b = append(b, kindSample)
 	b = binary.AppendUvarint(b, uint64(number))
 	b = append(b, flags)
@@ -308,7 +309,8 @@ func (d *decoder) sample() (*Row, error) {
 	flags := d.byte()
 	d.previous += time.Duration(d.varint())
 	r := &Row{Group: g.group, Name: g.name}
-	r.At, r.Late = d.previous, flags&flagLate != 0
+	r.At = d.previous
+	r.Late, r.Raised, r.TraceEnded = flags&flagLate != 0, flags&flagRaised != 0, flags&flagTraceEnded != 0
 	r.Interval, r.Usage = time.Duration(d.varint()), time.Duration(d.varint())
 	r.Periods, r.Throttled, r.Bursts = d.count(), d.count(), d.count()
 	r.ThrottledTime, r.BurstTime = time.Duration(d.varint()), time.Duration(d.varint())

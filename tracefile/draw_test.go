@@ -45,7 +45,7 @@ func drawSample(t *rapid.T) trace.Sample {
 		Interval: time.Duration(rapid.Int64Range(1, 2e15).Draw(t, "interval")), Usage: some("usage", 0),
 		ThrottledTime: some("throttled time", trace.ThrottledTime), BurstTime: some("burst time", trace.Bursts), Waited: some("waited", trace.Waits),
 		Periods: uint32(some("periods", trace.Periods)), Throttled: uint32(some("throttled", trace.Periods)), Bursts: uint32(some("bursts", trace.Bursts)),
-		Late: rapid.Bool().Draw(t, "late"), Unknown: unknown, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond},
+		Late: rapid.Bool().Draw(t, "late"), Raised: rapid.Bool().Draw(t, "raised"), TraceEnded: rapid.Bool().Draw(t, "trace ended"), Unknown: unknown, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * time.Millisecond},
 	}
 	switch {
 	case unknown.Has(trace.Limits):

@@ -61,6 +61,7 @@ func columnsOf(h Header, r *Row) map[string]any {
 		"burst_periods": r.Bursts, "burst_time_ns": r.BurstTime,
 		"quota_ns": nil, "period_ns": r.Limits.Period, "burst_ns": r.Limits.Burst,
 		"late": r.Late, "nominal_interval_ns": h.Interval, "waited_ns": r.Waited,
+		"raised": nil, "trace_ended": nil,
 	}
 	if r.Name != "" {
 		columns["name"] = r.Name

@@ -50,6 +50,8 @@ type record struct {
 	Late             bool    `parquet:"late"`          // taken too late: it covers more than the nominal interval
 	Nominal          int64   `parquet:"nominal_interval_ns,dict"`
 	Waited           *int64  `parquet:"waited_ns"` // in which a thread waited for a CPU, or was throttled
+	Raised           bool    `parquet:"raised,optional"`
+	TraceEnded       bool    `parquet:"trace_ended,optional"`
 }
 
 // values returns pointers to the fields of the record, in the order of columnNames.
@@ -58,6 +60,7 @@ func (rec *record) values() []any {
 		(*unixTime)(&rec.Time), &rec.Group, &rec.Name, &rec.Interval, &rec.Usage,
 		&rec.Periods, &rec.ThrottledPeriods, &rec.ThrottledTime, &rec.BurstPeriods, &rec.BurstTime,
 		(*optional)(&rec.Quota), (*optional)(&rec.Period), &rec.Burst, &rec.Late, &rec.Nominal, &rec.Waited,
+		&rec.Raised, &rec.TraceEnded,
 	}
 }
 
@@ -91,6 +94,8 @@ func toRecord(h Header, r *Row) record {
 		Late:             r.Late,
 		Nominal:          int64(h.Interval),
 		Waited:           trace.Known(r.Unknown, trace.Waits, int64(r.Waited)),
+		Raised:           r.Raised,
+		TraceEnded:       r.TraceEnded,
 	}
 	if r.Limits.Quota == bandwidth.Unlimited {
 		rec.Quota = 0
@@ -111,7 +116,7 @@ func (rec *record) row(start int64) (*Row, error) {
 			Quota:  time.Duration(rec.Quota),
 			Period: time.Duration(rec.Period),
 		},
-		Late: rec.Late,
+		Late: rec.Late, Raised: rec.Raised, TraceEnded: rec.TraceEnded,
 	}}
 	if rec.Quota != 0 {
 		set(&r.Limits.Burst, (*time.Duration)(rec.Burst), r, trace.Burst)

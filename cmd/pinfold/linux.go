@@ -10,11 +10,18 @@ import (
 	"pinfold.dev/pinfold/cmd/pinfold/internal/top"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/why"
 	"pinfold.dev/pinfold/linux/confine"
+	"pinfold.dev/pinfold/linux/weight"
 )
 
 func linuxCommands() []*cobra.Command {
 	return []*cobra.Command{runcommand.New(), record.NewSample(), top.New(), why.New()}
 }
 
-// runHelper does the work of a helper process of "pinfold run"; see [confine.Helper].
-func runHelper(args []string) (status int, ok bool) { return confine.Helper(args) }
+// runHelper does the work of a helper process of "pinfold run" or "pinfold sample"; see
+// [confine.Helper] and [weight.Helper].
+func runHelper(args []string) (status int, ok bool) {
+	if status, ok = weight.Helper(args); ok {
+		return status, ok
+	}
+	return confine.Helper(args)
+}

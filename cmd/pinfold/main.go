@@ -3,8 +3,8 @@
 // effect of limits and burst, and shows the state of a cluster. Its manuals are docs/pinfold.md and
 // docs/status.md.
 //
-// The command changes nothing on the machine, except files that it is asked to write and the
-// cgroups in which "pinfold run" runs a command. Only "pinfold status" and the plugin use the
+// The command changes nothing on the machine, except files that it is asked to write, the cgroups in
+// which "pinfold run" runs a command, and for a while weights ("pinfold sample --weight"). Only "pinfold status" and the plugin use the
 // network: the API server. Results go to standard output, messages to standard error. The exit
 // status is 0 on success, 1 on failure, and 2 on wrong usage. "pinfold run" exits with the status
 // of its command.
@@ -72,7 +72,7 @@ which limits they need. Record what control groups use, period by period, and
 compute what limits and burst would do. Show the CPU topology of a machine,
 choose CPUs on it by the rules of the scheduler plugin, and run commands with
 CPUs, limit and burst of their own. Show the state of Pinfold in a cluster.
-Only 'run' changes anything on the machine.`,
+Only 'run' and 'sample --weight' change anything on the machine.`,
 		Example: `  pinfold advise web.parquet   # which limit and burst does a recorded container need?
   pinfold run --cpus 4 -- make # a command on the best 4 CPUs
   pinfold status               # what is wrong in the cluster?`,

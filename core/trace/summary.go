@@ -12,7 +12,8 @@ const DefaultPeriod = 100 * time.Millisecond
 
 // Summary is the statistics of a whole series.
 type Summary struct {
-	Samples, Late int
+	Samples, Late      int
+	Raised, TraceEnded int // of the samples; see Sample
 	// Gaps counts the interruptions between the first sample and the last.
 	Gaps  int
 	Time  time.Duration // covered by the samples
@@ -128,9 +129,9 @@ func Summarise(s *Series, nominal time.Duration) Summary {
 func (s *Summary) add(sample *Sample) {
 	s.Time += sample.Interval
 	s.Usage += sample.Usage
-	if sample.Late {
-		s.Late++
-	}
+	s.Late += count(sample.Late)
+	s.Raised += count(sample.Raised)
+	s.TraceEnded += count(sample.TraceEnded)
 	s.Periods += uint64(sample.Periods)
 	s.Throttled += uint64(sample.Throttled)
 	s.Bursts += uint64(sample.Bursts)
@@ -140,6 +141,13 @@ func (s *Summary) add(sample *Sample) {
 	if sample.Limits.Quota != bandwidth.Unlimited || sample.Unknown.Has(Limits) {
 		s.WallPeriods += float64(sample.Interval) / float64(PeriodOf(sample.Limits))
 	}
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // PeriodOf returns the enforcement period of limits, or DefaultPeriod if it is unknown.

@@ -42,6 +42,12 @@ type Sample struct {
 	Limits bandwidth.Limits
 	// Late means that the sample was taken too late and covers more than the nominal interval.
 	Late bool
+	// Raised means that the group and all above it had the largest weight, for the recording: it
+	// got CPUs before its neighbours.
+	Raised bool
+	// TraceEnded means that what threads did was to be traced, too, and is not any more, because it
+	// had cost too much.
+	TraceEnded bool
 	// Unknown are the fields that were not measured: they are 0, and Limits.Quota is Unlimited.
 	Unknown Figures
 }

@@ -3,7 +3,9 @@ package schedtrace
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +33,30 @@ func TestIdleThreads(t *testing.T) {
 	}
 	if len(sum.Threads) < 2 || sum.Running == 0 {
 		t.Errorf("%d threads ran %v", len(sum.Threads), sum.Running)
+	}
+}
+
+// TestSessions traces the root group, which has the threads of all sessions, also where the scheduler
+// has automatic groups for these.
+func TestSessions(t *testing.T) {
+	fs := cgrouptest.OpenHost(t)
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	busy.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	must(0, busy.Start())(t)
+	t.Cleanup(func() {
+		_ = busy.Process.Kill()
+		_ = busy.Wait()
+	})
+	o, err := Observe(t.Context(), fs, Request{Groups: []string{"/"}, Duration: 500 * time.Millisecond}, Options{})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(o.sum("/").Threads, func(t blame.ThreadSum) bool { return t.ID == busy.Process.Pid })
+	if i < 0 || o.sum("/").Threads[i].Running == 0 {
+		t.Errorf("process %d is not among the %d threads of the root group that ran", busy.Process.Pid, len(o.sum("/").Threads))
 	}
 }
 

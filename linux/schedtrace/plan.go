@@ -76,8 +76,16 @@ func newPlan(ids, subjects map[string]blame.Group, most int) plan {
 			p.trace[group] |= Quota
 		}
 	}
+	if root, found := subjects["/"]; found {
+		p.watched[noGroup], p.trace[noGroup] = root, Threads
+	}
 	return p
 }
+
+// noGroup is the group of threads in an automatic group of their session, which has no directory:
+// with CONFIG_SCHED_AUTOGROUP the scheduler makes one for each session whose threads are in the root
+// group (kernel/sched/autogroup.c of Linux 6.18).
+const noGroup blame.Group = 0
 
 // nearest returns the subject that a group is, or that is nearest above it.
 func nearest(subjects map[string]blame.Group, name string) (subject blame.Group, found bool) {

@@ -19,6 +19,8 @@ type groupInfo struct {
 	Samples      int           `json:"samples"`
 	Late         int           `json:"late"`
 	Gaps         int           `json:"gaps"`
+	Raised       int           `json:"raised,omitempty"`     // samples; see trace.Sample
+	TraceEnded   int           `json:"traceEnded,omitempty"` // as Raised
 	Time         float64       `json:"seconds"`
 	Usage        float64       `json:"cpuSeconds"`
 	PerPeriod    trace.Stats   `json:"perPeriod"`
@@ -71,7 +73,7 @@ func NewInfo(rec *trace.Recording) Info {
 func newGroupInfo(s *trace.Series, interval time.Duration) groupInfo {
 	sum := trace.Summarise(s, interval)
 	g := groupInfo{
-		Group: s.Group, Name: s.Name, Samples: sum.Samples, Late: sum.Late, Gaps: sum.Gaps,
+		Group: s.Group, Name: s.Name, Samples: sum.Samples, Late: sum.Late, Gaps: sum.Gaps, Raised: sum.Raised, TraceEnded: sum.TraceEnded,
 		Time: sum.Time.Seconds(), Usage: sum.Usage.Seconds(),
 		PerPeriod: sum.PerPeriod, LimitChanges: sum.LimitChanges, Unknown: sum.Unknown,
 		ThrottledShare: trace.Known(sum.Unknown, trace.Periods, sum.ThrottledShare), Scales: trace.Timescales(s, interval),

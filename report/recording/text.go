@@ -150,6 +150,13 @@ func notes(s *trace.Series, sum *trace.Summary, interval time.Duration) (all []s
 	if period := trace.PeriodOf(sum.Limits); interval > period {
 		all = append(all, fmt.Sprintf("samples of %v do not show single periods of %v: record with: %s", interval, period, s.RecordCommand()))
 	}
+	if sum.Raised > 0 {
+		all = append(all, fmt.Sprintf("it got CPUs before its neighbours (--weight) in %s of the samples", quantity.Share(float64(sum.Raised)/float64(sum.Samples)).Whole()))
+	}
+	if sum.TraceEnded > 0 {
+		all = append(all, fmt.Sprintf("what threads did is missing in %s of the samples: tracing (--exact) had cost too much",
+			quantity.Share(float64(sum.TraceEnded)/float64(sum.Samples)).Whole()))
+	}
 	return all
 }
 

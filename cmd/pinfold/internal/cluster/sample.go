@@ -44,6 +44,7 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
 	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
 	frame.ShareVar(f, new(0.05), "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
+	f.Bool("weight", false, "get CPUs before other pods meanwhile: raise the weights of the containers, and of all groups above them")
 	return cmd
 }
 
@@ -78,7 +79,7 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	if o.exact && !s.mayTrace() {
 		return fmt.Errorf("%w: set it to more, or leave out --exact", s.mayNotTrace())
 	}
-	flags := changedFlags(cmd, "interval", "duration", "samples", "exact", "max-cost")
+	flags := changedFlags(cmd, "interval", "duration", "samples", "exact", "max-cost", "weight")
 	if o.output.Name == "" {
 		return s.run(ctx, "sample", flags, until{ctx}, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

@@ -75,15 +75,39 @@ func resolve(fs *cgroup.FS, root, arg string) (string, error) {
 	}
 	err = sampler.Check(fs, group)
 	switch {
+	case err == nil:
+		err = checkCounted(fs, group)
 	case !errors.Is(err, cgroup.ErrGone):
 	case isDir(fs.Dir(cgroup.CPU, group)):
-		err = fmt.Errorf("control group %s is not in %s, where CPU time is counted: make it there, too", group, fs.Dir(cgroup.CPUAcct, "/"))
+		err = fmt.Errorf("control group %s is not in %s, where CPU time is counted: make it there, and move its processes to it", group, fs.Dir(cgroup.CPUAcct, "/"))
 	case isDir(arg):
 		return "", notCgroup(fs, arg)
 	default:
 		err = fmt.Errorf("%w: %s", err, Choice(fs, group))
 	}
 	return group, err
+}
+
+// checkCounted returns an error if the processes of a group of version 1 are in another one of
+// cpuacct: what it uses would be 0.
+func checkCounted(fs *cgroup.FS, group string) error {
+	if group == "/" || fs.Hierarchy(cgroup.CPUAcct).Mount == "" {
+		return nil
+	}
+	processes, _ := cgrouptree.ProcessesBelow(fs, group, cgroup.CPU) // those that this user may list
+	counted, _ := cgrouptree.ProcessesBelow(fs, group, cgroup.CPUAcct)
+	if len(processes) == 0 || slices.ContainsFunc(processes, func(pid int) bool { return slices.Contains(counted, pid) }) {
+		return nil
+	}
+	elsewhere, err := cgrouptree.Of(fs, cgroup.CPUAcct, processes[0])
+	if err == nil && elsewhere != group { // otherwise it has ended, or has just begun
+		return errCountedIn(processes[0], group, elsewhere)
+	}
+	return nil
+}
+
+func errCountedIn(pid int, group, elsewhere string) error {
+	return fmt.Errorf("process %d is in %s of the cpu controller, and in %s of cpuacct, which counts: move it to one group in both", pid, group, elsewhere)
 }
 
 func pathOf(fs *cgroup.FS, root, arg string) (string, error) {

@@ -186,6 +186,9 @@ type Options struct {
 	Sandboxes bool
 	// Remote is set by "kubectl pinfold", which runs the command in the agent's container.
 	Remote bool
+
+	pid      int // 0: not given
+	measured process
 }
 
 // AddFlags adds the flags. verb says what the command does with the containers.
@@ -193,6 +196,7 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 	f := cmd.Flags()
 	f.StringArrayVar(&s.Pods, "pod", nil, verb+" the containers of the pod `NAMESPACE/NAME` of this node, or NAMESPACE/NAME/UID; may be repeated")
 	frame.CompleteFlag(cmd, "pod", func(context.Context) []string { return podNames(s.Root) })
+	frame.Var(f, &s.pid, "pid", "PID", verb+" the control group of the process PID, with all that is in it", frame.ParseCount)
 	f.StringVar(&s.Root, "host-root", "/", "the machine's root directory is mounted at `DIR`")
 	f.StringVar(&s.CgroupRoot, "cgroup-root", "", "the kubelet's --cgroup-root, a `PATH`, for names and --pod")
 	f.BoolVar(&s.Sandboxes, "all", false, "also "+verb+" the sandboxes of pods (pause) that a pattern or --pod selects")
@@ -216,8 +220,11 @@ func (s *Options) Context(ctx context.Context, stdin *bufio.Reader) context.Cont
 	return ctx
 }
 
-// Targets returns the groups that arguments (as [Find] resolves them) and pods (as [Names.OfPod])
-// name, each once, and the names of the machine's containers. Sandboxes are left out unless they
+// Given reports whether arguments or flags name groups.
+func (s *Options) Given(args []string) bool { return len(args)+len(s.Pods)+s.pid > 0 }
+
+// Targets returns the groups that arguments (as [Find] resolves them), pods (as [Names.OfPod]) and
+// the process name, each once, and the names of the machine's containers. Sandboxes are left out unless they
 // are wanted, or named by their path.
 func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Target, *Names, error) {
 	names := NewNames(s.Root)
@@ -247,6 +254,13 @@ func (s *Options) Targets(fs *cgroup.FS, args []string, stderr io.Writer) ([]Tar
 				all = append(all, Target{Group: group, Name: names.Known(group)})
 			}
 		}
+	}
+	group, err := s.OfPID(fs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if group != "" {
+		all = append(all, Target{Group: group, Name: names.Known(group)})
 	}
 	pods, err := s.OfPods(fs, names)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
@@ -22,8 +23,8 @@ import (
 type exact struct {
 	stop  context.CancelFunc
 	ended chan error
-	seen  *schedtrace.Observation // when it has ended
-	early error                   // why it ended before the sampler, or nil
+	seen  *schedtrace.Observation              // when it has ended
+	early atomic.Pointer[schedtrace.CostError] // why it ended before the sampler
 
 	mu       sync.Mutex         // protects the recorder and the following
 	recorder tracefile.Recorder // nil before the sampler has begun
@@ -46,6 +47,11 @@ func (o *sampleOptions) trace(fs *cgroup.FS, paths []string, names *groups.Names
 	go func() {
 		var err error
 		x.seen, err = schedtrace.Observe(ctx, fs, request, options)
+		var expensive *schedtrace.CostError
+		if errors.As(err, &expensive) {
+			x.early.Store(expensive)
+			err = nil
+		}
 		x.ended <- err
 	}()
 	select {
@@ -103,14 +109,18 @@ func (x *exact) add(s *trace.Span) {
 	}
 }
 
+// endedEarly returns why tracing has ended before the sampler, or nil. x may be nil.
+func (x *exact) endedEarly() *schedtrace.CostError {
+	if x == nil {
+		return nil
+	}
+	return x.early.Load()
+}
+
 // end ends tracing. What was traced until then has been recorded when it returns.
 func (x *exact) end() error {
 	x.stop()
 	err := <-x.ended
-	var expensive *schedtrace.CostError
-	if errors.As(err, &expensive) {
-		x.early, err = err, nil
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.err != nil {
@@ -127,7 +137,7 @@ func (x *exact) summary(w io.Writer) {
 	c, length := x.seen.Cost, x.seen.To-x.seen.From
 	report.Line(w, "tracing", "took %.2g%% of a CPU; %d events lost",
 		100*float64(c.KernelTime+c.HandleTime)/float64(max(1, length)), c.Lost)
-	if x.early != nil {
-		report.Line(w, "note", "tracing ended early: %v", x.early)
+	if err := x.endedEarly(); err != nil {
+		report.Line(w, "note", "tracing ended early: %v", err)
 	}
 }

@@ -48,14 +48,16 @@ type session struct {
 	progress *frame.Progress
 	recorder tracefile.Recorder // nil without output
 	exact    *exact             // nil without --exact
+	weights  *weights           // nil without --weight
 	memory   *memory
 	noBursts bool // the kernel does not count bursts
+	saidEnd  bool // that tracing has ended early
 	cost     sampler.Cost
 }
 
 // record samples until the end and writes the output. With an error, it also returns what was
 // recorded.
-func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (*session, error) {
+func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []groups.Target, names *groups.Names) (_ *session, err error) {
 	ctx, stop := signal.NotifyContext(o.Context(cmd.Context(), bufio.NewReader(cmd.InOrStdin())), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
@@ -76,6 +78,10 @@ func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []grou
 		r.names[t.Group], r.present[t.Group] = t.Name, true
 	}
 	s.Set(paths)
+	if r.weights, err = o.raise(fs, paths, cmd.ErrOrStderr()); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.weights.restore()) }()
 	if o.exact {
 		if r.exact, err = o.trace(fs, paths, names, groups.Tracing(o.maxCost, cmd.ErrOrStderr())); err != nil {
 			return nil, err
@@ -167,9 +173,14 @@ func (r *session) write(ticks <-chan sampler.Tick, s *sampler.Sampler) error {
 		for _, line := range absentLines(t.At, t.Absent) {
 			r.progress.Say(line)
 		}
+		if err := r.exact.endedEarly(); err != nil && !r.saidEnd {
+			r.saidEnd = true
+			r.progress.Say(fmt.Sprintf("pinfold: after %v what threads do is not recorded any more: %v", t.At.Round(time.Millisecond), err))
+		}
 		for i := range t.Samples {
 			sample := &t.Samples[i]
 			row := &tracefile.Row{Group: sample.Group, Name: r.names[sample.Group], Sample: sample.Sample}
+			row.Raised, row.TraceEnded = r.weights.holds(row.Group), r.exact.endedEarly() != nil
 			if r.recorder != nil {
 				if err := r.exact.locked(func() error { return r.recorder.Append(row) }); err != nil {
 					return fmt.Errorf("the recording stops after %v: %w", t.At.Round(time.Millisecond), err)

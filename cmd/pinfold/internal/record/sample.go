@@ -26,7 +26,7 @@ import (
 // NewSample returns the subcommand "sample".
 func NewSample() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]",
+		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]\nsample --pid PID [flags]",
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
 at the end what limit they need at which timescale. It ends after --duration or
@@ -36,9 +36,10 @@ hierarchy (/kubepods/burstable), a directory, or a pattern of one in quotes.
 -o records to a file. Until the end, samples go to FILE.journal, so that ctrl-C,
 a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
 
---exact also traces the scheduler, and writes when each thread ran, was
-throttled or waited for a CPU: to web.spans.parquet if FILE is web.parquet.
-It needs what 'pinfold why' needs.`,
+--exact also traces what each thread does, to web.spans.parquet if FILE is
+web.parquet; it needs what 'pinfold why' needs. On a busy machine --weight gives
+the groups, and all above them, the kernel's largest weight until the end
+(cpu.weight 10000, cpu.shares 262144), so that neighbours get less.`,
 		Example: `  pinfold sample /kubepods/burstable --duration 1m
   pinfold sample --pod default/web --duration 10m -o web.parquet --exact
   pinfold sample '/system.slice/*.service' -o services.parquet`,
@@ -54,6 +55,7 @@ It needs what 'pinfold why' needs.`,
 	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
 	o.maxCost = groups.MaxCost
 	frame.ShareVar(f, &o.maxCost, "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
+	f.BoolVar(&o.weight, "weight", false, "get CPUs before other groups meanwhile: raise the weights of the groups, and of all above them")
 	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
@@ -67,13 +69,14 @@ type sampleOptions struct {
 	output   tracefile.Output
 	exact    bool
 	maxCost  float64 // of the machine's CPU time
+	weight   bool
 }
 
 // check rejects flags that are wrong on every machine.
 func (o *sampleOptions) check(flags *pflag.FlagSet, args []string) error {
 	switch {
-	case len(args)+len(o.Pods) == 0:
-		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, or %s", o.Missing())
+	case !o.Given(args):
+		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, --pid PID, or %s", o.Missing())
 	case slices.Contains(args, ""):
 		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case flags.Changed("duration") && flags.Changed("samples"):
@@ -139,6 +142,7 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	if rec == nil {
 		return err
 	}
+	o.NoteEnded(cmd.ErrOrStderr())
 	if err == nil && rec.memory.samples == 0 {
 		return fmt.Errorf("nothing was recorded: it ended before the first sample, which comes after %v", o.interval)
 	}

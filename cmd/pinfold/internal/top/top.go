@@ -40,9 +40,9 @@ last periods as bars (! or red: throttled), and over ten seconds the share of
 throttled periods (of the kernel's timer, and of all), the CPU time beyond the
 quota, and the time in which a thread waited for a CPU.
 
-Without a CGROUP and --pod it shows what 'pinfold run' runs, and all containers
-of this node's kubelet. A CGROUP is a path in the hierarchy, a directory, or a
-pattern of one in quotes.
+Without a CGROUP, --pod and --pid it shows what 'pinfold run' runs, and all
+containers of this node's kubelet. A CGROUP is a path in the hierarchy, a
+directory, or a pattern of one in quotes.
 
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.`,
@@ -130,6 +130,12 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 		}
 		t.groups = append(t.groups, found...)
 	}
+	if group, err := t.OfPID(t.fs); err != nil {
+		return err
+	} else if group != "" {
+		t.groups = append(t.groups, group)
+	}
+	defer t.NoteEnded(cmd.ErrOrStderr())
 	if len(args) == 0 {
 		if _, err := t.list(); err != nil {
 			return err
@@ -144,7 +150,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	stdout := cmd.OutOrStdout()
 	model := top.New()
-	model.Sort, model.All = t.order, t.Sandboxes || len(args)+len(t.Pods) > 0
+	model.Sort, model.All = t.order, t.Sandboxes || t.Given(args)
 	model.Always, model.Never = confine.IsRun, t.names.IsSandbox
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()

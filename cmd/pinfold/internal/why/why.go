@@ -32,7 +32,7 @@ import (
 // New returns the subcommand "why".
 func New() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "why CGROUP... [flags]\nwhy --pod NAMESPACE/NAME [flags]",
+		Use:   "why CGROUP... [flags]\nwhy --pod NAMESPACE/NAME [flags]\nwhy --pid PID [flags]",
 		Short: "Show why containers are slow: throttled, or waiting for CPUs, and behind what",
 		Long: `Trace the kernel's scheduler for a while, and show where the time of containers
 went, exactly: how long their threads ran, were throttled, and waited for a CPU,
@@ -77,8 +77,8 @@ type options struct {
 
 func (o *options) check(args []string) error {
 	switch {
-	case len(args)+len(o.Pods) == 0:
-		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, or %s", o.Missing())
+	case !o.Given(args):
+		return frame.Usagef("no control group given: use --pod NAMESPACE/NAME, --pid PID, or %s", o.Missing())
 	case slices.Contains(args, ""):
 		return frame.Usagef("a control group's name is empty: / is the root of the hierarchy")
 	case o.perfetto.Replace && o.perfetto.Name == "":
@@ -141,6 +141,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		return err
 	})
 	progress.End()
+	o.NoteEnded(cmd.ErrOrStderr())
 	if seen == nil && err == nil {
 		return fileErr
 	}
