@@ -43,7 +43,7 @@ func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, al
 		case c.Limits.Period == 0:
 			return throttled + "."
 		case c.limit() == 0:
-			return throttled + ", because the quota of a group above it was used up."
+			return throttled + ", because the quota of a group above or in it was used up."
 		}
 		return fmt.Sprintf("%s, and uses %s of its limit of %s on average.", throttled, v.Usage, c.limit())
 	case blame.ByBursts:
