@@ -18,11 +18,11 @@ const (
 	farApart = 1.5
 )
 
-// bound sets what the group may have wanted. Beside others, usage is flatter than demand: a service
-// that was throttled and waited for 13% of its run time needed 1.4 times the limit that the
-// estimate gave, and one that waited for more than twice that time needed more than the limit that
-// throttled it. So where it waited, advice is about the most that it may have wanted. Throttling
-// alone has a better estimate, [trace.Series.Demand], which is seldom too low.
+// bound sets what the group may have wanted. Beside others, usage is flatter than demand: in the
+// model of a busy machine (TestBusyMachine), services that were throttled and waited for half of
+// their run time needed up to 1.7 times the limit that the estimate gave. So where a group waited,
+// advice is about the most that it may have wanted. Throttling alone has a better estimate,
+// [trace.Series.Demand], which is seldom too low.
 func (sub *subject) bound(b trace.Bounds) {
 	sub.served, sub.waited = phasesOf(&sub.demand), b.Waited
 	sub.least = phasesOf(&trace.Demand{Period: sub.period, Phases: b.Least})

@@ -24,7 +24,7 @@ type Bounds struct {
 // counted. More CPUs than the group ever used or was throttled on at a time are not wanted.
 //
 // With a trace, throttled work was wanted earlier as [Series.Demand] has it, and Most is the same
-// work, earlier by the time for which threads waited.
+// work, earlier by the time for which threads waited, on as many CPUs.
 func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 	least, most := Series{Samples: s.Samples}, Series{Samples: slices.Clone(s.Samples)}
 	var waited float64
@@ -32,6 +32,7 @@ func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 		least.Samples = slices.Clone(s.Samples)
 		x.served.move(least.Samples)
 		x.unhindered.move(most.Samples)
+		delay(most.Samples, s.mostCPUs(nil))
 		waited = ratio(float64(x.Waiting), float64(x.Running))
 	} else {
 		readings := s.readings(int(max(1, period/max(1, nominal))))
@@ -122,5 +123,16 @@ func want(samples []Sample, r reading, most float64) {
 	more := min(max(r.throttled, r.waited), all)
 	for i := range samples {
 		samples[i].Usage += time.Duration(ratio(more, all) * room[i])
+	}
+}
+
+// delay moves usage of more than most CPUs to the next samples: threads of the group waited for each
+// other.
+func delay(samples []Sample, most float64) {
+	rest := time.Duration(0)
+	for i := range samples {
+		rest += samples[i].Usage
+		samples[i].Usage = min(rest, time.Duration(most*float64(samples[i].Interval)))
+		rest -= samples[i].Usage
 	}
 }

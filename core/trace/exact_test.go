@@ -123,18 +123,31 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestTracedBounds: a trace has when threads would have run.
+// TestTracedBounds: a trace has when threads would have run. They use no more CPUs at a time than
+// they ever did, so they wait for each other on an idle machine, too.
 func TestTracedBounds(t *testing.T) {
-	s := limited(20, 20, 20)
-	s.Exact = trace.NewExact(s)
-	for _, span := range did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300) {
-		s.Exact.Add(&span)
-	}
-	s.Exact.End(0, 300*ms)
-	b := s.Bounds(100*ms, 100*ms)
-	want := trace.Bounds{Least: [][]float64{{.2, .2, .2}}, Most: [][]float64{{.4, 0, .2}}, Waited: 110. / 60}
-	if diff := cmp.Diff(want, b); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	for _, c := range []struct {
+		name  string
+		usage []int
+		spans [][]trace.Span
+		want  trace.Bounds
+	}{
+		{"behind others", []int{20, 20, 20}, [][]trace.Span{did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300)},
+			trace.Bounds{Least: [][]float64{{.2, .2, .2}}, Most: [][]float64{{.4, 0, .2}}, Waited: 110. / 60}},
+		{"behind each other", []int{100, 100, 0}, [][]trace.Span{did(1, 0, runs, 100, sleeps, 300), did(2, 0, waits, 100, runs, 200, sleeps, 300)},
+			trace.Bounds{Least: [][]float64{{1, 1, 0}}, Most: [][]float64{{1, 1, 0}}, Waited: .5}},
+	} {
+		s := limited(c.usage...)
+		s.Exact = trace.NewExact(s)
+		for _, spans := range c.spans {
+			for i := range spans {
+				s.Exact.Add(&spans[i])
+			}
+		}
+		s.Exact.End(0, 300*ms)
+		if diff := cmp.Diff(c.want, s.Bounds(100*ms, 100*ms)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
 	}
 }
 
