@@ -17,8 +17,10 @@ func (sub *subject) burstAt(at limitAt) Burst {
 		return b
 	}
 	b.Enough = true
-	counts := sub.wanted.bursts(quotaOf(at.cpus, sub.period))
+	quota := quotaOf(at.cpus, sub.period)
+	counts := sub.wanted.bursts(quota)
 	percent := counts.worthHaving(sub.goal.ThrottleRatio)
+	b.Delay = sub.wanted.delay(quota, quota*int64(percent)/100, sub.period)
 	b.BurstPercent = float64(percent)
 	b.ThrottleRatioWithout, b.ThrottleRatioWith = counts.ratio(0), counts.ratio(percent)
 	b.ReachesGoal = b.ThrottleRatioWith <= sub.goal.ThrottleRatio

@@ -58,7 +58,7 @@ type Recorded struct {
 	ThrottleRatioOfTimer *float64 `json:"throttleRatioOfTimer,omitempty"`
 	// Delay is that of the replay at LimitCPUs; nil without a limit, or with too little data.
 	Delay *Delay `json:"delay,omitempty"`
-	// Waited is that of trace.Series.Unhindered, nil if it is unknown; Moved, Averaged and
+	// Waited is that of trace.Bounds, nil if it is unknown; Moved, Averaged and
 	// OpenShare are those of trace.Demand.
 	Waited    *float64 `json:"waitedRatio,omitempty"`
 	Moved     float64  `json:"movedShare"`
@@ -76,6 +76,7 @@ type Finding struct {
 }
 
 // Limit is the smallest limit whose throttle ratio is at most the goal's, rounded up to 10m CPUs.
+// It is not below the present one if the group was throttled too often and waited for CPUs.
 type Limit struct {
 	Finding
 	LimitCPUs    float64 `json:"limitCPUs"` // a multiple of .01
@@ -121,6 +122,7 @@ type Burst struct {
 	HighPercent  float64 `json:"highPercent"`
 	// ReachesGoal is false if not even a burst of 100% does.
 	ReachesGoal          bool    `json:"reachesGoal"`
+	Delay                Delay   `json:"delay"`                // with the burst
 	ThrottleRatioWithout float64 `json:"throttleRatioWithout"` // with a burst of 0
 	ThrottleRatioWith    float64 `json:"throttleRatioWith"`
 }
@@ -164,7 +166,8 @@ type Parallelism struct {
 }
 
 // ScaleOut states whether more replicas or a higher limit are needed instead of burst: when average
-// usage exceeds half of the limit, little unused time is left to save.
+// usage exceeds half of a limit, and no burst comes near the goal, little unused time is left to
+// save.
 type ScaleOut struct {
 	Finding
 	Needed      bool    `json:"needed"`
@@ -205,7 +208,7 @@ func ForContainer(ctx context.Context, s *trace.Series, nominal time.Duration, g
 	c.Warnings = append(c.Warnings, c.LimitWithBurst.cautions(sub)...)
 	at := sub.limitToAdviseFor(c.LimitWithBurst)
 	c.Burst = sub.burstAt(at)
-	c.ScaleOut = sub.scaleOutAt(at)
+	c.ScaleOut = sub.scaleOutAt(at, c.Burst)
 	if err := sub.intervals(ctx, &c, at, options); err != nil {
 		return Container{}, fmt.Errorf("advise on %s: %w", s.Group, err)
 	}
@@ -233,7 +236,7 @@ func (sub *subject) intervals(ctx context.Context, c *Container, at limitAt, opt
 		counts := p.bursts(quota)
 		found := []float64{float64(counts.worthHaving(ratio)), p[0].mean() / float64(quota)}
 		for _, burst := range []float64{0, sub.goal.Burst} {
-			limit := stepsToCPUs(p.smallestLimit(sub.period, burst, ratio))
+			limit := sub.smallestLimit(p, burst)
 			quota := quotaOf(limit, sub.period)
 			found = append(found, limit, phases{another}.throttleRatio(quota, int64(burst*float64(quota))))
 		}
@@ -282,8 +285,9 @@ func DefaultGoal() Goal {
 // Confidence is the confidence level of the intervals. For recordings of 2000 periods of
 // independent demand, the interval contained the right limit in 98% of cases, and so did that of
 // another recording (TestLimitOfExponentialDemand). For correlated demand it did in 80% to 100% of
-// cases, fewest at a correlation time of 60 periods; read it as a 90% interval there. Intervals do
-// not cover what a throttled recording hides: see [trace.Series.Demand].
+// cases, fewest at a correlation time of 60 periods; read it as a 90% interval there. Intervals
+// cover what waiting for CPUs hides ([trace.Series.Bounds]) and how far throttling may have been
+// overestimated ([trace.Series.Demand]).
 const Confidence = .95
 
 // Validate returns an error if the goal is invalid.

@@ -17,7 +17,10 @@ func (sub *subject) limitFor(burst float64) Limit {
 	}
 	l.Enough = true
 	fit := func(fitted, judged phases) HeldOut {
-		cpus := stepsToCPUs(fitted.smallestLimit(sub.period, burst, sub.goal.ThrottleRatio))
+		cpus := sub.smallestLimit(fitted, burst)
+		if present, limited := sub.limit(); limited && sub.isHeldBack() {
+			cpus = max(cpus, present)
+		}
 		quota := quotaOf(cpus, sub.period)
 		saved := int64(burst * float64(quota))
 		return HeldOut{LimitCPUs: cpus, FittedThrottleRatio: fitted.throttleRatio(quota, saved), JudgedThrottleRatio: judged.throttleRatio(quota, saved)}
@@ -104,12 +107,17 @@ func (sub *subject) parallelismAt(at limitAt, burst Burst) Parallelism {
 	return p
 }
 
-// half is the utilisation above which burst helps little (Alibaba Cloud's advice).
-const half = .5
+const (
+	// half is the utilisation above which burst helps little (Alibaba Cloud's advice).
+	half = .5
+	// aboveGoal is how many times the wanted share another recording may show under a limit that
+	// was advised.
+	aboveGoal = 3
+)
 
 // scaleOutAt compares the average demand with the limit. Demand that was throttled is at least the
 // usage.
-func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
+func (sub *subject) scaleOutAt(at limitAt, burst Burst) ScaleOut {
 	s := ScaleOut{AtLimitCPUs: at.cpus}
 	if at.cpus == 0 {
 		s.Reason = at.unknown(sub)
@@ -117,7 +125,7 @@ func (sub *subject) scaleOutAt(at limitAt) ScaleOut {
 	}
 	s.Utilisation = sub.summary.CPUs() / at.cpus
 	s.LowUtilisation, s.HighUtilisation = s.Utilisation, s.Utilisation
-	s.Needed = s.Utilisation > half
+	s.Needed = s.Utilisation > half && (!burst.Enough || burst.ThrottleRatioWith > aboveGoal*sub.goal.ThrottleRatio)
 	switch {
 	case sub.pieces == nil:
 		s.Reason = sub.unknown
@@ -141,12 +149,13 @@ func (s *ScaleOut) explain(sub *subject, at limitAt, burst Burst) {
 		least = "at least "
 	}
 	if s.Needed {
-		when := ""
-		if burst.Enough && burst.ReachesGoal {
-			when = "for more load "
-		}
-		s.Reason = fmt.Sprintf("average demand is %s%s, %s of %s; above half of a limit, little unused time is left to save for bursts: %suse more replicas or a higher limit",
-			least, quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name, when)
+		s.Reason = fmt.Sprintf("average demand is %s%s, %s of %s; above half of a limit, little unused time is left to save for bursts: use more replicas or a higher limit",
+			least, quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name)
+		return
+	}
+	if s.Utilisation > half {
+		s.Reason = fmt.Sprintf("average demand is %s, %s of %s, where a burst of %s leaves %s of the periods throttled; for more load use more replicas or a higher limit",
+			quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name, quantity.Share(burst.BurstPercent/100), quantity.Share(burst.ThrottleRatioWith))
 		return
 	}
 	s.Reason = fmt.Sprintf("average demand is %s, %s of %s, which is at most half", quantity.CPUs(sub.summary.CPUs()), quantity.Share(s.Utilisation), at.name)

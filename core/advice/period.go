@@ -29,6 +29,9 @@ func (sub *subject) periodAt(at limitAt) Period {
 			if err != nil {
 				break
 			}
+			if sub.waited > maxWaited {
+				d.Phases = sub.series.Bounds(sub.nominal, period).Most
+			}
 			wanted = phasesOf(&d)
 		}
 		ratio, longest, n = wanted.throttleRatio(quotaOf(at.cpus, period), 0), period, len(wanted[0])

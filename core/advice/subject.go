@@ -18,9 +18,6 @@ import (
 const (
 	// maxAveraged is the largest share of the periods that may be known only as averages.
 	maxAveraged = .1
-	// mostlyThrottled is the throttle ratio above which recovered demand is probably an
-	// overestimate (core/trace, testdata/recovered.txt).
-	mostlyThrottled = .3
 	// farOff is the largest acceptable difference between the replay and the kernel's counters.
 	farOff = .05
 )
@@ -32,15 +29,16 @@ type subject struct {
 	goal    Goal
 	summary trace.Summary
 	period  time.Duration
-	demand  trace.Demand
-	// unhindered and waited are those of [trace.Series.Unhindered].
-	unhindered [][]float64
-	waited     float64
-	wanted     phases
-	mean       float64
-	piece      float64        // length of a bootstrap piece in periods
-	enough     bool           // the recording is long enough for pieces of that length
-	pieces     *demand.Blocks // see phases.pieces; nil if the demand is unknown
+	// demand has the phases of wanted.
+	demand trace.Demand
+	// wanted is what advice is about. least is the least that it may have been.
+	wanted, least phases
+	served        phases  // [trace.Series.Demand]
+	waited        float64 // that of [trace.Bounds]
+	mean          float64
+	piece         float64        // length of a bootstrap piece in periods
+	enough        bool           // the recording is long enough for pieces of that length
+	pieces        *demand.Blocks // see phases.pieces; nil if the demand is unknown
 
 	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
 	// does not suffice for shares of periods. Both are "" if the demand suffices.
@@ -55,17 +53,18 @@ func newSubject(s *trace.Series, nominal time.Duration, goal Goal) *subject {
 		sub.unknown = fmt.Sprintf("not enough data: %v", err)
 		return sub
 	}
-	sub.unhindered, sub.waited = s.Unhindered(nominal, sub.period)
-	sub.wanted = phasesOf(&sub.demand)
+	sub.bound(s.Bounds(nominal, sub.period))
 	sub.piece, sub.enough = demand.BlockLength(sub.demand.CPUs)
 	if sub.pieces = sub.wanted.pieces(sub.piece); sub.pieces == nil {
 		sub.unknown = "not enough data: no CPU time was used in the whole recording; record under load"
 		return sub
 	}
-	sub.mean = stat.Mean(sub.demand.CPUs, nil)
+	sub.mean = stat.Mean(sub.demand.Phases[0], nil)
 	sub.unknown = sub.whyUnknown()
-	if sub.unsure = sub.whyUnsure(); sub.unsure == "" {
-		sub.unsure = sub.whyUnexplained()
+	for _, why := range []func() string{sub.whyTooFew, sub.whyFarApart, sub.whyCorrelated, sub.whyUnexplained} {
+		if sub.obstacle() == "" {
+			sub.unsure = why()
+		}
 	}
 	return sub
 }
@@ -86,16 +85,19 @@ func (sub *subject) whyUnknown() string {
 	return ""
 }
 
-func (sub *subject) whyUnsure() string {
-	n := sub.periods()
-	switch {
-	case float64(n) < neededPeriods(sub.goal.ThrottleRatio):
+func (sub *subject) whyTooFew() string {
+	if n := sub.periods(); float64(n) < neededPeriods(sub.goal.ThrottleRatio) {
 		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
-	case !sub.enough:
-		return fmt.Sprintf("not enough data: demand is correlated over more than %v, a %dth of the recording; record several times as long, or only the busiest time",
-			(time.Duration(sub.piece * float64(sub.period))).Round(time.Second/10), int(float64(n)/sub.piece))
 	}
 	return ""
+}
+
+func (sub *subject) whyCorrelated() string {
+	if sub.enough {
+		return ""
+	}
+	return fmt.Sprintf("not enough data: demand is correlated over more than %v, a %dth of the recording; record several times as long, or only the busiest time",
+		(time.Duration(sub.piece * float64(sub.period))).Round(time.Second/10), int(float64(sub.periods())/sub.piece))
 }
 
 // whyUnexplained withholds advice that the kernel's counters contradict: a limit that the replay
@@ -106,8 +108,8 @@ func (sub *subject) whyUnexplained() string {
 	if !ok || !isFarOff(replayed, counted) || replayed > sub.goal.ThrottleRatio || counted <= sub.goal.ThrottleRatio {
 		return ""
 	}
-	return fmt.Sprintf("not enough data: the kernel throttled it in %s of the periods, but the replay at the same limit in %s; record without a limit, or with a higher one",
-		quantity.Share(counted), quantity.Share(replayed))
+	return fmt.Sprintf("not enough data: the kernel throttled it in %s of the periods, but the replay at the same limit in %s; %s",
+		quantity.Share(counted), quantity.Share(replayed), sub.recordAgain())
 }
 
 // isFarOff reports whether the replay differs much from the kernel's counters.
@@ -141,7 +143,7 @@ func (sub *subject) recorded() Recorded {
 	if cpus, limited := sub.limit(); limited {
 		r.LimitCPUs = cpus
 		if sub.obstacle() == "" && !r.Unknown.Has(trace.Burst) {
-			d := sub.wanted.delay(int64(sub.summary.Limits.Quota), int64(sub.summary.Limits.Burst), sub.period)
+			d := sub.served.delay(int64(sub.summary.Limits.Quota), int64(sub.summary.Limits.Burst), sub.period)
 			r.Delay = &d
 		}
 		r.BurstPercent = 100 * float64(sub.summary.Limits.Burst) / float64(sub.summary.Limits.Quota)
@@ -169,7 +171,7 @@ func (sub *subject) replayed() (float64, bool) {
 	if _, limited := sub.limit(); !limited || sub.summary.Unknown.Has(trace.Burst) || sub.summary.LimitChanges > 0 || sub.pieces == nil || sub.obstacle() != "" {
 		return 0, false
 	}
-	return sub.wanted.throttleRatio(int64(l.Quota), int64(l.Burst)), true
+	return sub.served.throttleRatio(int64(l.Quota), int64(l.Burst)), true
 }
 
 // warnings returns sentences about the recording as a whole.
@@ -183,26 +185,11 @@ func (sub *subject) warnings() []string {
 	if sub.summary.Unknown.Has(trace.Periods) {
 		warn("whether it was throttled is unknown: if it was, it wanted more than it used")
 	}
-	switch {
-	case d.Moved > 0 && d.Exact:
-		warn("it was throttled while recording: %s of the usage was moved to when its threads wanted to run, as traced; a recording without a limit is more accurate, because clients that wait send less, and threads that always have more to do may have got some of it later", quantity.Share(d.Moved))
-	case d.Moved > 0:
-		warn("it was throttled while recording: %s of the usage was moved to when it was wanted, an estimate that confidence intervals do not cover; a recording without a limit is more accurate, because clients that wait send less", quantity.Share(d.Moved))
-	}
 	if sub.summary.ThrottledTime == 0 && d.Throttled > 0 && !d.Exact {
 		warn("throttling was counted in %s of the time without its duration, so demand there is taken to be the usage; record with pinfold sample", quantity.Share(d.Throttled))
 	}
-	replayed, comparable := sub.replayed()
-	counted := sub.summary.ThrottledOfWall()
-	contradicted := comparable && isFarOff(replayed, counted)
-	if r := counted; r > mostlyThrottled && sub.obstacle() == "" && !(contradicted && replayed < counted) {
-		warn("%s of the periods were throttled while recording: the advice is probably too high; record again with the advised limit", quantity.Share(r))
-	}
-	if d.Open > 0 {
-		warn("%s of throttling did not end, in %s of the time: demand there is unknown, and more than was recorded", quantity.Count(d.Open, "run"), quantity.Share(d.OpenShare))
-	}
-	if contradicted {
-		warn("replayed at its own limit it is throttled in %s of the periods, but the kernel counted %s: timing within periods, or other load, matters more here than in the model, so take the figures with care", quantity.Share(replayed), quantity.Share(counted))
+	if hindered := sub.hindered(); hindered != "" && sub.obstacle() == "" {
+		warn("%s", hindered)
 	}
 	if d.Averaged > sub.goal.ThrottleRatio {
 		warn("late samples: %s of the periods are averages over several, which may hide peaks", quantity.Share(d.Averaged))

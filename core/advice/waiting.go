@@ -3,53 +3,124 @@ package advice
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 )
 
-// MaxWaited is the largest Recorded.Waited without a warning.
-const MaxWaited = .05
+const (
+	// maxWaited is the largest part of the CPU time used for which a group waited for CPUs and is
+	// still taken to have got them when it wanted them.
+	maxWaited = .1
+	// farApart is the largest ratio of the limits for the most and the least that a group may have
+	// wanted for which there is advice.
+	farApart = 1.5
+)
 
-// widen extends the intervals of limits to the demand had no thread waited for a CPU while it was
-// recorded ([trace.Series.Unhindered]). Work that waited behind others was done later than it was
-// wanted, so its peaks are flatter than on a machine with idle CPUs. Demand is between the two:
-// waiting threads wanted a CPU all the time, but a thread that always finds more to do may have got
-// some of it later. So the limit is between the ends of both intervals, and another recording
-// throttles at most what the advised limit throttles of either demand. Without a trace it is not
-// known how many threads waited at a time, so nothing bounds the demand: there is only a warning.
+// bound sets what the group may have wanted. Beside others, usage is flatter than demand: in the
+// model of a busy machine (TestBusyMachine), services that were throttled and waited for half of
+// their run time needed up to 1.7 times the limit that the estimate gave. So where a group waited,
+// advice is about the most that it may have wanted. Throttling alone has a better estimate,
+// [trace.Series.Demand], which is seldom too low.
+func (sub *subject) bound(b trace.Bounds) {
+	sub.served, sub.waited = phasesOf(&sub.demand), b.Waited
+	sub.least = phasesOf(&trace.Demand{Period: sub.period, Phases: b.Least})
+	if sub.waited > maxWaited {
+		sub.demand.Phases = b.Most
+	}
+	sub.wanted = phasesOf(&sub.demand)
+}
+
+// whyFarApart withholds advice where the group waited, if the most that it may have wanted needs
+// another limit than the least.
+func (sub *subject) whyFarApart() string {
+	if sub.waited <= maxWaited {
+		return ""
+	}
+	var low, high [2]float64
+	for i, burst := range []float64{0, sub.goal.Burst} {
+		low[i], high[i] = sub.smallestLimit(sub.least, burst), sub.smallestLimit(sub.wanted, burst)
+	}
+	if max(high[0]/low[0], high[1]/low[1]) <= farApart {
+		return ""
+	}
+	return fmt.Sprintf("not enough data: it waited for CPUs for %s of its run time, so it needs between %s and %s; %s",
+		quantity.Share(sub.waited), quantity.CPUs(low[1]).Amount(), quantity.CPUs(high[1]), sub.recordAgain())
+}
+
+// widen extends intervals to the least that the group may have wanted.
 func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options Options) error {
-	if sub.obstacle() != "" {
+	if sub.obstacle() != "" || sub.waited <= maxWaited && (sub.demand.Moved == 0 || sub.demand.Exact) {
 		return nil
 	}
-	waited := ""
-	if sub.waited > MaxWaited {
-		waited = fmt.Sprintf("while it was recorded its threads waited for CPUs for %s of the time for which they ran: ", quantity.Share(sub.waited))
-	}
-	if sub.unhindered == nil {
-		if waited != "" {
-			c.Warnings = append(c.Warnings, waited+"it wanted more than the recording shows; record on a less busy machine, or with --exact, which shows how much more")
+	limits := []*Limit{&c.LimitWithoutBurst, &c.LimitWithBurst}
+	found, err := sub.least.bootstrap(ctx, sub.pieces, options, func(p phases, another amounts) []float64 {
+		counts := p.bursts(quotaOf(at.cpus, sub.period))
+		found := []float64{float64(counts.worthHaving(sub.goal.ThrottleRatio))}
+		for _, l := range limits {
+			quota, burst := quotaOf(l.LimitCPUs, sub.period), l.BurstPercent/100
+			found = append(found, sub.smallestLimit(p, burst), phases{another}.throttleRatio(quota, int64(burst*float64(quota))))
 		}
-		return nil
-	}
-	free := *sub
-	free.demand.Phases = sub.unhindered
-	free.wanted = phasesOf(&free.demand)
-	if free.pieces = free.wanted.pieces(sub.piece); free.pieces == nil {
-		return nil
-	}
-	other := Container{LimitWithoutBurst: free.limitFor(0), LimitWithBurst: free.limitFor(sub.goal.Burst)}
-	if err := free.intervals(ctx, &other, at, options); err != nil {
+		return found
+	})
+	if err != nil {
 		return err
 	}
-	for _, pair := range [][2]*Limit{{&c.LimitWithoutBurst, &other.LimitWithoutBurst}, {&c.LimitWithBurst, &other.LimitWithBurst}} {
-		l, o := pair[0], pair[1]
-		l.LowCPUs, l.HighCPUs = min(l.LowCPUs, o.LowCPUs), max(l.HighCPUs, o.HighCPUs)
-		quota := quotaOf(l.LimitCPUs, sub.period)
-		l.HighThrottleRatio = max(l.HighThrottleRatio, free.wanted.throttleRatio(quota, int64(l.BurstPercent/100*float64(quota))))
-	}
-	if waited != "" {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%swithout that it needs up to %s with burst; record on a less busy machine",
-			waited, quantity.CPUs(c.LimitWithBurst.HighCPUs)))
+	c.Burst.LowPercent = min(c.Burst.LowPercent, found[0].low)
+	for i, l := range limits {
+		l.LowCPUs, l.LowThrottleRatio = min(l.LowCPUs, found[1+2*i].low), min(l.LowThrottleRatio, found[2+2*i].low)
 	}
 	return nil
+}
+
+// isHeldBack reports whether the group was throttled more than wanted and waited for CPUs, too.
+// Then no limit below the present one is advised.
+func (sub *subject) isHeldBack() bool {
+	return sub.waited > maxWaited && sub.summary.ThrottledOfWall() > sub.goal.ThrottleRatio
+}
+
+// smallestLimit returns the smallest limit, in CPUs, that reaches the goal for a demand.
+func (sub *subject) smallestLimit(p phases, burst float64) float64 {
+	return stepsToCPUs(p.smallestLimit(sub.period, burst, sub.goal.ThrottleRatio))
+}
+
+// hindered says what kept the group from running when it wanted to, what that means for the advice,
+// and what to do; "" if nothing did.
+func (sub *subject) hindered() string {
+	var what []string
+	counted := sub.summary.ThrottledOfWall()
+	replayed, comparable := sub.replayed()
+	contradicted := comparable && isFarOff(replayed, counted)
+	if sub.wasThrottled() || contradicted {
+		what = append(what, fmt.Sprintf("was throttled in %s of the periods", quantity.Share(counted)))
+	}
+	if sub.waited > maxWaited {
+		what = append(what, fmt.Sprintf("waited for CPUs for %s of its run time", quantity.Share(sub.waited)))
+	}
+	if what == nil {
+		return ""
+	}
+	means := "clients that wait send less, so it may need more"
+	if contradicted {
+		means = fmt.Sprintf("replayed at its own limit it is throttled in %s, so take the figures with care", quantity.Share(replayed))
+	}
+	return fmt.Sprintf("while it was recorded it %s: %s; %s", strings.Join(what, " and "), means, sub.recordAgain())
+}
+
+// wasThrottled reports whether throttling hid when work was wanted.
+func (sub *subject) wasThrottled() bool {
+	return sub.demand.Moved > 0 || sub.demand.Open > 0 || sub.summary.ThrottledTime > 0
+}
+
+// recordAgain says how to record without what kept the group from running.
+func (sub *subject) recordAgain() string {
+	var how []string
+	if _, limited := sub.limit(); limited || sub.summary.Throttled > 0 {
+		how = append(how, "without a limit")
+	}
+	if sub.waited > maxWaited {
+		how = append(how, "with --weight")
+	}
+	return "record " + strings.Join(how, " and ")
 }

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -62,29 +63,38 @@ func contended(seconds int, wait time.Duration, exact bool) *trace.Series {
 	return s
 }
 
-// TestContention: beside others, usage alone asks for less than half of the limit that the same
-// load needs alone. A warning says so, and with a trace the interval contains that one.
+// TestContention: beside others, usage alone asks for less than half of the limit that the same load
+// needs alone. Where waits were long there is no advice, but both ends; otherwise the interval
+// contains that limit.
 func TestContention(t *testing.T) {
-	advise := func(wait time.Duration, exact bool) []*Limit {
+	advise := func(wait time.Duration, exact bool) *Container {
 		c, err := ForContainer(t.Context(), contended(300, wait, exact), 20*time.Millisecond, DefaultGoal(), seeded(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if warned := strings.Contains(strings.Join(c.Warnings, "\n"), "waited for CPUs for 271%"); warned != (wait > 0) {
-			t.Errorf("waits of %v: %q", wait, c.Warnings)
-		}
-		return []*Limit{&c.LimitWithoutBurst, &c.LimitWithBurst}
+		return &c
 	}
 	alone := advise(0, false)
-	advise(30*time.Millisecond, false)
-	for i, l := range advise(30*time.Millisecond, true) {
-		right := alone[i]
-		t.Logf("burst %v: %v CPUs, %v to %v; right is %v; throttles up to %v", l.BurstPercent, l.LimitCPUs, l.LowCPUs, l.HighCPUs, right.LimitCPUs, l.HighThrottleRatio)
-		if !l.Enough || l.LimitCPUs > .6*right.LimitCPUs || l.LowCPUs > l.LimitCPUs || l.HighCPUs < right.LimitCPUs {
-			t.Errorf("burst %v: %v CPUs, %v to %v, and alone %v", l.BurstPercent, l.LimitCPUs, l.LowCPUs, l.HighCPUs, right.LimitCPUs)
+	if !alone.LimitWithBurst.Enough || len(alone.Warnings) > 0 {
+		t.Fatalf("alone: %s, %q", alone.LimitWithBurst.Reason, alone.Warnings)
+	}
+	right := alone.LimitWithBurst.LimitCPUs
+	for _, exact := range []bool{false, true} {
+		c := advise(30*time.Millisecond, exact)
+		var share, low, high float64
+		if _, err := fmt.Sscanf(c.LimitWithBurst.Reason, "not enough data: it waited for CPUs for %g%% of its run time, so it needs between %g and %g CPUs; record with --weight",
+			&share, &low, &high); err != nil || share < 250 || low > .6*right || high < right {
+			t.Errorf("exact %v, long waits: %s (%v); want %v CPUs between the limits", exact, c.LimitWithBurst.Reason, err, right)
 		}
-		if l.HighThrottleRatio < .05 {
-			t.Errorf("burst %v: it may throttle %v, want more: the load is twice as high at times", l.BurstPercent, l.HighThrottleRatio)
+		if c.Burst.Reason != c.LimitWithBurst.Reason || c.Period.Reason != c.LimitWithBurst.Reason || len(c.Warnings) > 0 {
+			t.Errorf("exact %v: want one sentence: burst %q, period %q, notes %q", exact, c.Burst.Reason, c.Period.Reason, c.Warnings)
+		}
+		c = advise(2*time.Millisecond, exact)
+		if l := c.LimitWithBurst; !l.Enough || l.LowCPUs > right || l.HighCPUs < right || l.LimitCPUs < right-.01 {
+			t.Errorf("exact %v, short waits: %v CPUs (%v to %v), want %v or a little more: %s", exact, l.LimitCPUs, l.LowCPUs, l.HighCPUs, right, l.Reason)
+		}
+		if len(c.Warnings) != 1 || !strings.HasSuffix(c.Warnings[0], "clients that wait send less, so it may need more; record with --weight") {
+			t.Errorf("exact %v, short waits: notes %q, want one", exact, c.Warnings)
 		}
 	}
 }

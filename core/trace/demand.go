@@ -134,35 +134,6 @@ func (s *Series) Demand(nominal, period time.Duration) (Demand, error) {
 	}, nil
 }
 
-// Unhindered returns the Phases of the demand had no thread waited for a CPU: the same work, but
-// earlier. They are nil unless the demand is exact, or if none waited. waited is the time for which
-// threads waited for CPUs, as a part of the CPU time used. Without a trace it is less than that if
-// several waited at a time, because PSI counts them as one, and waits of times in which the group
-// was throttled are left out, because PSI counts throttling, too.
-func (s *Series) Unhindered(nominal, period time.Duration) (phases [][]float64, waited float64) {
-	if x := s.Exact; x != nil && x.enough() {
-		if x.Waiting == 0 {
-			return nil, 0
-		}
-		free := Series{Samples: slices.Clone(s.Samples)}
-		x.unhindered.move(free.Samples)
-		return phasesOf(free.Contiguous(nominal), period, nominal), ratio(float64(x.Waiting), float64(x.Running))
-	}
-	var waiting, used time.Duration
-	throttled := false // since the last sample with waits, which covers those before
-	for i := range s.Samples {
-		used += s.Samples[i].Usage
-		throttled = throttled || s.Samples[i].WasThrottled()
-		if w := s.Samples[i].Waited; w > 0 {
-			if !throttled {
-				waiting += w
-			}
-			throttled = false
-		}
-	}
-	return nil, ratio(float64(waiting), float64(used))
-}
-
 // maxPhases bounds the phases of a period.
 const maxPhases = 10
 

@@ -21,6 +21,9 @@
 // [Summary.ThrottledShare] and [Scale.Throttled] report how much of the data is affected, and
 // [Series.Demand] recovers demand as far as possible.
 //
+// Demand is uncertain where threads waited for CPUs, too: [Series.Bounds] are the least and the most
+// that the group may have wanted.
+//
 // Demand that never arrived because of throttling cannot be recovered. Clients that wait for an
 // answer send less while they wait, infinite loops do not make up for lost time, and programs adapt
 // to their limit. None of that is in the recording.

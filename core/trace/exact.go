@@ -11,7 +11,7 @@ import (
 
 // Exact accumulates the traced spans of a series' threads, and computes its demand from them.
 // Nothing is estimated: a thread wants one CPU at most, and no time is lost. Time for which threads
-// waited for a CPU is not removed, but [Series.Unhindered] does that. A thread that takes one
+// waited for a CPU is not removed, but [Series.Bounds] does that. A thread that takes one
 // request after the other from a queue, without sleeping, seems to want all of them at once.
 type Exact struct {
 	From, To time.Duration // what was traced, since the start of the recording

@@ -1,10 +1,12 @@
 package trace_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
@@ -81,29 +83,71 @@ func TestExactDemand(t *testing.T) {
 	}
 }
 
-// TestUnhindered: threads that waited wanted a CPU earlier. Without a trace it is only known that
-// one waited, except where it may have been throttled.
-func TestUnhindered(t *testing.T) {
-	s := limited(20, 20, 20)
-	for i := range s.Samples {
-		s.Samples[i].Waited = 30 * ms
+// TestBounds: work that waited was wanted when it was done, or at once. Without a trace, waits
+// contain throttled time, and the CPUs that were wanted are no more than were ever used at a time.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		waited, throttled []time.Duration // of each sample
+		most              []float64
+		share             float64 // waited, of the usage
+	}{
+		{"nothing", nil, nil, []float64{.2, .2, .2}, 0},
+		{"a queue", []time.Duration{30, 30, 30}, nil, []float64{.5, .5, .5}, 1.5},
+		{"a long queue", []time.Duration{100, 0, 0}, nil, []float64{1, .2, .2}, 100. / 60},
+		{"waits are read in every other sample", []time.Duration{0, 40, 0}, nil, []float64{.4, .4, .2}, 40. / 60},
+		{"throttled", []time.Duration{80, 80, 30}, []time.Duration{80, 80, 30}, []float64{1, 1, .5}, 0},
+		{"throttled, and counted when that ended", []time.Duration{50, 80, 30}, []time.Duration{0, 80, 80}, []float64{.7, 1, 1}, 0},
+		{"throttled on two CPUs", []time.Duration{80, 80, 80}, []time.Duration{160, 160, 160}, []float64{1.8, 1.8, 1.8}, 0},
+		{"throttled, and waits are unknown", nil, []time.Duration{0, 60, 0}, []float64{.2, .8, .2}, 0},
+		{"both", []time.Duration{70, 70, 70}, []time.Duration{50, 50, 50}, []float64{.9, .9, .9}, 1},
+	} {
+		s := limited(20, 20, 20)
+		for i := range s.Samples {
+			x := &s.Samples[i]
+			if x.Throttled, x.Waited, x.ThrottledTime = 0, 0, 0; c.waited != nil {
+				x.Waited = c.waited[i] * ms
+			}
+			if c.throttled != nil {
+				x.ThrottledTime = c.throttled[i] * ms
+			}
+		}
+		b := s.Bounds(100*ms, 100*ms)
+		near := cmpopts.EquateApprox(0, 1e-6)
+		if diff := cmp.Diff([][]float64{{.2, .2, .2}}, b.Least, near); diff != "" {
+			t.Errorf("%s: at least (-want +got):\n%s", c.name, diff)
+		}
+		if diff := cmp.Diff([][]float64{c.most}, b.Most, near); diff != "" || math.Abs(b.Waited-c.share) > 1e-6 {
+			t.Errorf("%s: waited %v, want %v; at most (-want +got):\n%s", c.name, b.Waited, c.share, diff)
+		}
 	}
-	s.Samples[0].Throttled = 0
-	s.Samples[2].Throttled = 0
-	if phases, waited := s.Unhindered(100*ms, 100*ms); phases != nil || waited != 1 {
-		t.Errorf("waited %v, want all the time for which it ran; demand %v, want none", waited, phases)
-	}
-	s.Exact = trace.NewExact(s)
-	for _, span := range did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300) {
-		s.Exact.Add(&span)
-	}
-	s.Exact.End(0, 300*ms)
-	phases, waited := s.Unhindered(100*ms, 100*ms)
-	if diff := cmp.Diff([][]float64{{.4, 0, .2}}, phases); diff != "" || waited != 110./60 {
-		t.Errorf("waited %v, want 110 ms in 60 ms; demand (-want +got):\n%s", waited, diff)
-	}
-	if phases, waited := limited(20).Unhindered(100*ms, 100*ms); phases != nil || waited != 0 {
-		t.Errorf("nothing waited: %v, %v", phases, waited)
+}
+
+// TestTracedBounds: a trace has when threads would have run. They use no more CPUs at a time than
+// they ever did, so they wait for each other on an idle machine, too.
+func TestTracedBounds(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		usage []int
+		spans [][]trace.Span
+		want  trace.Bounds
+	}{
+		{"behind others", []int{20, 20, 20}, [][]trace.Span{did(1, 0, runs, 20, waits, 120, runs, 140, sleeps, 220, runs, 240, waits, 250, sleeps, 300)},
+			trace.Bounds{Least: [][]float64{{.2, .2, .2}}, Most: [][]float64{{.4, 0, .2}}, Waited: 110. / 60}},
+		{"behind each other", []int{100, 100, 0}, [][]trace.Span{did(1, 0, runs, 100, sleeps, 300), did(2, 0, waits, 100, runs, 200, sleeps, 300)},
+			trace.Bounds{Least: [][]float64{{1, 1, 0}}, Most: [][]float64{{1, 1, 0}}, Waited: .5}},
+	} {
+		s := limited(c.usage...)
+		s.Exact = trace.NewExact(s)
+		for _, spans := range c.spans {
+			for i := range spans {
+				s.Exact.Add(&spans[i])
+			}
+		}
+		s.Exact.End(0, 300*ms)
+		if diff := cmp.Diff(c.want, s.Bounds(100*ms, 100*ms)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ type section struct {
 	Drawings         []chart.Figure
 	Densities        []density
 	Wanted           string
-	Limit            row // with the goal's burst
+	Limit            row // what to set
 }
 
 type density struct{ What, Containers, Load, InTime, WCET, Throttled string }
@@ -74,7 +74,9 @@ func (r *Report) section(i int) (section, error) {
 	c := &r.Containers[i]
 	s := section{ID: fmt.Sprintf("container-%d", i+1), Title: c.title(), Group: c.heading(), Open: len(r.Containers) <= openAtMost,
 		Facts: c.facts(), Rows: c.rows(r.Goal), Verdict: c.verdict(r.Goal), Wanted: wanted(&c.Recorded),
-		Limit: limitRow("", &c.LimitWithBurst, c.Recorded.LimitCPUs)}
+	}
+	d, _ := c.Decide(r.Goal)
+	s.Limit = c.decisionRow(d)
 	for _, d := range []struct {
 		chart   *chart.Chart
 		caption string

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/template"
 
+	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
@@ -29,6 +30,7 @@ type pod struct {
 type patched struct {
 	Name string
 	*Container
+	advice.Decision
 }
 
 // Patches writes a strategic merge patch for each pod, as YAML documents, and returns sentences on
@@ -37,14 +39,15 @@ func (r *Report) Patches(w io.Writer) (pods int, omitted []string, err error) {
 	var all []*pod
 	for i := range r.Containers {
 		c := &r.Containers[i]
-		namespace, name, container, ok := podNames(c.Name)
+		namespace, name, container, named := podNames(c.Name)
+		d, ok := c.Decide(r.Goal)
 		switch {
-		case !ok:
+		case !named:
 			omitted = append(omitted, fmt.Sprintf("%s is not a container with a name such as NAMESPACE/POD/CONTAINER, and is left out", c.title()))
-		case !c.LimitWithBurst.Enough:
+		case !ok:
 			omitted = append(omitted, fmt.Sprintf("%s is left out: %s", c.title(), report.Printable(c.LimitWithBurst.Reason)))
 		default:
-			all = addTo(all, namespace, name, r.Goal.Burst, patched{container, c})
+			all = addTo(all, namespace, name, patched{container, c, d})
 		}
 	}
 	tmpl, err := template.New("patch").Parse(patchTemplate)
@@ -66,16 +69,18 @@ func (r *Report) Patches(w io.Writer) (pods int, omitted []string, err error) {
 	return len(all), omitted, nil
 }
 
-// addTo adds a container to its pod. If it was recorded several times, the highest limit is used.
-func addTo(all []*pod, namespace, name string, burst float64, c patched) []*pod {
+// addTo adds a container to its pod, whose burst is the largest of its containers'. If it was
+// recorded several times, the highest limit is used.
+func addTo(all []*pod, namespace, name string, c patched) []*pod {
 	at := slices.IndexFunc(all, func(p *pod) bool { return p.Namespace == namespace && p.Name == name })
 	if at < 0 {
-		return append(all, &pod{namespace, name, burst, []patched{c}})
+		at, all = len(all), append(all, &pod{Namespace: namespace, Name: name})
 	}
 	p := all[at]
+	p.Burst = max(p.Burst, c.BurstPercent/100)
 	for i, known := range p.Containers {
 		if known.Name == c.Name {
-			if c.LimitWithBurst.LimitCPUs > known.LimitWithBurst.LimitCPUs {
+			if c.LimitCPUs > known.LimitCPUs {
 				p.Containers[i] = c
 			}
 			return all
@@ -99,7 +104,7 @@ func podNames(name string) (namespace, pod, container string, ok bool) {
 
 // Quantity returns the limit as a Kubernetes quantity.
 func (p patched) Quantity() string {
-	return fmt.Sprintf("%.0fm", math.Ceil(1000*p.LimitWithBurst.LimitCPUs-1e-6))
+	return fmt.Sprintf("%.0fm", math.Ceil(1000*p.LimitCPUs-1e-6))
 }
 
 // Policy returns the value of the annotation.
@@ -127,12 +132,16 @@ func (*pod) Annotation() string { return "pinfold.dev/cpu-burst" }
 func (p *pod) Because() []string {
 	var lines []string
 	for _, c := range p.Containers {
-		with := limitRow("", &c.LimitWithBurst, 0)
+		set := c.decisionRow(c.Decision)
 		lines = append(lines, report.Wrap(fmt.Sprintf("Container %s, recorded for %s in %s: %s.", c.Name, rounded(c.Recorded.Time.Duration),
-			report.Printable(c.File), with.sentence()), maxWidth-2)...)
+			report.Printable(c.File), set.sentence()), maxWidth-2)...)
 		if l := &c.LimitWithoutBurst; l.Enough && p.Burst > 0 {
 			lines = append(lines, report.Wrap(fmt.Sprintf("Where pinfold-agent does not run there is no burst: then take %s (%.0fm).",
 				quantity.CPUs(l.LimitCPUs), 1000*l.LimitCPUs), maxWidth-2)...)
+		}
+		if c.Repairs && c.Saves() {
+			lines = append(lines, report.Wrap(fmt.Sprintf("To save CPUs, set %s (%.0fm)%s%s.", setting(&c.LimitWithBurst), 1000*c.LimitWithBurst.LimitCPUs,
+				late(&c.LimitWithBurst.Delay), now(c.Recorded.Delay)), maxWidth-2)...)
 		}
 		for _, w := range c.Warnings {
 			lines = append(lines, report.Wrap("Note: "+report.Printable(w)+".", maxWidth-2)...)

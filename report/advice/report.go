@@ -74,6 +74,7 @@ type containerJSON struct {
 	ScaleOut          any             `json:"scaleOut"`
 	Curve             any             `json:"throttleCurve"`
 	Verdict           string          `json:"verdict"`
+	Decision          any             `json:"decision,omitempty"`
 	Timescales        []trace.Scale   `json:"timescales"`
 	Node              any             `json:"node,omitempty"`
 }
@@ -93,7 +94,10 @@ func (r *Report) JSON() any {
 		one := containerJSON{c.File, c.Group, c.Name, c.Recorded, c.warnings(), known(c.LimitWithoutBurst.Finding, c.LimitWithoutBurst),
 			known(c.LimitWithBurst.Finding, c.LimitWithBurst), known(c.Burst.Finding, c.Burst), known(c.Period.Finding, c.Period),
 			known(c.Binding.Finding, c.Binding), known(c.Parallelism.Finding, c.Parallelism), known(c.ScaleOut.Finding, c.ScaleOut),
-			known(c.Curve.Finding, c.Curve), c.verdict(r.Goal), c.Timescales, nil}
+			known(c.Curve.Finding, c.Curve), c.verdict(r.Goal), nil, c.Timescales, nil}
+		if d, ok := c.Decide(r.Goal); ok {
+			one.Decision = d
+		}
 		if c.Node != nil {
 			one.Node = known(c.Node.Finding, c.Node)
 		}
@@ -121,19 +125,28 @@ func (c *Container) heading() string {
 	return report.Printable(fmt.Sprintf("%s (%s)", c.Name, c.Group))
 }
 
-// verdict is the advice in one sentence: which limit and burst to set, and what that does.
+// verdict is the advice in one sentence: what to set, and what that does.
 func (c *Container) verdict(goal advice.Goal) string {
-	l, r := &c.LimitWithBurst, &c.Recorded
-	if !l.Enough {
-		return fmt.Sprintf("%s: set no new limit yet: this recording does not show which, for the reason below.", c.title())
+	l, b, r := &c.LimitWithBurst, &c.Burst, &c.Recorded
+	wanted := quantity.Share(goal.ThrottleRatio)
+	d, ok := c.Decide(goal)
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s: set no new limit yet, for the reason below.", c.title())
+	case d.Repairs:
+		return fmt.Sprintf("%s: keep the limit of %s and set a burst of %s; that throttles %s of the recorded periods (wanted: at most %s), and %s without it.",
+			c.title(), quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent), quantity.Share(b.ThrottleRatioWith), wanted, quantity.Share(b.ThrottleRatioWithout))
+	case c.Suffices() && !c.Saves():
+		return fmt.Sprintf("%s: keep the limit of %s; it throttles %s of the recorded periods (wanted: at most %s).",
+			c.title(), quantity.CPUs(r.LimitCPUs), quantity.Share(b.ThrottleRatioWith), wanted)
 	}
-	text := fmt.Sprintf("%s: set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)",
-		c.title(), setting(l), quantity.Share(l.ThrottleRatio), quantity.Share(goal.ThrottleRatio))
+	text := c.title() + ": "
+	if c.Suffices() {
+		text += fmt.Sprintf("the limit of %s suffices; to save CPUs, ", quantity.CPUs(r.LimitCPUs))
+	}
+	text += fmt.Sprintf("set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)", setting(l), quantity.Share(l.ThrottleRatio), wanted)
 	if r.LimitCPUs > 0 && r.ThrottleRatio != nil {
 		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(*r.ThrottleRatio))
-	}
-	if r.Waited != nil && *r.Waited > advice.MaxWaited {
-		text += "; but it waited for CPUs while it was recorded, and may need more"
 	}
 	return text + "."
 }
@@ -144,15 +157,6 @@ func setting(l *advice.Limit) string {
 		return quantity.CPUs(l.LimitCPUs).String() + " without burst"
 	}
 	return fmt.Sprintf("%s and a burst of %s", quantity.CPUs(l.LimitCPUs), percent(l.BurstPercent))
-}
-
-// DecidedLimit returns the limit to set: the one for the goal's burst if it is known, otherwise the
-// present one. It is 0 without both.
-func DecidedLimit(c *advice.Container) float64 {
-	if c.LimitWithBurst.Enough {
-		return c.LimitWithBurst.LimitCPUs
-	}
-	return c.Recorded.LimitCPUs
 }
 
 func percent(value float64) string { return quantity.Number(value, 1) + "%" }

@@ -29,15 +29,21 @@ const (
 // rows returns all recommendations in the order of the report.
 func (c *Container) rows(goal advice.Goal) []row {
 	present := c.Recorded.LimitCPUs
-	all := []row{limitRow("limit", &c.LimitWithoutBurst, present)}
+	var all []row
+	if present > 0 { // what keeps the limit comes first
+		all = append(all, burstRow(&c.Burst))
+	}
+	all = append(all, limitRow("limit", &c.LimitWithoutBurst, present))
 	if c.LimitWithBurst.BurstPercent > 0 {
 		all = append(all, limitRow("with burst", &c.LimitWithBurst, present))
 	}
 	if c.LimitWithBurst.Enough {
 		all = append(all, c.delayRow())
 	}
+	if present == 0 {
+		all = append(all, burstRow(&c.Burst))
+	}
 	all = append(all,
-		burstRow(&c.Burst),
 		periodRow(&c.Period, c.Recorded.Period),
 		bindingRow(&c.Binding),
 		newRow("threads", c.Parallelism.Finding, fmt.Sprintf("%d at a time", c.Parallelism.Threads)),
@@ -48,8 +54,8 @@ func (c *Container) rows(goal advice.Goal) []row {
 	if !slices.ContainsFunc(all, func(r row) bool { return r.Value != "" || r.Reason != all[0].Reason }) {
 		all = []row{{Name: "advice", Reason: all[0].Reason}} // all lack the same data
 	}
-	if c.LimitWithBurst.Enough {
-		all = append(all, c.patchRow(goal))
+	if d, ok := c.Decide(goal); ok {
+		all = append(all, c.patchRow(goal, d))
 	}
 	return all
 }
@@ -155,6 +161,16 @@ func nodeRow(n *advice.Node) row {
 	return r.between("%d to %d", n.Low, n.High)
 }
 
+// decisionRow is what to set.
+func (c *Container) decisionRow(d advice.Decision) row {
+	if !d.Repairs {
+		return limitRow("", &c.LimitWithBurst, c.Recorded.LimitCPUs)
+	}
+	r := burstRow(&c.Burst)
+	r.Value = fmt.Sprintf("%s and a burst of %s", quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent))
+	return r
+}
+
 // facts describes the recording, as names and values.
 func (c *Container) facts() [][2]string {
 	facts := [][2]string{{"recorded", c.recorded()}, {"wanted", wanted(&c.Recorded)}, {"limit now", c.present()}}
@@ -242,17 +258,20 @@ func (c *Container) warnings() []string {
 }
 
 // patchRow says which of the recommendations the patch contains, and why.
-func (c *Container) patchRow(goal advice.Goal) row {
-	l := &c.LimitWithBurst
+func (c *Container) patchRow(goal advice.Goal, d advice.Decision) row {
 	if _, _, _, ok := podNames(c.Name); !ok {
 		return row{Name: "patch", Value: "none", Reason: "kubectl can patch pods only, and the recording has no NAMESPACE/POD/CONTAINER for this group; record with 'pinfold sample --pod'"}
 	}
-	answer, others := "limit", []string(nil)
-	if l.BurstPercent > 0 {
-		answer, others = "with burst", []string{"'limit' is for nodes without pinfold-agent, where there is no burst"}
+	contains := func(name string, why ...string) row {
+		return row{Name: "patch", Value: fmt.Sprintf("contains '%s'", name), Reason: strings.Join(why, "; ")}
 	}
-	if c.Recorded.LimitCPUs > 0 && c.Burst.Enough {
-		others = append(others, "'burst' is for pods that keep their present limit")
+	l := &c.LimitWithBurst
+	if d.Repairs {
+		why := []string{fmt.Sprintf("the present limit of %s with a burst of %s, which ends the throttling without more CPUs", quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent))}
+		if c.Saves() {
+			why = append(why, fmt.Sprintf("'with burst' saves CPUs, and work is late as 'delay' says: then set %s", setting(l)))
+		}
+		return contains("burst", why...)
 	}
 	why := []string{fmt.Sprintf("%s, the lowest limit that meets the goal", setting(l))}
 	if l.HeldOut.JudgedThrottleRatio > goal.ThrottleRatio {
@@ -260,5 +279,8 @@ func (c *Container) patchRow(goal advice.Goal) row {
 			"the patch keeps the limit from the whole recording; to be safer, record for longer, or set %s, the upper end of the confidence interval",
 			quantity.Share(l.HeldOut.JudgedThrottleRatio), quantity.CPUs(l.HighCPUs)))
 	}
-	return row{Name: "patch", Value: fmt.Sprintf("contains '%s'", answer), Reason: strings.Join(append(why, others...), "; ")}
+	if l.BurstPercent == 0 {
+		return contains("limit", why...)
+	}
+	return contains("with burst", append(why, "'limit' is for nodes without pinfold-agent, where there is no burst")...)
 }

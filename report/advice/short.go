@@ -17,10 +17,18 @@ func (c *Container) short(goal advice.Goal) [][2]string {
 	if r.LimitCPUs > 0 || r.ThrottleRatioOfTimer != nil && *r.ThrottleRatioOfTimer > 0 {
 		lines = append(lines, [2]string{"now", c.present() + late(r.Delay)})
 	}
-	if with.Enough {
-		lines = append(lines, [2]string{"limit", outcome(with)})
-	} else {
+	d, ok := c.Decide(goal)
+	if !ok {
 		lines = append(lines, [2]string{"advice", report.Printable(with.Reason)})
+	}
+	if d.Repairs {
+		lines = append(lines, [2]string{"repair", repair(&c.Burst)})
+	}
+	switch {
+	case c.Saves():
+		lines = append(lines, [2]string{"saving", outcome(with) + now(r.Delay)})
+	case with.Enough && !d.Repairs:
+		lines = append(lines, [2]string{"limit", outcome(with)})
 	}
 	if without.Enough && with.BurstPercent > 0 {
 		lines = append(lines, [2]string{"no burst", outcome(without)})
@@ -34,8 +42,8 @@ func (c *Container) short(goal advice.Goal) [][2]string {
 		lines = append(lines, [2]string{"note", w})
 	}
 	next := "-v shows all advice with its reasons"
-	if _, _, _, ok := podNames(c.Name); ok && with.Enough {
-		next = "-o patch prints the limit and burst for kubectl; " + next
+	if _, _, _, named := podNames(c.Name); named && ok {
+		next = "-o patch prints what to set for kubectl; " + next
 	}
 	return append(lines, [2]string{"next", next})
 }
@@ -47,9 +55,26 @@ func outcome(l *advice.Limit) string {
 		quantity.Share(l.ThrottleRatio), quantity.Share(l.LowThrottleRatio).Digits(2), quantity.Share(l.HighThrottleRatio).Digits(2), late(&l.Delay))
 }
 
+// repair describes the burst at the present limit that ends the throttling.
+func repair(b *advice.Burst) string {
+	return fmt.Sprintf("burst of %s at the present limit (%s to %s with %s confidence): throttles %s%s", percent(b.BurstPercent),
+		percent(b.LowPercent), percent(b.HighPercent), quantity.Share(advice.Confidence), quantity.Share(b.ThrottleRatioWith), late(&b.Delay))
+}
+
+// now says how late work is at present, after what another limit does to it.
+func now(d *advice.Delay) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Longest.Round(time.Millisecond) == 0:
+		return "; now none is late"
+	}
+	return "; now by " + delay(d)
+}
+
 // late says how late work is. The result is "" if none is late.
 func late(d *advice.Delay) string {
-	if d == nil || d.Longest.Duration == 0 {
+	if d == nil || d.Longest.Round(time.Millisecond) == 0 {
 		return ""
 	}
 	return "; work in those periods is late by " + delay(d)

@@ -18,6 +18,8 @@ type Server struct {
 	queue     []time.Duration // what is left of each request; the first ones run
 	now, tick time.Duration   // tick is the end of the period
 	held      time.Duration   // for which CPUs have been throttled since the last refill
+	waited    time.Duration
+	taken     int // CPUs that others use
 	stats     Stats
 }
 
@@ -39,6 +41,13 @@ func (s *Server) Limits() bandwidth.Limits { return s.pool.limits }
 // Stats returns the counters up to now. As in the kernel, throttled time is counted when throttling
 // ends.
 func (s *Server) Stats() Stats { return s.stats }
+
+// Take takes CPUs away from the group, until the next call.
+func (s *Server) Take(cpus int) { s.taken = cpus }
+
+// Waited returns for how long a request of those that may run did not, because others had its CPU
+// or because it was throttled (PSI, "some").
+func (s *Server) Waited() time.Duration { return s.waited }
 
 // Backlog returns the CPU time that was submitted and not yet used.
 func (s *Server) Backlog() (sum time.Duration) {
@@ -86,12 +95,14 @@ func (s *Server) throttled() bool { return s.limited() && s.pool.runtime == 0 &&
 
 // run lets time pass, at most until one of the requests ends or the bucket is empty.
 func (s *Server) run(until time.Duration) {
-	running, passes := s.queue[:min(s.cpus, len(s.queue))], until-s.now
+	ready, passes := min(s.cpus, len(s.queue)), until-s.now
+	running := s.queue[:max(0, min(ready, s.cpus-s.taken))]
 	n := time.Duration(len(running))
+	waits := s.throttled() || len(running) < ready
 	switch {
-	case n == 0:
 	case s.throttled():
-		s.held += n * passes
+		s.held += time.Duration(ready) * passes
+	case n == 0:
 	default:
 		passes = min(passes, slices.Min(running))
 		used := n * passes
@@ -105,6 +116,9 @@ func (s *Server) run(until time.Duration) {
 		running[n-1] += n*passes - used // less than a nanosecond of each
 		s.stats.Usage += used
 		s.queue = slices.DeleteFunc(s.queue, func(left time.Duration) bool { return left == 0 })
+	}
+	if waits {
+		s.waited += passes
 	}
 	s.now += passes
 }

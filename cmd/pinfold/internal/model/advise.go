@@ -219,12 +219,15 @@ func (o *adviseOptions) advise(ctx context.Context, interval time.Duration, s *t
 	if err != nil || o.node == 0 {
 		return out, err
 	}
-	limit := show.DecidedLimit(&c)
+	goal, limit := o.goal, c.Recorded.LimitCPUs
+	if d, ok := c.Decide(goal); ok {
+		goal.Burst, limit = d.BurstPercent/100, d.LimitCPUs
+	}
 	if limit == 0 {
-		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: o.node.CPUs(), BurstPercent: 100 * o.goal.Burst}
+		out.Node = &advice.Node{Finding: c.LimitWithBurst.Finding, CPUs: o.node.CPUs(), BurstPercent: 100 * goal.Burst}
 		return out, nil
 	}
-	node, err := advice.ForNode(ctx, s, interval, o.node.CPUs(), limit, o.goal, options)
+	node, err := advice.ForNode(ctx, s, interval, o.node.CPUs(), limit, goal, options)
 	out.Node = &node
 	return out, err
 }

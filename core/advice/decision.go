@@ -1,0 +1,35 @@
+package advice
+
+// Decision is the limit and the burst to set.
+type Decision struct {
+	LimitCPUs    float64 `json:"limitCPUs"`
+	BurstPercent float64 `json:"burstPercent"`
+	// Repairs means that the limit is the present one, under which more periods are throttled than
+	// wanted: the burst ends that, and costs no CPUs.
+	Repairs bool `json:"repairs"`
+}
+
+// Decide returns what to set, and false if there is not enough data. What repairs comes before what
+// saves: a burst at the present limit before another limit.
+func (c *Container) Decide(goal Goal) (d Decision, ok bool) {
+	if b := &c.Burst; c.reaches() && b.BurstPercent > c.Recorded.BurstPercent && b.BurstPercent <= 100*goal.Burst {
+		return Decision{c.Recorded.LimitCPUs, b.BurstPercent, true}, true
+	}
+	l := &c.LimitWithBurst
+	return Decision{l.LimitCPUs, l.BurstPercent, false}, l.Enough
+}
+
+// Suffices reports whether the present limit throttles no more periods than wanted.
+func (c *Container) Suffices() bool {
+	return c.reaches() && c.Burst.BurstPercent <= c.Recorded.BurstPercent
+}
+
+// Saves reports whether the advised limit is below the present one.
+func (c *Container) Saves() bool {
+	return c.LimitWithBurst.Enough && c.LimitWithBurst.LimitCPUs < c.Recorded.LimitCPUs
+}
+
+// reaches reports whether the present limit reaches the goal with a burst.
+func (c *Container) reaches() bool {
+	return c.Recorded.LimitCPUs > 0 && c.Burst.Enough && c.Burst.ReachesGoal
+}

@@ -1,0 +1,138 @@
+package trace
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Bounds are the ends of what a group may have wanted; see [Series.Bounds].
+type Bounds struct {
+	// Least and Most are Phases, as of a [Demand].
+	Least, Most [][]float64
+	// Waited is the time for which a thread waited for a CPU that others used, as a part of the CPU
+	// time of the group; with a trace, the sum over its threads.
+	Waited float64
+}
+
+// Bounds returns what the group wanted at least and at most: it was held back where it was
+// throttled or waited for CPUs, and that work was wanted either when it was done, or at once.
+//
+// Least is the usage. Most is the usage, and in addition a CPU for all of the time for which a
+// thread was throttled or waited: a thread with work is runnable from the moment at which it wants
+// a CPU. Throttled time is summed over CPUs, but of the threads that waited at a time only one is
+// counted. More CPUs than the group ever used or was throttled on at a time are not wanted.
+//
+// With a trace, throttled work was wanted earlier as [Series.Demand] has it, and Most is the same
+// work, earlier by the time for which threads waited, on as many CPUs.
+func (s *Series) Bounds(nominal, period time.Duration) Bounds {
+	least, most := Series{Samples: s.Samples}, Series{Samples: slices.Clone(s.Samples)}
+	var waited float64
+	if x := s.Exact; x != nil && x.enough() {
+		least.Samples = slices.Clone(s.Samples)
+		x.served.move(least.Samples)
+		x.unhindered.move(most.Samples)
+		delay(most.Samples, s.mostCPUs(nil))
+		waited = ratio(float64(x.Waiting), float64(x.Running))
+	} else {
+		readings := s.readings(int(max(1, period/max(1, nominal))))
+		cpus := s.mostCPUs(readings)
+		for _, r := range readings {
+			want(most.Samples[r.begin:r.end], r, cpus)
+		}
+		waited = s.queued(readings)
+	}
+	return Bounds{phasesOf(least.Contiguous(nominal), period, nominal), phasesOf(most.Contiguous(nominal), period, nominal), waited}
+}
+
+// mostCPUs returns on how many CPUs the group ran at a time in a sample, or was throttled between
+// two readings. Samples may show a tick too much.
+func (s *Series) mostCPUs(readings []reading) float64 {
+	most := 1.
+	for i := range s.Samples {
+		most = max(most, math.Round(s.Samples[i].CPUs()))
+	}
+	for _, r := range readings {
+		most = max(most, math.Round(ratio(r.throttled, float64(s.Samples[r.end-1].At-s.Samples[r.begin].Begin()))))
+	}
+	return most
+}
+
+// reading is the time, in nanoseconds, for which threads were held back in some samples.
+type reading struct {
+	begin, end int
+	waited     float64 // [Sample.Waited]
+	throttled  float64 // summed over CPUs; all since the reading before, when begin may be later
+}
+
+// readings returns all readings of waits, or of throttled time where waits are unknown. Neither is
+// recorded in each sample, so a reading is about the samples since the one before, at most as many
+// as between any two readings, or as a period has.
+func (s *Series) readings(perPeriod int) (all []reading) {
+	known := slices.ContainsFunc(s.Samples, func(x Sample) bool { return x.Waited > 0 })
+	begin, every, throttled := 0, len(s.Samples), 0.
+	for i := range s.Samples {
+		x := &s.Samples[i]
+		throttled += float64(x.ThrottledTime)
+		if x.Waited == 0 && (known || x.ThrottledTime == 0) {
+			continue
+		}
+		if len(all) > 0 {
+			every = min(every, i+1-begin)
+		}
+		all = append(all, reading{begin, i + 1, float64(x.Waited), throttled})
+		begin, throttled = i+1, 0
+	}
+	if !known {
+		every = perPeriod
+	}
+	for i := range all {
+		all[i].begin = max(all[i].begin, all[i].end-every)
+	}
+	return all
+}
+
+// queued returns for how long a thread waited behind others, as a part of the usage. [Sample.Waited]
+// has throttled time, too: threads that are throttled stay runnable for the kernel, so their run
+// delays and PSI go on. Measured on Linux 6.18: a thread under a limit of 0.4 CPUs, beside six
+// others, ran for 38% of the time and waited for 62%, of which 20% was throttled_time. What is left
+// without that is less than the wait if several threads were throttled. Throttled time is counted when it
+// ends, so a reading's may have been waits of the reading before.
+func (s *Series) queued(readings []reading) float64 {
+	all, used, later := 0., 0., 0.
+	for i := range s.Samples {
+		used += float64(s.Samples[i].Usage)
+	}
+	for i := range slices.Backward(readings) {
+		r := &readings[i]
+		rest := r.waited - r.throttled - later
+		all += max(0, rest)
+		later = min(r.throttled, max(0, -rest))
+	}
+	return ratio(all, used)
+}
+
+// want adds the time for which threads were held back to samples in which less than most CPUs were
+// used, evenly.
+func want(samples []Sample, r reading, most float64) {
+	room, all := make([]float64, len(samples)), 0.
+	for i := range samples {
+		room[i] = min(max(0, most*float64(samples[i].Interval)-float64(samples[i].Usage)), float64(MaxTime))
+		all += room[i]
+	}
+	more := min(max(r.throttled, r.waited), all)
+	for i := range samples {
+		samples[i].Usage += time.Duration(ratio(more, all) * room[i])
+	}
+}
+
+// delay moves usage of more than most CPUs to the next samples: threads of the group waited for each
+// other.
+func delay(samples []Sample, most float64) {
+	rest := time.Duration(0)
+	for i := range samples {
+		rest += samples[i].Usage
+		samples[i].Usage = min(rest, time.Duration(most*float64(samples[i].Interval)))
+		rest -= samples[i].Usage
+	}
+}
