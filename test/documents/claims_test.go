@@ -115,7 +115,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// checkTest checks that a test exists.
+// checkTest checks that a test exists, and that the tests beside it read the document.
 func checkTest(t *testing.T, document, by string) {
 	t.Helper()
 	if strings.HasPrefix(by, "not: ") {
@@ -128,6 +128,12 @@ func checkTest(t *testing.T, document, by string) {
 		return err == nil && bytes.Contains(text, []byte("\nfunc "+name+"(t *testing.T)"))
 	}) {
 		t.Errorf("%s: %s has no test %s", document, dir, name)
+	}
+	if !slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && (dir == "test/documents" || bytes.Contains(text, []byte(`/`+filepath.Base(document)+`"`)))
+	}) {
+		t.Errorf("no test in %s reads %s", dir, document)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/report/terminal/terminaltest"
+	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/tracefile"
 )
@@ -61,9 +62,13 @@ func TestKubectl(t *testing.T) {
 	awaitState(status.AgentReports)
 	o.do("kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m")
 
-	out := o.do(`AGENT=$(kubectl --namespace pinfold-system get pod --selector app.kubernetes.io/name=pinfold-agent --output name)
-		kubectl --namespace pinfold-system exec $AGENT -- /pinfold sample --pod default/limited --host-root /host --duration 1s`)
-	if !strings.Contains(out, "(default/limited/main)") || !strings.Contains(out, "0.50 CPUs") {
+	for _, block := range golden.ReadCode(t, repositoryDir+"/docs/pinfold.md") {
+		if line, _, _ := strings.Cut(block.Text, "\n"); strings.HasPrefix(line, "kubectl --namespace") {
+			o.do("AGENT=$(kubectl --namespace pinfold-system get pod --selector app.kubernetes.io/name=pinfold-agent --output name)\n" +
+				strings.NewReplacer("AGENTPOD", "$AGENT", "shop/web-0", "default/limited", "1m", "1s", "web.csv", "without.csv").Replace(line))
+		}
+	}
+	if out := o.do("cat without.csv"); !strings.Contains(out, "default/limited/main") {
 		t.Errorf("the pod's main container is missing:\n%s", out)
 	}
 	t.Run("sample", o.testSample)
