@@ -38,11 +38,10 @@ func manyGroups(tb testing.TB, groups int) string {
 	return file
 }
 
-// manyGroupsQuestions are commands for all groups of a recording. The first two fail, with an error
+// manyGroupsQuestions are commands for all groups of a recording. The first one fails, with an error
 // that says what to do.
 func manyGroupsQuestions() []struct{ args, refusal string } {
 	return []struct{ args, refusal string }{
-		{"throttle", "groups were recorded, such as /"},
 		{"simulate --cgroups 7", "choose "},
 		{"advise", ""},
 	}

@@ -133,7 +133,7 @@ func (f *distributionOptions) families(names ...string) ([]family, error) {
 // checkMean returns an error if --mean was not given.
 func (f *distributionOptions) checkMean() error {
 	if !f.flags.Changed("mean") {
-		return frame.Usagef("--mean is missing: say what a container wants per period, as in --mean 70%% for 70%% of its quota")
+		return frame.Usagef("--mean is missing: say what share of its quota a container wants per period, as in --mean 70%%")
 	}
 	return nil
 }
