@@ -64,7 +64,7 @@ type Size struct {
 	Record    time.Duration `json:"record"`    // length of a recording
 	Apply     time.Duration `json:"apply"`     // of a run under the advised limit
 	Runs      int           `json:"runs"`      // of each row, in each condition
-	Throttled string        `json:"throttled"` // of "pinfold advise", such as 1%
+	Throttled float64       `json:"throttled"` // share of periods, of "pinfold advise"
 	// Patience is how long a run waits for an idle machine and repeats disturbed trials, in all.
 	Patience time.Duration `json:"-"`
 }
@@ -72,12 +72,12 @@ type Size struct {
 // Full is the size of a run of about four hours. Recordings have 1,100 periods, because advice about
 // 1% needs 1,000.
 func Full() Size {
-	return Size{Record: 110 * time.Second, Apply: 11500 * time.Millisecond, Runs: 10, Throttled: "1%", Patience: 20 * time.Minute}
+	return Size{Record: 110 * time.Second, Apply: 11500 * time.Millisecond, Runs: 10, Throttled: .01, Patience: 20 * time.Minute}
 }
 
 // Quick is a size for a first impression. Advice needs at least 400 periods, whatever it is about.
 func Quick() Size {
-	return Size{Record: 42 * time.Second, Apply: 4 * time.Second, Runs: 1, Throttled: "5%"}
+	return Size{Record: 42 * time.Second, Apply: 4 * time.Second, Runs: 1, Throttled: .05}
 }
 
 // Check returns an error if the size is invalid.

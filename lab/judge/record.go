@@ -46,7 +46,7 @@ func (j *judge) record(ctx context.Context, s service, p Program, row Row) (*Rec
 
 // advise asks for advice about a recording of one group.
 func (j *judge) advise(ctx context.Context, file string) (a Advice, err error) {
-	text, err := j.pinfold(ctx, "advise", file, "--throttled", j.Size.Throttled, "--output", "json")
+	text, err := j.pinfold(ctx, "advise", file, "--throttled", fmt.Sprint(j.Size.Throttled), "--output", "json")
 	if err != nil {
 		return a, err
 	}

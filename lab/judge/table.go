@@ -6,24 +6,10 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"pinfold.dev/pinfold/core/quantity"
 )
-
-// wanted is the share of throttled periods that advice is asked for.
-func (r Results) wanted() float64 {
-	text, percent := strings.CutSuffix(r.Sessions[0].Size.Throttled, "%")
-	share, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return math.NaN() // "pinfold advise" has refused it
-	}
-	if percent {
-		share /= 100
-	}
-	return share
-}
 
 // Markdown writes the table and the verdict.
 func (r Results) Markdown(w io.Writer) error {
@@ -58,7 +44,7 @@ func (r Results) head(b *strings.Builder) {
 	fmt.Fprintf(b, "%s, %s (%s), Linux %s, control groups of version %d, %s, commit %s:\n`%s`\n\n", date,
 		quantity.Count(s.CPUs, "CPU"), cmp.Or(s.Model, "unknown model"), s.Kernel, s.Cgroup, version(last), last.Commit, strings.Join(last.Command, " "))
 	fmt.Fprintf(b, "Recordings of %v with and without a limit of %v, and %s of %v under each advised limit in each condition. Advice is for %s throttled periods, and programs use %v CPUs on average.\n",
-		s.Size.Record, RecordedLimit, quantity.Count(s.Size.Runs, "run"), s.Size.Apply, s.Size.Throttled, Use)
+		s.Size.Record, RecordedLimit, quantity.Count(s.Size.Runs, "run"), s.Size.Apply, quantity.Share(s.Size.Throttled), Use)
 	for _, p := range r.Programs {
 		if p.Missing != "" {
 			fmt.Fprintf(b, "%s was left out: %s.\n", p.Name, p.Missing)

@@ -109,5 +109,5 @@ const waitedMuch = .05
 func (r Results) contradicted(one Recording) bool {
 	recorded := one.Advice.Recorded
 	return one.Limited && one.Advice.LimitCPUs < RecordedLimit && recorded.ThrottleRatio != nil && recorded.Waited != nil &&
-		*recorded.ThrottleRatio > r.wanted() && *recorded.Waited > waitedMuch
+		*recorded.ThrottleRatio > r.Sessions[0].Size.Throttled && *recorded.Waited > waitedMuch
 }
