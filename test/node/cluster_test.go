@@ -104,6 +104,7 @@ type cluster struct {
 	program, dir string
 	command      *exec.Cmd
 	ended        chan struct{} // closed when the process has ended
+	out          bytes.Buffer  // of the process; not to be read before it has ended
 	client       kubernetes.Interface
 	chart        *installed // nil: Pinfold's components are processes of the cluster
 }
@@ -125,8 +126,7 @@ func startWith(t testing.TB, args ...string) *cluster {
 	c.command = exec.Command(c.program, "up", "--node", "--node-binaries", must.Get(filepath.Abs(binaries))(t), "--data-dir", c.dir,
 		"--cgroup-driver", naming().Driver.String())
 	c.command.Args = append(c.command.Args, args...)
-	var out bytes.Buffer
-	c.command.Stdout, c.command.Stderr = &out, &out
+	c.command.Stdout, c.command.Stderr = &c.out, &c.out
 	must.Do(t, c.command.Start())
 	c.ended = make(chan struct{})
 	go func() { _ = c.command.Wait(); close(c.ended) }() // its output is in out
@@ -134,10 +134,10 @@ func startWith(t testing.TB, args ...string) *cluster {
 	eventually(t, "the cluster starts", func() error {
 		select {
 		case <-c.ended:
-			if strings.Contains(out.String(), "address already in use") {
-				t.Fatalf("machine: the cluster ended: %s", out.String())
+			if strings.Contains(c.out.String(), "address already in use") {
+				t.Fatalf("machine: the cluster ended: %s", c.out.String())
 			}
-			t.Fatalf("the cluster ended: %s", out.String())
+			t.Fatalf("the cluster ended: %s", c.out.String())
 		default:
 		}
 		state, err := localcluster.ReadState(c.dir)
@@ -183,10 +183,11 @@ func (c *cluster) kill(t testing.TB) {
 // down runs the command down.
 func (c *cluster) down(t testing.TB) {
 	t.Helper()
-	if text, err := exec.Command(c.program, "down", "--data-dir", c.dir).CombinedOutput(); err != nil {
-		t.Errorf("down: %v\n%s", err, text)
-	}
+	text, err := exec.Command(c.program, "down", "--data-dir", c.dir).CombinedOutput()
 	<-c.ended
+	if err != nil {
+		t.Errorf("down: %v\n%s\nthe cluster:\n%s", err, text, c.out.String())
+	}
 }
 
 // eventually waits until a check succeeds. In a virtual machine, checks are requests to servers that
