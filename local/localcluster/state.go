@@ -114,7 +114,7 @@ func Shutdown(ctx context.Context, dir string) error {
 		poll := func(handle uintptr) { // it becomes readable at the end (pidfd_open(2))
 			ended, _ = unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, 0)
 		}
-		if err := process.WithHandle(poll); err == nil && ended == 0 {
+		if err := process.WithHandle(poll); err == nil && ended < 1 { // -1: interrupted by a signal
 			return fmt.Sprintf("process %d does not end", pid), nil
 		}
 		return "", nil // without a handle, it ended before
