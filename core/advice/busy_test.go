@@ -67,7 +67,7 @@ func (m busyMachine) record(t *testing.T, seed uint64, length time.Duration) *tr
 	return s
 }
 
-// draw returns a machine at random: with a limit or without, and busy or idle.
+// drawMachine returns a machine at random: with a limit or without, and busy or idle.
 func drawMachine(r *rand.Rand) busyMachine {
 	m := busyMachine{threads: 1 << r.IntN(3), work: time.Duration(5+r.IntN(75)) * time.Millisecond, load: .1 + .4*r.Float64(),
 		quota: bandwidth.Unlimited, turn: 8 * time.Millisecond}

@@ -28,6 +28,19 @@ func limited(usage ...int) *trace.Series {
 	return s
 }
 
+// traced is [limited], with what threads did in the 300 ms.
+func traced(usage []int, byThread [][]trace.Span) *trace.Series {
+	s := limited(usage...)
+	s.Exact = trace.NewExact(s)
+	for _, spans := range byThread {
+		for i := range spans {
+			s.Exact.Add(&spans[i])
+		}
+	}
+	s.Exact.End(0, 300*ms)
+	return s
+}
+
 // did returns consecutive spans of a thread: states with their ends in milliseconds.
 func did(thread int, from int, states ...any) (spans []trace.Span) {
 	for i := 0; i < len(states); i += 2 {
@@ -68,14 +81,7 @@ func TestExactDemand(t *testing.T) {
 		{"a time is unknown", []int{20, 20, 0},
 			[][]trace.Span{did(1, 0, runs, 20, throttled, 100, unknown, 110, runs, 120, sleeps, 300)}, []float64{.3, .1, 0}, 1},
 	} {
-		s := limited(c.usage...)
-		s.Exact = trace.NewExact(s)
-		for _, spans := range c.spans {
-			for i := range spans {
-				s.Exact.Add(&spans[i])
-			}
-		}
-		s.Exact.End(0, 300*ms)
+		s := traced(c.usage, c.spans)
 		d := must.Get(s.Demand(100*ms, 100*ms))(t)
 		if diff := cmp.Diff(c.want, d.CPUs); diff != "" || !d.Exact || d.Open != c.open {
 			t.Errorf("%s: exact %v, %d open (want %d); demand (-want +got):\n%s", c.name, d.Exact, d.Open, c.open, diff)
@@ -137,14 +143,7 @@ func TestTracedBounds(t *testing.T) {
 		{"behind each other", []int{100, 100, 0}, [][]trace.Span{did(1, 0, runs, 100, sleeps, 300), did(2, 0, waits, 100, runs, 200, sleeps, 300)},
 			trace.Bounds{Least: [][]float64{{1, 1, 0}}, Most: [][]float64{{1, 1, 0}}, Waited: .5}},
 	} {
-		s := limited(c.usage...)
-		s.Exact = trace.NewExact(s)
-		for _, spans := range c.spans {
-			for i := range spans {
-				s.Exact.Add(&spans[i])
-			}
-		}
-		s.Exact.End(0, 300*ms)
+		s := traced(c.usage, c.spans)
 		if diff := cmp.Diff(c.want, s.Bounds(100*ms, 100*ms)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}

@@ -115,7 +115,7 @@ const (
 	Table = "advice.md"
 )
 
-// Open reads the results in a directory. There are none if there is no file yet.
+// Open reads the results in a directory. A directory without the file has none.
 func Open(dir string) (r Results, err error) {
 	r, _, err = read(filepath.Join(dir, linesFile))
 	return r, err

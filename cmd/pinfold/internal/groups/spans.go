@@ -18,7 +18,7 @@ import (
 // MaxCost is the largest share of the machine's CPU time that tracing may use by default.
 const MaxCost = 0.05
 
-// CheckCost returns an error if --max-cost is no share of the machine.
+// CheckCost returns an error unless --max-cost is above 0 and at most the whole machine.
 func CheckCost(share float64) error {
 	if !(share > 0 && share <= 1) {
 		return frame.Usagef("--max-cost %v: give a share above 0, up to 100%%", quantity.Share(share))

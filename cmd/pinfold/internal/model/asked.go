@@ -9,7 +9,7 @@ import (
 	"pinfold.dev/pinfold/report/simulation"
 )
 
-// equalPart is the limit that nobody has chosen.
+// equalPart is the limit where none was recorded or given: an equal part of the machine.
 const equalPart = "an equal part of the machine as none was recorded (--limit sets another, 'pinfold advise' finds one),"
 
 // asked says what is simulated: how many containers, with which limit and burst, on which machine.
