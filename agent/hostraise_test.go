@@ -16,6 +16,7 @@ import (
 
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cputime"
 )
 
 // idleRoot makes a root directory with this machine's cgroups in which /proc/stat shows idle CPUs,
@@ -57,8 +58,8 @@ func (h *hostTree) idleRoot() string {
 			case <-done:
 				ended <- nil
 				return
-			case <-time.After(userTick):
-				if err := write(int64(time.Since(begun) / userTick)); err != nil {
+			case <-time.After(cputime.Tick):
+				if err := write(int64(time.Since(begun) / cputime.Tick)); err != nil {
 					ended <- err
 					return
 				}

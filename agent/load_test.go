@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,55 +8,12 @@ import (
 
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/linux/cputime"
 )
 
-// statText is the start of /proc/stat of Linux 6.18.
-const statText = `cpu  2000 10 500 9000 100 5 15 20 0 0
-cpu0 1000 10 250 4500 50 5 10 10 0 0
-cpu11 1000 0 250 4500 50 0 5 10 300 0
-intr 12345 0 0
-ctxt 999
-`
-
-func TestParseStat(t *testing.T) {
-	got, err := parseStat(strings.NewReader(statText))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Idle and iowait are not busy. The time of guests is contained in user and nice.
-	want := map[cpuset.CPU]cpuTimes{0: {busy: 1285, total: 5835}, 11: {busy: 1265, total: 5815}}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(cpuTimes{})); d != "" {
-		t.Error(d)
-	}
-}
-
-func TestParseStatErrors(t *testing.T) {
-	for _, text := range []string{"cpux 1 2 3 4 5", "cpu99999999 1 2 3 4 5", "cpu0 1 2", "cpu0 1 2 3 -4 5", "cpu0 1 2 3 four 5"} {
-		if got, err := parseStat(strings.NewReader(text)); err == nil {
-			t.Errorf("%q gives %v", text, got)
-		}
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add(statText)
-	f.Add("cpu0 1 2 3 4 5 6 7 8 9 10")
-	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseStat(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		for cpu := range got {
-			if !cpu.Valid() {
-				t.Errorf("CPU %d", cpu)
-			}
-		}
-	})
-}
-
 func TestBusyBetween(t *testing.T) {
-	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
-	after := map[cpuset.CPU]cpuTimes{0: {150, 1100}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1000}, 4: {50, 100}}
+	before := map[cpuset.CPU]cputime.Times{0: {Busy: 100, Total: 1000}, 1: {Busy: 100, Total: 1000}, 2: {Busy: 100, Total: 1000}, 3: {Busy: 100, Total: 1000}}
+	after := map[cpuset.CPU]cputime.Times{0: {Busy: 150, Total: 1100}, 1: {Busy: 100, Total: 1100}, 2: {Busy: 90, Total: 1100}, 3: {Busy: 200, Total: 1000}, 4: {Busy: 50, Total: 100}}
 	want := map[cpuset.CPU]ledger.MilliCPU{0: 500} // the others are idle, run backwards, or are new
 	if d := cmp.Diff(want, busyBetween(before, after)); d != "" {
 		t.Error(d)
@@ -80,8 +36,8 @@ func TestGroupTime(t *testing.T) {
 }
 
 func TestIdleBetween(t *testing.T) {
-	before := map[cpuset.CPU]cpuTimes{0: {100, 1000}, 1: {100, 1000}, 2: {100, 1000}, 3: {100, 1000}}
-	after := map[cpuset.CPU]cpuTimes{0: {105, 1010}, 1: {100, 1100}, 2: {90, 1100}, 3: {200, 1010}, 5: {50, 100}}
+	before := map[cpuset.CPU]cputime.Times{0: {Busy: 100, Total: 1000}, 1: {Busy: 100, Total: 1000}, 2: {Busy: 100, Total: 1000}, 3: {Busy: 100, Total: 1000}}
+	after := map[cpuset.CPU]cputime.Times{0: {Busy: 105, Total: 1010}, 1: {Busy: 100, Total: 1100}, 2: {Busy: 90, Total: 1100}, 3: {Busy: 200, Total: 1010}, 5: {Busy: 50, Total: 100}}
 	ms := time.Millisecond
 	// CPU 1 was not idle for longer than the interval; the times of 2 and 3 run backwards, 4 is
 	// offline, and 5 is new.

@@ -25,6 +25,7 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cputime"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -125,7 +126,7 @@ func (n *quietNode) pass(s trace.Sample) {
 	n.ticks++
 	var stat strings.Builder
 	for cpu := range 8 {
-		fmt.Fprintf(&stat, "cpu%d 0 0 0 %d 0 0 0 0 0 0\n", cpu, n.ticks*int(tickEvery/userTick))
+		fmt.Fprintf(&stat, "cpu%d 0 0 0 %d 0 0 0 0 0 0\n", cpu, n.ticks*int(tickEvery/cputime.Tick))
 	}
 	n.tree.file("proc/stat", stat.String())
 	s.Interval, s.Periods = tickEvery, 1

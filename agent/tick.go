@@ -13,6 +13,7 @@ import (
 	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
+	"pinfold.dev/pinfold/linux/cputime"
 )
 
 // tickEvery is the interval at which raising quotas is decided: the most common period.
@@ -27,7 +28,7 @@ type ticks struct {
 
 	// The following fields are what was read at the last tick. They change under the engine's lock.
 	usage  *batch.Usage
-	load   map[cpuset.CPU]cpuTimes
+	load   map[cpuset.CPU]cputime.Times
 	loadAt time.Time
 	behind cgroupstat.Meter // of pods with idle priority
 }
@@ -114,7 +115,7 @@ func (t *ticks) idle() (idle []time.Duration, interval time.Duration) {
 		t.load = nil
 		return nil, 0
 	}
-	load, err := readStat(e.kernel.root)
+	load, err := cputime.Read(e.kernel.root)
 	e.reports.dedup.WarnOrClear("idle", "no quota is raised", err)
 	if err != nil {
 		return nil, 0

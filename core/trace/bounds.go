@@ -11,7 +11,7 @@ type Bounds struct {
 	// Least and Most are Phases, as of a [Demand].
 	Least, Most [][]float64
 	// Waited is the time for which a thread waited for a CPU that others used, as a part of the CPU
-	// time of the group; with a trace, the sum over its threads.
+	// time of the group; with a trace or without PSI, the sum over its threads.
 	Waited float64
 }
 
@@ -20,8 +20,8 @@ type Bounds struct {
 //
 // Least is the usage. Most is the usage, and in addition a CPU for all of the time for which a
 // thread was throttled or waited: a thread with work is runnable from the moment at which it wants
-// a CPU. Throttled time is summed over CPUs, but of the threads that waited at a time only one is
-// counted. More CPUs than the group ever used or was throttled on at a time are not wanted.
+// a CPU. Throttled time is summed over CPUs, but of the threads that waited at a time PSI counts one
+// only. More CPUs than the group ever used or was throttled on at a time are not wanted.
 //
 // With a trace, throttled work was wanted earlier as [Series.Demand] has it, and Most is the same
 // work, earlier by the time for which threads waited, on as many CPUs.
@@ -96,8 +96,8 @@ func (s *Series) readings(perPeriod int) (all []reading) {
 // has throttled time, too: threads that are throttled stay runnable for the kernel, so their run
 // delays and PSI go on. Measured on Linux 6.18: a thread under a limit of 0.4 CPUs, beside six
 // others, ran for 38% of the time and waited for 62%, of which 20% was throttled_time. What is left
-// without that is less than the wait if several threads were throttled. Throttled time is counted when it
-// ends, so a reading's may have been waits of the reading before.
+// without that is less than the wait if several threads were throttled, and PSI counts only one.
+// Throttled time is counted when it ends, so a reading's may have been waits of the reading before.
 func (s *Series) queued(readings []reading) float64 {
 	all, used, later := 0., 0., 0.
 	for i := range s.Samples {

@@ -36,8 +36,8 @@ type Sample struct {
 	Periods, Throttled, Bursts uint32
 	ThrottledTime              time.Duration // summed over CPUs
 	BurstTime                  time.Duration // CPU time used beyond quota
-	// Waited is the time in which a thread waited for a CPU or was throttled (PSI, "some", or less
-	// of it; see cgroupstat.Reader.ReadWaits).
+	// Waited is the time in which a thread waited for a CPU or was throttled (PSI, "some"), or the
+	// sum over threads where the kernel does not have that (cgroupstat.Reader.ReadWaits).
 	Waited time.Duration
 	Limits bandwidth.Limits
 	// Late means that the sample was taken too late and covers more than the nominal interval.

@@ -7,6 +7,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
+	"pinfold.dev/pinfold/linux/cputime"
 )
 
 // Reader reads the statistics and limits of one group repeatedly without allocating. Its files stay
@@ -66,10 +67,8 @@ func (r *Reader) Close() {
 // waits for all readers (collect_percpu_times in kernel/sched/psi.c of Linux 7.2).
 const WaitsEvery = 100 * time.Millisecond
 
-// ReadWaits makes each nth Read read cpu.pressure, too; see [WaitsEvery]. Without it, Read reads the
-// run delays of threads, as seldom as it takes to use a share of a CPU for that, and Stat.Waited is
-// the wait of the thread that waited longest between two of these. That is less than pressure if
-// threads waited in turn.
+// ReadWaits makes each nth Read read cpu.pressure, too; see [WaitsEvery]. Without it, Read estimates
+// waits from run delays of threads, as seldom as it takes to use a share of a CPU for that.
 func (r *Reader) ReadWaits(n int, share float64) {
 	r.waitsEvery, r.untilWaits = n, 1
 	if _, err := ReadPressure(r.fs, r.group); err == nil {
@@ -87,28 +86,57 @@ const maxThreads = 200
 
 // delayReader reads run delays repeatedly.
 type delayReader struct {
-	share    float64 // of a CPU, which it may use
-	at, next time.Time
-	threads  map[int]time.Duration
+	share float64 // of a CPU, which it may use
+	next  time.Time
+	delays
 }
 
-// read returns for how long the thread waited that waited longest since the last reading, 0 before
-// the next one is due.
-func (d *delayReader) read(fs *cgroup.FS, group string) (waited time.Duration, err error) {
-	now := time.Now()
-	if now.Before(d.next) {
+// delays are a reading.
+type delays struct {
+	at      time.Time
+	threads map[int]time.Duration
+	group   Stat
+	machine time.Duration // CPU time used since boot
+}
+
+// read returns for how long threads waited or were throttled since the last reading, 0 before the
+// next one is due.
+func (d *delayReader) read(fs *cgroup.FS, group string) (time.Duration, error) {
+	last, now := d.delays, delays{at: time.Now()}
+	if now.at.Before(d.next) {
 		return 0, nil
 	}
-	threads, err := RunDelays(fs, group, maxThreads)
-	if err != nil {
+	var errs [3]error
+	now.threads, errs[0] = RunDelays(fs, group, maxThreads)
+	now.machine, errs[1] = usedBy(fs)
+	now.group, errs[2] = Read(fs, group)
+	if err := errors.Join(errs[:]...); err != nil {
 		return 0, err
 	}
-	if d.threads != nil {
-		waited = LongestDelay(d.threads, threads, now.Sub(d.at))
+	d.delays, d.next = now, now.at.Add(time.Duration(float64(time.Since(now.at))/d.share))
+	if last.threads == nil {
+		return 0, nil
 	}
-	d.threads, d.at = threads, now
-	d.next = now.Add(time.Duration(float64(time.Since(now)) / d.share))
-	return waited, nil
+	return now.since(&last), nil
+}
+
+// since returns the sum of the run delays of threads since the last reading. These go on while
+// threads are throttled. Threads do not wait for others longer than these run: the rest are waits
+// for each other.
+func (d *delays) since(last *delays) time.Duration {
+	apart := d.at.Sub(last.at)
+	throttled := max(0, d.group.ThrottledTime-last.group.ThrottledTime)
+	others := max(0, d.machine-last.machine-(d.group.Usage-last.group.Usage))
+	return min(sumOfDelays(last.threads, d.threads, apart), throttled+min(others, apart))
+}
+
+// usedBy returns the CPU time that the machine has used, with what its host took from it.
+func usedBy(fs *cgroup.FS) (used time.Duration, err error) {
+	times, err := cputime.Read(fs.Root())
+	for _, t := range times {
+		used += time.Duration(t.Busy) * cputime.Tick
+	}
+	return used, err
 }
 
 // readWaits reads cpu.pressure or run delays if it is time. A group's pressure may be switched off

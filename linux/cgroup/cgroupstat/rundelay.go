@@ -3,6 +3,7 @@ package cgroupstat
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,15 +54,32 @@ func RunDelays(fs *cgroup.FS, group string, most int) (map[int]time.Duration, er
 var errHidden = errors.New("/proc does not show them: mount it without hidepid, for the PID namespace of the machine")
 
 // LongestDelay returns for how long the thread waited that waited longest between two results of
-// RunDelays, some time apart. Threads that are not in the first have begun since, or were beyond
-// what it has, and do not count then.
+// RunDelays, some time apart.
 func LongestDelay(from, to map[int]time.Duration, apart time.Duration) (longest time.Duration) {
-	for id, total := range to {
-		if before, known := from[id]; known || total <= apart {
-			longest = max(longest, total-before)
+	for delay := range delaysBetween(from, to, apart) {
+		longest = max(longest, delay)
+	}
+	return longest
+}
+
+// sumOfDelays returns for how long all threads waited, together.
+func sumOfDelays(from, to map[int]time.Duration, apart time.Duration) (sum time.Duration) {
+	for delay := range delaysBetween(from, to, apart) {
+		sum += delay
+	}
+	return sum
+}
+
+// delaysBetween yields for how long each thread waited. Threads that are not in the first result
+// have begun since, or were beyond what it has, and do not count then.
+func delaysBetween(from, to map[int]time.Duration, apart time.Duration) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for id, total := range to {
+			if before, known := from[id]; (known || total <= apart) && !yield(min(total-before, apart)) {
+				return
+			}
 		}
 	}
-	return min(longest, apart)
 }
 
 // runDelay reads the second of the three numbers, in nanoseconds.

@@ -232,6 +232,38 @@ func TestRunDelaysOfSome(t *testing.T) {
 	}
 }
 
+// TestDelays: all threads count, also those that waited in turn. Where nobody else ran, they waited
+// for each other or were throttled.
+func TestDelays(t *testing.T) {
+	const ms = time.Millisecond
+	at := time.Unix(100, 0)
+	before := delays{at: at, threads: map[int]time.Duration{1: 5 * time.Second, 2: 0}, machine: time.Hour, group: Stat{Usage: time.Minute, ThrottledTime: time.Second}}
+	for _, c := range []struct {
+		name                     string
+		waited                   []time.Duration // of threads 1, 2, and 3, which is new
+		used, throttled, machine time.Duration
+		want                     time.Duration
+	}{
+		{"in turn", []time.Duration{20 * ms, 30 * ms, 10 * ms}, 40 * ms, 0, 190 * ms, 60 * ms},
+		{"for each other", []time.Duration{60 * ms, 60 * ms}, 100 * ms, 0, 100 * ms, 0},
+		{"for each other, and others ran a little", []time.Duration{60 * ms, 60 * ms}, 100 * ms, 0, 110 * ms, 10 * ms},
+		{"throttled", []time.Duration{60 * ms, 60 * ms}, 40 * ms, 60 * ms, 40 * ms, 60 * ms},
+		{"throttled beside others", []time.Duration{60 * ms, 60 * ms}, 40 * ms, 60 * ms, 190 * ms, 120 * ms},
+		{"all of the time", []time.Duration{100 * ms, 100 * ms}, 0, 0, 400 * ms, 100 * ms},
+		{"one that was not read before", []time.Duration{0, 0, time.Hour}, 0, 0, 200 * ms, 0},
+		{"ticks of the machine are coarse", []time.Duration{10 * ms}, 20 * ms, 0, 10 * ms, 0},
+	} {
+		now := delays{at: at.Add(100 * ms), threads: map[int]time.Duration{}, machine: before.machine + c.machine,
+			group: Stat{Usage: before.group.Usage + c.used, ThrottledTime: before.group.ThrottledTime + c.throttled}}
+		for i, waited := range c.waited {
+			now.threads[i+1] = before.threads[i+1] + waited
+		}
+		if got := now.since(&before); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func openFixture(t *testing.T, name string) *cgroup.FS {
 	t.Helper()
 	archive := must.Get(txtar.ParseFile("../testdata/" + name + ".txtar"))(t)
