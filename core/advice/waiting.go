@@ -93,7 +93,11 @@ func (sub *subject) hindered() string {
 	replayed, comparable := sub.replayed()
 	contradicted := comparable && isFarOff(replayed, counted)
 	if sub.wasThrottled() || contradicted {
-		what = append(what, fmt.Sprintf("was throttled in %s of the periods", quantity.Share(counted)))
+		throttled := fmt.Sprintf("was throttled in %s of the periods", quantity.Share(counted))
+		if contradicted {
+			throttled += fmt.Sprintf(", but in %s when replayed at its own limit", quantity.Share(replayed))
+		}
+		what = append(what, throttled)
 	}
 	if sub.waited > maxWaited {
 		what = append(what, fmt.Sprintf("waited for CPUs for %s of its run time", quantity.Share(sub.waited)))
@@ -103,7 +107,7 @@ func (sub *subject) hindered() string {
 	}
 	means := "clients that wait send less, so it may need more"
 	if contradicted {
-		means = fmt.Sprintf("replayed at its own limit it is throttled in %s, so take the figures with care", quantity.Share(replayed))
+		means = "take the figures with care"
 	}
 	return fmt.Sprintf("while it was recorded it %s: %s; %s", strings.Join(what, " and "), means, sub.recordAgain())
 }
