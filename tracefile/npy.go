@@ -179,7 +179,7 @@ func (n *npyReader) Next() (*Row, error) {
 		At:       time.Duration(n.next) * n.header.Interval,
 		Interval: n.header.Interval,
 		Usage:    usage,
-		Limits:   bandwidth.Limits{Quota: bandwidth.Unlimited, Period: n.header.Interval},
+		Limits:   bandwidth.Limits{Quota: bandwidth.Unlimited, Period: trace.DefaultPeriod},
 		Unknown:  trace.UsageOnly,
 	}}
 	if err := r.check(); err != nil {

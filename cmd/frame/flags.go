@@ -132,10 +132,10 @@ func NumberVar(flags *pflag.FlagSet, p *float64, name, kind, usage string) {
 	})
 }
 
-// ShareVar adds a flag that takes a share as [quantity.ParseShare] reads it.
-func ShareVar(flags *pflag.FlagSet, p *float64, name, usage string) {
+// ShareVar adds a flag that takes a share of at most most as [quantity.ParseShare] reads it.
+func ShareVar(flags *pflag.FlagSet, p *float64, most float64, name, usage string) {
 	Var(flags, (*share)(p), name, "SHARE", usage, func(text string) (share, error) {
-		x, err := quantity.ParseShare(text)
+		x, err := quantity.ParseShare(text, quantity.Share(most))
 		return share(x), err
 	})
 }
@@ -161,12 +161,15 @@ func (s share) String() string {
 	return quantity.Share(s).Text()
 }
 
+// ParsePart parses a share of at most 100%.
+func ParsePart(text string) (quantity.Share, error) { return quantity.ParseShare(text, 1) }
+
 // ParseBurst parses a share of the quota, or "inf".
 func ParseBurst(text string) (report.Burst, error) {
 	if strings.EqualFold(text, "inf") {
 		return report.Burst(math.Inf(1)), nil
 	}
-	share, err := quantity.ParseShare(text)
+	share, err := quantity.ParseShare(text, quantity.Share(math.Inf(1)))
 	if err != nil {
 		err = fmt.Errorf("%w; or inf for an unlimited burst", err)
 	}

@@ -43,7 +43,7 @@ func TestBursts(t *testing.T) {
 
 // TestListGrows repeats a flag.
 func TestListGrows(t *testing.T) {
-	v := NewList("SHARE", "0.1", quantity.ParseShare)
+	v := NewList("SHARE", "0.1", ParsePart)
 	for _, text := range []string{"0.5", "70%,0.9"} {
 		must.Do(t, v.Set(text))
 	}

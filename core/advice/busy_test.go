@@ -96,10 +96,10 @@ func TestBusyMachine(t *testing.T) {
 		if apart != "" {
 			doubts++
 		}
-		if m.taken == 0 && (apart != "" || sub.waited > maxWaited) {
+		if m.taken == 0 && (apart != "" || sub.waited > trace.MaxWaited) {
 			t.Errorf("%+v: waited %v on an idle machine: %s", m, sub.waited, apart)
 		}
-		if sub.waited <= maxWaited {
+		if sub.waited <= trace.MaxWaited {
 			continue
 		}
 		for _, burst := range []float64{0, 1} {

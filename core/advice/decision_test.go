@@ -16,7 +16,8 @@ func TestDecide(t *testing.T) {
 		{"the burst is more than may be set", 1, 0, 60, Decision{LimitCPUs: .6, BurstPercent: 50}, false, true},
 		{"no burst suffices", .5, 0, -1, Decision{LimitCPUs: .6, BurstPercent: 50}, false, false},
 		{"not throttled", 1, 0, 0, Decision{LimitCPUs: .6, BurstPercent: 50}, true, true},
-		{"not throttled with its burst", .6, 50, 50, Decision{LimitCPUs: .6, BurstPercent: 50}, true, false},
+		{"not throttled with its burst", .6, 50, 50, Decision{LimitCPUs: .6, BurstPercent: 50, Keeps: true}, true, false},
+		{"not throttled with more burst than may be set", .4, 100, 70, Decision{LimitCPUs: .4, BurstPercent: 100, Keeps: true}, true, false},
 	} {
 		goal := DefaultGoal()
 		goal.Burst = .5

@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/demand"
 	"pinfold.dev/pinfold/core/quantity"
 )
 
 const (
 	// minThrottled is the number of periods that the wanted share must amount to.
 	minThrottled = 10
-	// largestShare is the largest share of throttled periods that messages propose.
-	largestShare = .1
+	// lost is the part of its periods that a recording may lack: it begins and ends within some, and
+	// late samples leave gaps.
+	lost = .01
 	// longestAdvised is the longest recording that a message asks for.
 	longestAdvised = 366 * 24 * time.Hour
 )
@@ -22,17 +24,24 @@ const (
 // averaged over the phases that periods may have.
 func SampleInterval(period time.Duration) time.Duration { return max(period/5, bandwidth.MinPeriod) }
 
-// neededPeriods returns how many periods a recording must have for advice about a share of
-// throttled periods.
-func neededPeriods(share float64) float64 { return math.Ceil(minThrottled / share) }
+// neededPeriods returns how long a recording is, in periods, that is enough for advice about a share
+// of throttled periods.
+func neededPeriods(share float64) float64 {
+	return max(demand.MinSamples*(1+2*lost), math.Ceil(minThrottled/share))
+}
+
+// suffices reports whether a recording of n periods is enough for advice about a share.
+func suffices(n int, share float64) bool {
+	return n >= demand.MinSamples && float64(n) >= minThrottled/share*(1-lost)
+}
 
 // smallestShare returns the smallest share for which n periods suffice, rounded up to one digit,
-// and false if messages do not propose it.
+// and false if there is none.
 func smallestShare(n int) (share quantity.Share, ok bool) {
-	exact := minThrottled / float64(n)
+	exact := minThrottled / float64(n) * (1 - lost)
 	digit := math.Pow10(int(math.Floor(math.Log10(exact))))
 	rounded := math.Ceil(exact/digit-1e-9) * digit
-	return quantity.Share(rounded), rounded <= largestShare
+	return quantity.Share(rounded), suffices(n, rounded)
 }
 
 // RecordFor returns how long to record for advice about a share of throttled periods, and false if
@@ -49,17 +58,16 @@ func Reach(n int, period time.Duration, wanted float64) string {
 	if share, ok := smallestShare(n); ok {
 		text = fmt.Sprintf("enough for advice about %s throttled periods", share)
 	}
-	if length, ok := RecordFor(period, wanted); ok && float64(n) < neededPeriods(wanted) {
+	if length, ok := RecordFor(period, wanted); ok && !suffices(n, wanted) {
 		text += fmt.Sprintf("; for %s record %v", quantity.Share(wanted), length)
 	}
 	return text
 }
 
-// tooFew says that the share of n periods is too small a number, and what to do.
+// tooFew says that n periods are too few for advice about a share, and what to do.
 func tooFew(n int, period time.Duration, wanted float64) string {
-	text := fmt.Sprintf("not enough data: %s of %s of %v is fewer than %d periods", quantity.Share(wanted), quantity.Count(n, "period"), period, minThrottled)
-	length, ok := RecordFor(period, wanted)
-	if ok {
+	text := fmt.Sprintf("not enough data: %s of %v are too few for advice about %s of them", quantity.Count(n, "period"), period, quantity.Share(wanted))
+	if length, ok := RecordFor(period, wanted); ok {
 		text += fmt.Sprintf("; record for %v or longer", length)
 	} else {
 		text += ", and no recording is long enough"

@@ -125,7 +125,7 @@ func (sub *subject) scaleOutAt(at limitAt, burst Burst) ScaleOut {
 	}
 	s.Utilisation = sub.summary.CPUs() / at.cpus
 	s.LowUtilisation, s.HighUtilisation = s.Utilisation, s.Utilisation
-	s.Needed = s.Utilisation > half && (!burst.Enough || burst.ThrottleRatioWith > aboveGoal*sub.goal.ThrottleRatio)
+	s.Needed = s.Utilisation > nearlyAll || s.Utilisation > half && burst.Enough && burst.ThrottleRatioWith > aboveGoal*sub.goal.ThrottleRatio
 	switch {
 	case sub.pieces == nil:
 		s.Reason = sub.unknown

@@ -25,12 +25,9 @@ func (sub *subject) periodAt(at limitAt) Period {
 	for _, period := range sub.periodsToTry() {
 		wanted := sub.wanted
 		if period != sub.period {
-			d, err := sub.series.Demand(sub.nominal, period)
+			d, _, err := sub.series.Wanted(sub.nominal, period)
 			if err != nil {
 				break
-			}
-			if sub.waited > maxWaited {
-				d.Phases = sub.series.Bounds(sub.nominal, period).Most
 			}
 			wanted = phasesOf(&d)
 		}

@@ -86,7 +86,7 @@ func (sub *subject) whyUnknown() string {
 }
 
 func (sub *subject) whyTooFew() string {
-	if n := sub.periods(); float64(n) < neededPeriods(sub.goal.ThrottleRatio) {
+	if n := sub.periods(); !suffices(n, sub.goal.ThrottleRatio) {
 		return tooFew(n, sub.period, sub.goal.ThrottleRatio)
 	}
 	return ""

@@ -9,14 +9,9 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-const (
-	// maxWaited is the largest part of the CPU time used for which a group waited for CPUs and is
-	// still taken to have got them when it wanted them.
-	maxWaited = .1
-	// farApart is the largest ratio of the limits for the most and the least that a group may have
-	// wanted for which there is advice.
-	farApart = 1.5
-)
+// farApart is the largest ratio of the limits for the most and the least that a group may have wanted
+// for which there is advice.
+const farApart = 1.5
 
 // bound sets what the group may have wanted. Beside others, usage is flatter than demand: in the
 // model of a busy machine (TestBusyMachine), services that were throttled and waited for half of
@@ -26,7 +21,7 @@ const (
 func (sub *subject) bound(b trace.Bounds) {
 	sub.served, sub.waited = phasesOf(&sub.demand), b.Waited
 	sub.least = phasesOf(&trace.Demand{Period: sub.period, Phases: b.Least})
-	if sub.waited > maxWaited {
+	if sub.waited > trace.MaxWaited {
 		sub.demand.Phases = b.Most
 	}
 	sub.wanted = phasesOf(&sub.demand)
@@ -35,7 +30,7 @@ func (sub *subject) bound(b trace.Bounds) {
 // whyFarApart withholds advice where the group waited, if the most that it may have wanted needs
 // another limit than the least.
 func (sub *subject) whyFarApart() string {
-	if sub.waited <= maxWaited {
+	if sub.waited <= trace.MaxWaited {
 		return ""
 	}
 	var low, high [2]float64
@@ -51,7 +46,7 @@ func (sub *subject) whyFarApart() string {
 
 // widen extends intervals to the least that the group may have wanted.
 func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options Options) error {
-	if sub.obstacle() != "" || sub.waited <= maxWaited && (sub.demand.Moved == 0 || sub.demand.Exact) {
+	if sub.obstacle() != "" || sub.waited <= trace.MaxWaited && (sub.demand.Moved == 0 || sub.demand.Exact) {
 		return nil
 	}
 	limits := []*Limit{&c.LimitWithoutBurst, &c.LimitWithBurst}
@@ -77,7 +72,7 @@ func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options
 // isHeldBack reports whether the group was throttled more than wanted and waited for CPUs, too.
 // Then no limit below the present one is advised.
 func (sub *subject) isHeldBack() bool {
-	return sub.waited > maxWaited && sub.summary.ThrottledOfWall() > sub.goal.ThrottleRatio
+	return sub.waited > trace.MaxWaited && sub.summary.ThrottledOfWall() > sub.goal.ThrottleRatio
 }
 
 // smallestLimit returns the smallest limit, in CPUs, that reaches the goal for a demand.
@@ -99,7 +94,7 @@ func (sub *subject) hindered() string {
 		}
 		what = append(what, throttled)
 	}
-	if sub.waited > maxWaited {
+	if sub.waited > trace.MaxWaited {
 		what = append(what, fmt.Sprintf("waited for CPUs for %s of its run time", quantity.Share(sub.waited)))
 	}
 	if what == nil {
@@ -123,7 +118,10 @@ func (sub *subject) recordAgain() string {
 	if _, limited := sub.limit(); limited || sub.summary.Throttled > 0 {
 		how = append(how, "without a limit")
 	}
-	if sub.waited > maxWaited {
+	switch raised := 2*sub.summary.Raised > sub.summary.Samples; {
+	case sub.waited > trace.MaxWaited && raised:
+		how = append(how, "on a less busy machine")
+	case sub.waited > trace.MaxWaited:
 		how = append(how, "with --weight")
 	}
 	return "record " + strings.Join(how, " and ")

@@ -13,6 +13,8 @@ const (
 	blockTimes = 10
 	// minBlocks is the minimum number of pieces of the mean length in a recording.
 	minBlocks = 20
+	// MinSamples is the least number of samples that is enough for pieces of any length.
+	MinSamples = minBlocks * minBlocks
 	// quietLags is the number of consecutive lags without correlation that end the memory.
 	quietLags = 5
 )

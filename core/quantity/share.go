@@ -25,22 +25,33 @@ func (s Share) String() string {
 // Digits formats the share in percent with at most n digits.
 func (s Share) Digits(n int) string { return strconv.FormatFloat(float64(100*s), 'g', n, 64) + "%" }
 
-// Whole formats the share in whole percent.
-func (s Share) Whole() string { return fmt.Sprintf("%.0f%%", float64(100*s)) }
+// Whole formats the share in whole percent. Only 0 is "0%".
+func (s Share) Whole() string {
+	if s > 0 && s < .005 {
+		return "<1%"
+	}
+	return fmt.Sprintf("%.0f%%", float64(100*s))
+}
 
-// ParseShare parses a share as users write it, everywhere: "5%" or "0.05". A number of 1 or more
-// without a unit is rejected, because "5" may be 5% or 500%.
-func ParseShare(text string) (Share, error) {
+// ParseShare parses a share of at most most as users write it, everywhere: "5%" or "0.05". A number
+// of 1 or more without a unit is rejected, because "5" may be 5% or 500%.
+func ParseShare(text string, most Share) (Share, error) {
 	x, percent, ok := parse(text)
-	switch {
+	share := Share(x)
+	if percent {
+		share = Share(x / 100)
+	}
+	switch bare := ok && !percent && x >= 1; {
 	case !ok:
 		return 0, errors.New("must be a share such as 5% or 0.05")
-	case percent:
-		return Share(x / 100), nil
-	case x >= 1:
-		return 0, fmt.Errorf("has no unit: write %s%% or %s", text, Share(x).Text())
+	case bare && share <= most:
+		return 0, fmt.Errorf("has no unit: write %s%% or %s", text, share.Text())
+	case bare && share <= 100*most:
+		return 0, fmt.Errorf("has no unit: write %s%%", text)
+	case share > most:
+		return 0, fmt.Errorf("must be at most %s", most.Text())
 	}
-	return Share(x), nil
+	return share, nil
 }
 
 // ParsePercent parses the value of a setting whose name ends in "percent": "5%" or "5". A number
@@ -75,7 +86,7 @@ func (s *Share) UnmarshalJSON(data []byte) error {
 			return nil
 		}
 	}
-	value, err := ParseShare(text)
+	value, err := ParseShare(text, Share(math.Inf(1)))
 	if err != nil {
 		return fmt.Errorf("%s: %w", data, err)
 	}

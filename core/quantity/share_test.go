@@ -2,8 +2,11 @@ package quantity
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 )
+
+var unlimited = Share(math.Inf(1))
 
 // TestShares: a share is "5%" or "0.05", and nothing else. Where the name says "percent", it is "5%"
 // or "5". So no text has two meanings.
@@ -26,7 +29,7 @@ func TestShares(t *testing.T) {
 		{"0%", "0%", "0%"},
 		{"-0", "0%", "0%"},
 	} {
-		share, err := ParseShare(c.text)
+		share, err := ParseShare(c.text, unlimited)
 		if got := textOr(share, err); got != c.share {
 			t.Errorf("share %q: %s, want %s", c.text, got, c.share)
 		}
@@ -36,13 +39,27 @@ func TestShares(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "%", "x", "-5%", "-0.05", "NaN", "NaN%", "inf", "-inf%", "1e999", "5%%", "5 %", "5 apples", "0,5"} {
-		share, err := ParseShare(text)
+		share, err := ParseShare(text, unlimited)
 		if got := textOr(share, err); got != "must be a share such as 5% or 0.05" {
 			t.Errorf("share %q: %s", text, got)
 		}
 		percent, err := ParsePercent(text)
 		if got := textOr(Share(percent), err); got != "must be a percentage such as 5%" {
 			t.Errorf("percent %q: %s", text, got)
+		}
+	}
+}
+
+// TestLargestShare: no message proposes what is rejected.
+func TestLargestShare(t *testing.T) {
+	for text, want := range map[string]string{
+		"100%": "100%", "5%": "5%",
+		"5": "has no unit: write 5%", "1": "has no unit: write 1% or 100%", "100": "has no unit: write 100%",
+		"101": "must be at most 100%", "100.5%": "must be at most 100%",
+	} {
+		share, err := ParseShare(text, 1)
+		if got := textOr(share, err); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }
@@ -60,11 +77,11 @@ func FuzzShare(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseShare(text)
+		s, err := ParseShare(text, unlimited)
 		if err != nil {
 			return
 		}
-		if again, err := ParseShare(s.Text()); err != nil || !(s >= 0) || again.Text() != s.Text() {
+		if again, err := ParseShare(s.Text(), unlimited); err != nil || !(s >= 0) || again.Text() != s.Text() {
 			t.Errorf("%q is printed as %s, which is %v, %v", text, s.Text(), again, err)
 		}
 		var number, quoted Share

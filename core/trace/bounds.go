@@ -27,15 +27,17 @@ type Bounds struct {
 // work, earlier by the time for which threads waited, on as many CPUs.
 func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 	least, most := Series{Samples: s.Samples}, Series{Samples: slices.Clone(s.Samples)}
+	readings, known := s.readings(int(max(1, period/max(1, nominal))))
 	var waited float64
 	if x := s.Exact; x != nil && x.enough() {
 		least.Samples = slices.Clone(s.Samples)
 		x.served.move(least.Samples)
 		x.unhindered.move(most.Samples)
 		delay(most.Samples, s.mostCPUs(nil))
-		waited = ratio(float64(x.Waiting), float64(x.Running))
+		if waited = ratio(float64(x.Waiting), float64(x.Running)); known {
+			waited = min(waited, s.queued(readings)) // without waits for each other
+		}
 	} else {
-		readings := s.readings(int(max(1, period/max(1, nominal))))
 		cpus := s.mostCPUs(readings)
 		for _, r := range readings {
 			want(most.Samples[r.begin:r.end], r, cpus)
@@ -43,6 +45,24 @@ func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 		waited = s.queued(readings)
 	}
 	return Bounds{phasesOf(least.Contiguous(nominal), period, nominal), phasesOf(most.Contiguous(nominal), period, nominal), waited}
+}
+
+// MaxWaited is the largest part of the CPU time used for which a group waited for CPUs and is still
+// taken to have got them when it wanted them.
+const MaxWaited = .1
+
+// Wanted returns the demand that answers about a group are about, and for how long it waited: what
+// [Series.Demand] estimates or, if it waited for more than [MaxWaited], the most that it may have
+// wanted. The errors are those of Demand.
+func (s *Series) Wanted(nominal, period time.Duration) (d Demand, waited float64, err error) {
+	if d, err = s.Demand(nominal, period); err != nil {
+		return d, 0, err
+	}
+	b := s.Bounds(nominal, period)
+	if b.Waited > MaxWaited {
+		d.CPUs, d.Phases = b.Most[0], b.Most
+	}
+	return d, b.Waited, nil
 }
 
 // mostCPUs returns on how many CPUs the group ran at a time in a sample, or was throttled between
@@ -67,9 +87,9 @@ type reading struct {
 
 // readings returns all readings of waits, or of throttled time where waits are unknown. Neither is
 // recorded in each sample, so a reading is about the samples since the one before, at most as many
-// as between any two readings, or as a period has.
-func (s *Series) readings(perPeriod int) (all []reading) {
-	known := slices.ContainsFunc(s.Samples, func(x Sample) bool { return x.Waited > 0 })
+// as between any two readings, or as a period has. known reports whether they are of waits.
+func (s *Series) readings(perPeriod int) (all []reading, known bool) {
+	known = slices.ContainsFunc(s.Samples, func(x Sample) bool { return x.Waited > 0 })
 	begin, every, throttled := 0, len(s.Samples), 0.
 	for i := range s.Samples {
 		x := &s.Samples[i]
@@ -89,7 +109,7 @@ func (s *Series) readings(perPeriod int) (all []reading) {
 	for i := range all {
 		all[i].begin = max(all[i].begin, all[i].end-every)
 	}
-	return all
+	return all, known
 }
 
 // queued returns for how long a thread waited behind others, as a part of the usage. [Sample.Waited]

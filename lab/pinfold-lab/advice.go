@@ -65,7 +65,7 @@ is ended, the same command continues.`,
 	flags.DurationVar(&options.Size.Record, "record", options.Size.Record, "`TIME` of each recording")
 	flags.DurationVar(&options.Size.Apply, "apply", options.Size.Apply, "`TIME` of each run under an advised limit")
 	flags.IntVar(&options.Size.Runs, "runs", options.Size.Runs, "`NUMBER` of such runs in each condition")
-	frame.ShareVar(flags, &options.Size.Throttled, "throttled", "the share of periods that may be throttled")
+	frame.ShareVar(flags, &options.Size.Throttled, 1, "throttled", "the share of periods that may be throttled")
 	flags.DurationVar(&options.Size.Patience, "patience", options.Size.Patience, "`TIME` to wait for an idle machine and to repeat, in all")
 	return command
 }

@@ -46,6 +46,8 @@ func (r *Report) Patches(w io.Writer) (pods int, omitted []string, err error) {
 			omitted = append(omitted, fmt.Sprintf("%s is not a container with a name such as NAMESPACE/POD/CONTAINER, and is left out", c.title()))
 		case !ok:
 			omitted = append(omitted, fmt.Sprintf("%s is left out: %s", c.title(), report.Printable(c.LimitWithBurst.Reason)))
+		case d.Keeps:
+			omitted = append(omitted, fmt.Sprintf("%s is left out: it may keep its limit", c.title()))
 		default:
 			all = addTo(all, namespace, name, patched{container, c, d})
 		}
@@ -140,7 +142,7 @@ func (p *pod) Because() []string {
 				quantity.CPUs(l.LimitCPUs), 1000*l.LimitCPUs), maxWidth-2)...)
 		}
 		if c.Repairs && c.Saves() {
-			lines = append(lines, report.Wrap(fmt.Sprintf("To save CPUs, set %s (%.0fm)%s%s.", setting(&c.LimitWithBurst), 1000*c.LimitWithBurst.LimitCPUs,
+			lines = append(lines, report.Wrap(fmt.Sprintf("To save CPUs, set %s (%.0fm)%s%s.", setting(c.LimitWithBurst.LimitCPUs, c.LimitWithBurst.BurstPercent), 1000*c.LimitWithBurst.LimitCPUs,
 				late(&c.LimitWithBurst.Delay), now(c.Recorded.Delay)), maxWidth-2)...)
 		}
 		for _, w := range c.Warnings {

@@ -136,15 +136,19 @@ func (c *Container) verdict(goal advice.Goal) string {
 	case d.Repairs:
 		return fmt.Sprintf("%s: keep the limit of %s and set a burst of %s; that throttles %s of the recorded periods (wanted: at most %s), and %s without it.",
 			c.title(), quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent), quantity.Share(b.ThrottleRatioWith), wanted, quantity.Share(b.ThrottleRatioWithout))
-	case c.Suffices() && !c.Saves():
-		return fmt.Sprintf("%s: keep the limit of %s; it throttles %s of the recorded periods (wanted: at most %s).",
-			c.title(), quantity.CPUs(r.LimitCPUs), quantity.Share(b.ThrottleRatioWith), wanted)
+	case d.Keeps:
+		enough := ""
+		if b.BurstPercent < d.BurstPercent {
+			enough = fmt.Sprintf(" with a burst of %s", percent(b.BurstPercent))
+		}
+		return fmt.Sprintf("%s: keep the limit of %s; it throttles %s of the recorded periods%s (wanted: at most %s).",
+			c.title(), setting(d.LimitCPUs, d.BurstPercent), quantity.Share(b.ThrottleRatioWith), enough, wanted)
 	}
 	text := c.title() + ": "
 	if c.Suffices() {
 		text += fmt.Sprintf("the limit of %s suffices; to save CPUs, ", quantity.CPUs(r.LimitCPUs))
 	}
-	text += fmt.Sprintf("set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)", setting(l), quantity.Share(l.ThrottleRatio), wanted)
+	text += fmt.Sprintf("set a limit of %s; that throttles %s of the recorded periods (wanted: at most %s)", setting(l.LimitCPUs, l.BurstPercent), quantity.Share(l.ThrottleRatio), wanted)
 	if r.LimitCPUs > 0 && r.ThrottleRatio != nil {
 		text += fmt.Sprintf(", while the present limit of %s throttled %s", quantity.CPUs(r.LimitCPUs), quantity.Share(*r.ThrottleRatio))
 	}
@@ -152,11 +156,11 @@ func (c *Container) verdict(goal advice.Goal) string {
 }
 
 // setting formats a limit with its burst.
-func setting(l *advice.Limit) string {
-	if l.BurstPercent == 0 {
-		return quantity.CPUs(l.LimitCPUs).String() + " without burst"
+func setting(cpus, burst float64) string {
+	if burst == 0 {
+		return quantity.CPUs(cpus).String() + " without burst"
 	}
-	return fmt.Sprintf("%s and a burst of %s", quantity.CPUs(l.LimitCPUs), percent(l.BurstPercent))
+	return fmt.Sprintf("%s and a burst of %s", quantity.CPUs(cpus), percent(burst))
 }
 
 func percent(value float64) string { return quantity.Number(value, 1) + "%" }

@@ -22,6 +22,8 @@ type row struct {
 
 // Names of rows that the short text has, too.
 const (
+	limitName    = "limit" // with the burst of the goal, if it has one
+	noBurstName  = "no burst"
 	nodeName     = "node"
 	scaleOutName = "scale out"
 )
@@ -33,10 +35,11 @@ func (c *Container) rows(goal advice.Goal) []row {
 	if present > 0 { // what keeps the limit comes first
 		all = append(all, burstRow(&c.Burst))
 	}
-	all = append(all, limitRow("limit", &c.LimitWithoutBurst, present))
+	name := limitName
 	if c.LimitWithBurst.BurstPercent > 0 {
-		all = append(all, limitRow("with burst", &c.LimitWithBurst, present))
+		all, name = append(all, limitRow(limitName, &c.LimitWithBurst, present)), noBurstName
 	}
+	all = append(all, limitRow(name, &c.LimitWithoutBurst, present))
 	if c.LimitWithBurst.Enough {
 		all = append(all, c.delayRow())
 	}
@@ -145,8 +148,11 @@ func scaleOutRow(s *advice.ScaleOut) row {
 	if s.Needed {
 		value = "needed"
 	}
-	return newRow(scaleOutName, s.Finding, fmt.Sprintf("%s, at %s of the limit", value, quantity.Share(s.Utilisation))).
-		between("%s to %s", quantity.Share(s.LowUtilisation), quantity.Share(s.HighUtilisation)).when(s.Needed)
+	r := newRow(scaleOutName, s.Finding, fmt.Sprintf("%s, at %s of the limit", value, quantity.Share(s.Utilisation))).when(s.Needed)
+	if s.LowUtilisation == s.HighUtilisation { // without enough data there is no interval
+		return r
+	}
+	return r.between("%s to %s", quantity.Share(s.LowUtilisation), quantity.Share(s.HighUtilisation))
 }
 
 func nodeRow(n *advice.Node) row {
@@ -163,11 +169,11 @@ func nodeRow(n *advice.Node) row {
 
 // decisionRow is what to set.
 func (c *Container) decisionRow(d advice.Decision) row {
-	if !d.Repairs {
+	if !d.Repairs && !d.Keeps {
 		return limitRow("", &c.LimitWithBurst, c.Recorded.LimitCPUs)
 	}
 	r := burstRow(&c.Burst)
-	r.Value = fmt.Sprintf("%s and a burst of %s", quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent))
+	r.Value = setting(d.LimitCPUs, d.BurstPercent)
 	return r
 }
 
@@ -266,21 +272,24 @@ func (c *Container) patchRow(goal advice.Goal, d advice.Decision) row {
 		return row{Name: "patch", Value: fmt.Sprintf("contains '%s'", name), Reason: strings.Join(why, "; ")}
 	}
 	l := &c.LimitWithBurst
+	if d.Keeps {
+		return row{Name: "patch", Value: "none", Reason: fmt.Sprintf("the present limit of %s throttles no more periods than wanted", setting(d.LimitCPUs, d.BurstPercent))}
+	}
 	if d.Repairs {
-		why := []string{fmt.Sprintf("the present limit of %s with a burst of %s, which ends the throttling without more CPUs", quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent))}
+		why := []string{fmt.Sprintf("the present limit of %s with a burst of %s, which reaches the goal without more CPUs", quantity.CPUs(d.LimitCPUs), percent(d.BurstPercent))}
 		if c.Saves() {
-			why = append(why, fmt.Sprintf("'with burst' saves CPUs, and work is late as 'delay' says: then set %s", setting(l)))
+			why = append(why, fmt.Sprintf("'limit' saves CPUs, and work is late as 'delay' says: then set %s", setting(l.LimitCPUs, l.BurstPercent)))
 		}
 		return contains("burst", why...)
 	}
-	why := []string{fmt.Sprintf("%s, the lowest limit that meets the goal", setting(l))}
+	why := []string{fmt.Sprintf("%s, the lowest limit that meets the goal", setting(l.LimitCPUs, l.BurstPercent))}
 	if l.HeldOut.JudgedThrottleRatio > goal.ThrottleRatio {
 		why = append(why, fmt.Sprintf("the check on held-out data misses the goal: the limit from the first half throttles %s of the second; "+
 			"the patch keeps the limit from the whole recording; to be safer, record for longer, or set %s, the upper end of the confidence interval",
 			quantity.Share(l.HeldOut.JudgedThrottleRatio), quantity.CPUs(l.HighCPUs)))
 	}
-	if l.BurstPercent == 0 {
-		return contains("limit", why...)
+	if l.BurstPercent > 0 {
+		why = append(why, fmt.Sprintf("'%s' is for nodes without pinfold-agent, where there is none", noBurstName))
 	}
-	return contains("with burst", append(why, "'limit' is for nodes without pinfold-agent, where there is no burst")...)
+	return contains(limitName, why...)
 }

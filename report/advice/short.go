@@ -27,11 +27,13 @@ func (c *Container) short(goal advice.Goal) [][2]string {
 	switch {
 	case c.Saves():
 		lines = append(lines, [2]string{"saving", outcome(with) + now(r.Delay)})
+	case with.Enough && d.Keeps:
+		lines = append(lines, [2]string{"instead", outcome(with)})
 	case with.Enough && !d.Repairs:
-		lines = append(lines, [2]string{"limit", outcome(with)})
+		lines = append(lines, [2]string{limitName, outcome(with)})
 	}
 	if without.Enough && with.BurstPercent > 0 {
-		lines = append(lines, [2]string{"no burst", outcome(without)})
+		lines = append(lines, [2]string{noBurstName, outcome(without)})
 	}
 	for _, row := range c.rows(goal) {
 		if row.Name == nodeName || row.Name == scaleOutName && row.Change {
@@ -42,7 +44,7 @@ func (c *Container) short(goal advice.Goal) [][2]string {
 		lines = append(lines, [2]string{"note", w})
 	}
 	next := "-v shows all advice with its reasons"
-	if _, _, _, named := podNames(c.Name); named && ok {
+	if _, _, _, named := podNames(c.Name); named && ok && !d.Keeps {
 		next = "-o patch prints what to set for kubectl; " + next
 	}
 	return append(lines, [2]string{"next", next})
@@ -51,11 +53,11 @@ func (c *Container) short(goal advice.Goal) [][2]string {
 // outcome describes a limit: its confidence interval, and what it does to periods and to work.
 func outcome(l *advice.Limit) string {
 	return fmt.Sprintf("%s (%s to %s with %s confidence): throttles %s, and %s to %s of another such recording%s",
-		setting(l), quantity.CPUs(l.LowCPUs).Amount(), quantity.CPUs(l.HighCPUs).Amount(), quantity.Share(advice.Confidence),
+		setting(l.LimitCPUs, l.BurstPercent), quantity.CPUs(l.LowCPUs).Amount(), quantity.CPUs(l.HighCPUs).Amount(), quantity.Share(advice.Confidence),
 		quantity.Share(l.ThrottleRatio), quantity.Share(l.LowThrottleRatio).Digits(2), quantity.Share(l.HighThrottleRatio).Digits(2), late(&l.Delay))
 }
 
-// repair describes the burst at the present limit that ends the throttling.
+// repair describes the burst at the present limit that reaches the goal.
 func repair(b *advice.Burst) string {
 	return fmt.Sprintf("burst of %s at the present limit (%s to %s with %s confidence): throttles %s%s", percent(b.BurstPercent),
 		percent(b.LowPercent), percent(b.HighPercent), quantity.Share(advice.Confidence), quantity.Share(b.ThrottleRatioWith), late(&b.Delay))
@@ -95,9 +97,9 @@ func (c *Container) delayRow() row {
 	if l.Delay.Longest.Duration > 0 {
 		value = delay(&l.Delay)
 	}
-	reason := fmt.Sprintf("how late work is at the end of a throttled period, with %s", setting(l))
+	reason := fmt.Sprintf("how late work is at the end of a throttled period, with %s", setting(l.LimitCPUs, l.BurstPercent))
 	if without := &c.LimitWithoutBurst; l.BurstPercent > 0 && without.Delay.Longest.Duration > 0 {
-		reason += fmt.Sprintf("; with %s %s", setting(without), delay(&without.Delay))
+		reason += fmt.Sprintf("; with %s %s", setting(without.LimitCPUs, without.BurstPercent), delay(&without.Delay))
 	}
 	if d := c.Recorded.Delay; d != nil && d.Longest.Duration > 0 {
 		reason += fmt.Sprintf("; with the present limit %s", delay(d))

@@ -125,11 +125,11 @@ func printWindow(w io.Writer, s *trace.Series, interval, window time.Duration, l
 	}
 	scales := trace.TimescalesAt(s, interval, []time.Duration{window})
 	switch {
+	case window < interval:
+		report.Line(w, name, "unknown: samples are longer")
 	case len(scales) > 0:
 		sc := scales[0]
 		report.Line(w, name, "at most %s CPUs%s, p99 %s%s", quantity.CPUs(sc.Max).Fixed(), ofLimit(sc.Max), quantity.CPUs(sc.P99).Fixed(), ofLimit(sc.P99))
-	case window < interval:
-		report.Line(w, name, "unknown: samples are longer")
 	default:
 		report.Line(w, name, "unknown: nothing of that length was recorded without a gap")
 	}
@@ -162,7 +162,11 @@ func notes(s *trace.Series, sum *trace.Summary, interval time.Duration) (all []s
 
 // traced formats what threads did, compared with the counters.
 func traced(x *trace.Exact, sum *trace.Summary) string {
-	text := fmt.Sprintf("threads ran for %v (counted: %v), were throttled for %v and waited %v for a CPU", Rounded(x.Running), Rounded(sum.Usage),
+	counted := Rounded(sum.Usage).String()
+	if sum.TraceEnded > 0 {
+		counted += ", also after tracing had ended"
+	}
+	text := fmt.Sprintf("threads ran for %v (counted: %v), were throttled for %v and waited %v for a CPU", Rounded(x.Running), counted,
 		Rounded(x.Throttled), Rounded(x.Waiting))
 	if x.Periods() > 0 {
 		text += fmt.Sprintf("; %d timer periods (counted: %d)", x.Periods(), sum.Periods)

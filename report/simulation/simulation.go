@@ -107,6 +107,7 @@ type Recorded struct {
 	Mean         float64 // CPUs
 	Unknown      trace.Figures
 	trace.Demand
+	Waited float64 // of [trace.Bounds]
 
 	BlockLength float64 // of Blocks, in periods; see [pinfold.dev/pinfold/core/demand.BlockLength]
 	BlocksKeep  bool    // blocks are long enough for the correlation of the demand
@@ -140,6 +141,9 @@ func (r *Recorded) Warnings() []string {
 	}
 	if r.Throttled > 0 {
 		add("it was throttled in samples that are %s of the time: %s of its usage was moved to where it was wanted", quantity.Share(r.Throttled), quantity.Share(r.Moved))
+	}
+	if r.Waited > trace.MaxWaited {
+		add("it waited for CPUs for %s of its run time: the most that it may have wanted is taken; record with --weight, or on a less busy machine", quantity.Share(r.Waited))
 	}
 	if r.Open > 0 {
 		add("throttling did not end %d times (%s of the time): how much more was wanted there is not known, so the result is too good; record without a limit",

@@ -43,7 +43,7 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, or - for CSV on standard output")
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
 	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
-	frame.ShareVar(f, new(0.05), "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
+	frame.ShareVar(f, new(0.05), 1, "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
 	f.Bool("weight", false, "get CPUs before other pods meanwhile: raise the weights of the containers, and of all groups above them")
 	return cmd
 }

@@ -36,7 +36,7 @@ Otherwise it prints the command line that traces from a pod of its own.`,
 	o.addFlags(cmd)
 	f := cmd.Flags()
 	f.Duration("duration", 10*time.Second, "end after `TIME`")
-	frame.ShareVar(f, new(0.05), "max-cost", "end early if tracing uses more than this SHARE of the machine's CPU time")
+	frame.ShareVar(f, new(0.05), 1, "max-cost", "end early if tracing uses more than this SHARE of the machine's CPU time")
 	f.Bool("histogram", false, "also show how long threads waited in each delay (-o json always does)")
 	f.StringVar(&o.requests, "requests", "", "when it ends, send `FILE`, a log of the requests of a pod with one container, and show where the time of the slowest went (CSV with columns start and end)")
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")

@@ -75,9 +75,9 @@ func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.groups, "group", nil, "only the recorded group `CGROUP` (its path, or NAMESPACE/POD/CONTAINER); may be repeated")
-	frame.ShareVar(flags, &o.goal.ThrottleRatio, "throttled", "the share of all periods that may be throttled")
-	frame.ShareVar(flags, &o.goal.ProbabilityWCET1, "wcet1", "P(WCET = 1) on the node: the share of periods in which it does in time what limits and bursts let through")
-	frame.ShareVar(flags, &o.goal.Burst, "burst", "the burst to calculate with, as a share of the quota: 0 to 100%")
+	frame.ShareVar(flags, &o.goal.ThrottleRatio, 1, "throttled", "the share of all periods that may be throttled")
+	frame.ShareVar(flags, &o.goal.ProbabilityWCET1, 1, "wcet1", "P(WCET = 1) on the node: the share of periods in which it does in time what limits and bursts let through")
+	frame.ShareVar(flags, &o.goal.Burst, 1, "burst", "the burst to calculate with, as a share of the quota: 0 to 100%")
 	frame.Var(flags, &o.node, "node-cpus", "CPUS", "say how many such containers fit on a node with so many `CPUS`", frame.ParseAmount)
 	flags.DurationVar(&o.period, "period", 0, "the enforcement period of groups that were recorded without a limit is `TIME` (default as recorded, or 100ms)")
 	flags.Uint64Var(&o.seed, "seed", 1, "the random numbers have the seed `S`")

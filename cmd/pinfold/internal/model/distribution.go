@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 // distributionOptions describe the demand of a group in each period by a family of distributions.
 // The mean has a flag of its own.
 type distributionOptions struct {
+	all      []family // known to the command
 	flags    *pflag.FlagSet
 	names    string // one, for a sweep several with commas
 	shape    float64
@@ -42,6 +44,9 @@ const (
 	gammaShape  = 2
 )
 
+// onOff is the family of correlated demand.
+const onOff = "onoff"
+
 func families() []family {
 	return []family{
 		{"exponential", nil, 0, func(_ *distributionOptions, mean float64) (demand.Process, error) {
@@ -65,7 +70,7 @@ func families() []family {
 		{"constant", nil, 0, func(_ *distributionOptions, mean float64) (demand.Process, error) {
 			return independent(demand.NewConstant(mean))
 		}},
-		{"onoff", []string{"on", "off", "clients"}, 0, func(f *distributionOptions, mean float64) (demand.Process, error) {
+		{onOff, []string{"on", "off", "clients"}, 0, func(f *distributionOptions, mean float64) (demand.Process, error) {
 			return demand.NewOnOff(mean, f.on, f.off, f.clients)
 		}},
 	}
@@ -76,29 +81,37 @@ func independent[D demand.Distribution](d D, err error) (demand.Process, error) 
 	return demand.Independent{Distribution: d}, err
 }
 
-func familyNames() (names []string) {
-	for _, f := range families() {
-		names = append(names, f.name)
+// independentFamilies returns the families whose periods are independent.
+func independentFamilies() []family {
+	return slices.DeleteFunc(families(), func(f family) bool { return f.name == onOff })
+}
+
+func (f *distributionOptions) familyNames() (names []string) {
+	for _, one := range f.all {
+		names = append(names, one.name)
 	}
 	return names
 }
 
-func familyText() string {
-	names := familyNames()
+func (f *distributionOptions) familyText() string {
+	names := f.familyNames()
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-func newDistributionOptions(cmd *cobra.Command) *distributionOptions {
-	f := &distributionOptions{flags: cmd.Flags(), perQuota: 10, sigma: 1, on: 1, off: 9}
-	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+familyText())
-	frame.CompleteFlag(cmd, "distribution", func(context.Context) []string { return familyNames() })
+// newDistributionOptions adds the flags of some families.
+func newDistributionOptions(cmd *cobra.Command, all []family) *distributionOptions {
+	f := &distributionOptions{all: all, flags: cmd.Flags(), perQuota: 10, sigma: 1, on: 1, off: 9}
+	f.flags.StringVar(&f.names, "distribution", "", "of the demand in a period: `NAME` is "+f.familyText())
+	frame.CompleteFlag(cmd, "distribution", func(context.Context) []string { return f.familyNames() })
 	frame.NumberVar(f.flags, &f.shape, "shape", "SHAPE", "of a Pareto distribution (default 4: the higher, the shorter its tail), or of gamma (default 2; 1 is exponential)")
-	frame.ShareVar(f.flags, &f.bound, "bound", "cut a Pareto distribution off at this share of the quota, such as 300%")
+	frame.ShareVar(f.flags, &f.bound, math.Inf(1), "bound", "cut a Pareto distribution off at this share of the quota, such as 300%")
 	frame.NumberVar(f.flags, &f.perQuota, "per-quota", "N", "a quota is enough for N requests of a Poisson distribution")
 	frame.NumberVar(f.flags, &f.sigma, "sigma", "S", "standard deviation of the logarithm of a lognormal distribution")
-	frame.NumberVar(f.flags, &f.on, "on", "PERIODS", "clients of onoff work for PERIODS on average")
-	frame.NumberVar(f.flags, &f.off, "off", "PERIODS", "and then pause for PERIODS on average")
-	f.flags.IntVar(&f.clients, "clients", 10, "`N` clients of onoff in a group")
+	if slices.Contains(f.familyNames(), onOff) {
+		frame.NumberVar(f.flags, &f.on, "on", "PERIODS", "clients of onoff work for PERIODS on average")
+		frame.NumberVar(f.flags, &f.off, "off", "PERIODS", "and then pause for PERIODS on average")
+		f.flags.IntVar(&f.clients, "clients", 10, "`N` clients of onoff in a group")
+	}
 	return f
 }
 
@@ -111,16 +124,15 @@ func (f *distributionOptions) shapeOr(otherwise float64) float64 {
 
 // families returns the families of some names. Parameters of other families are rejected.
 func (f *distributionOptions) families(names ...string) ([]family, error) {
-	all := families()
 	var chosen []family
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(known family) bool { return known.name == name })
+		i := slices.IndexFunc(f.all, func(known family) bool { return known.name == name })
 		if i < 0 {
-			return nil, frame.Usagef("--distribution %q is not known: take %s", name, familyText())
+			return nil, frame.Usagef("--distribution %q is not known: take %s", name, f.familyText())
 		}
-		chosen = append(chosen, all[i])
+		chosen = append(chosen, f.all[i])
 	}
-	for _, other := range all {
+	for _, other := range f.all {
 		for _, name := range other.parameters {
 			if f.flags.Changed(name) && !slices.ContainsFunc(chosen, func(c family) bool { return slices.Contains(c.parameters, name) }) {
 				return nil, frame.Usagef("--%s is for --distribution %s, and not for %s", name, other.name, f.names)
@@ -141,7 +153,7 @@ func (f *distributionOptions) checkMean() error {
 // firstChanged returns the first flag about distributions that the user has set, "" for none.
 func (f *distributionOptions) firstChanged() string {
 	names := []string{"distribution", "mean"}
-	for _, known := range families() {
+	for _, known := range f.all {
 		names = append(names, known.parameters...)
 	}
 	return firstChangedOf(f.flags, names...)

@@ -61,7 +61,7 @@ func (r *recordingOptions) checkSource(d *distributionOptions, more ...string) e
 	case aboutTraces != "":
 		return frame.Usagef("--%s is about recordings: name one, such as web.parquet", aboutTraces)
 	case d.names == "":
-		return frame.Usagef("no demand given: name a recording, or use --distribution NAME, which is %s", familyText())
+		return frame.Usagef("no demand given: name a recording, or use --distribution NAME, which is %s", d.familyText())
 	}
 	return d.checkMean()
 }
@@ -105,7 +105,7 @@ func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simul
 	}
 	var out []simulation.Recorded
 	err = r.eachSeries(ctx, groups, maxSamplesAtOnce, func(g group, interval time.Duration, s *trace.Series) error {
-		demand, err := s.Demand(interval, period)
+		demand, waited, err := s.Wanted(interval, period)
 		switch {
 		case errors.Is(err, trace.ErrTooCoarse):
 			return fmt.Errorf("%s: %s: %w%s", g.File, g.Path, err, counted(s, interval))
@@ -113,7 +113,7 @@ func (r *recordingOptions) demands(ctx context.Context, groups []group) ([]simul
 			return fmt.Errorf("%s: %s: %w", g.File, g.Path, err)
 		}
 		limit, _ := g.limits.CPUs()
-		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: demand.Mean(), Unknown: g.unknown, Demand: demand})
+		out = append(out, simulation.Recorded{Group: g.Group, Limit: limit, LimitChanges: g.limitChanges, Mean: demand.Mean(), Unknown: g.unknown, Demand: demand, Waited: waited})
 		return nil
 	})
 	return out, err

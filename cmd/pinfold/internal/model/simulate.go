@@ -35,9 +35,9 @@ What quotas throttle does not count; the column 'throttled' says how often.`,
   pinfold simulate web.parquet --cgroups 10 --burst 200% --cpus 4`,
 	}
 	o := &simulateOptions{
-		distribution: newDistributionOptions(cmd),
+		distribution: newDistributionOptions(cmd, families()),
 		replay:       newReplayOptions(cmd),
-		means:        frame.NewList("SHARE,...", "", quantity.ParseShare),
+		means:        frame.NewList("SHARE,...", "", frame.ParsePart),
 		cgroups:      frame.NewList("M,M,...", "", frame.ParseCount),
 		bursts:       frame.NewList("SHARE,...", "0,100%", frame.ParseBurst),
 		effort:       newEffortOptions(cmd),

@@ -33,15 +33,15 @@ at all. --force replaces a DIR that an earlier sweep has made.`,
 		Args: frame.NoArguments,
 	}
 	o := &sweepOptions{
-		distributions: newDistributionOptions(cmd),
-		means:         frame.NewList("SHARE,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", quantity.ParseShare),
+		distributions: newDistributionOptions(cmd, families()),
+		means:         frame.NewList("SHARE,...", ".1,.2,.3,.4,.5,.6,.65,.7,.75,.8,.85,.9", frame.ParsePart),
 		cgroups:       frame.NewList("M,M,...", "10,20,30", frame.ParseCount),
 		bursts:        frame.NewList("SHARE,...", "100%,200%,inf", frame.ParseBurst),
 		effort:        newEffortOptions(cmd),
 	}
 	flags := cmd.Flags()
 	named := flags.Lookup("distribution")
-	named.Usage = "of the demand in a period: `NAMES` of " + familyText()
+	named.Usage = "of the demand in a period: `NAMES` of " + o.distributions.familyText()
 	named.DefValue, o.distributions.names = defaultDistributions, defaultDistributions
 	flags.Var(o.means, "mean", "demand per period, on average, as a share of the quota")
 	flags.Var(o.cgroups, "cgroups", fmt.Sprintf("how many share the machine; %d numbers at most", sweep.MaxCgroups))

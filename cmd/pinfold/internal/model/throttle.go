@@ -28,11 +28,11 @@ their order, and for correlated demand.`,
 		Args: notRecordings,
 	}
 	o := &throttleOptions{
-		distribution: newDistributionOptions(cmd),
+		distribution: newDistributionOptions(cmd, independentFamilies()),
 		bursts:       frame.NewList("SHARE,...", "0,100%", frame.ParseBurst),
 		output:       frame.OutputFlag(cmd),
 	}
-	frame.ShareVar(cmd.Flags(), &o.mean, "mean", "demand per period, on average, as a share of the quota")
+	frame.ShareVar(cmd.Flags(), &o.mean, 1, "mean", "demand per period, on average, as a share of the quota")
 	cmd.Flags().Var(o.bursts, "burst", "unused quota that may be saved, as a share of the quota such as 100%; inf is unlimited")
 	cmd.Flags().IntVar(&o.steps, "steps", lindley.DefaultSteps, "points in one quota, an even number `N`: more make the bounds narrower, and take longer")
 	cmd.RunE = o.run
@@ -101,7 +101,7 @@ func (o *throttleOptions) solve(d demand.Distribution) (lindley.Solution, error)
 // demand returns the demand of a period.
 func (o *throttleOptions) demand() (demand.Distribution, error) {
 	if o.distribution.names == "" {
-		return nil, frame.Usagef("no demand given: use --distribution NAME, which is %s", familyText())
+		return nil, frame.Usagef("no demand given: use --distribution NAME, which is %s", o.distribution.familyText())
 	}
 	if err := o.distribution.checkMean(); err != nil {
 		return nil, err
@@ -114,9 +114,5 @@ func (o *throttleOptions) demand() (demand.Distribution, error) {
 	if err != nil {
 		return nil, err
 	}
-	single, ok := process.(demand.Independent)
-	if !ok {
-		return nil, frame.Usagef("--distribution %s has dependent periods: use 'pinfold simulate --cgroups 1'", o.distribution.names)
-	}
-	return single.Distribution, nil
+	return process.(demand.Independent).Distribution, nil
 }

@@ -47,14 +47,14 @@ the groups, and all above them, the kernel's largest weight until the end
 	o := &sampleOptions{}
 	f := cmd.Flags()
 	o.AddFlags(cmd, "sample")
-	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period)")
+	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period; all of it for more than 100 groups)")
 	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`")
 	frame.Var(f, &o.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
 	f.BoolVar(&o.exact, "exact", false, "also trace what each thread does, into a second table beside a .parquet file")
 	o.maxCost = groups.MaxCost
-	frame.ShareVar(f, &o.maxCost, "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
+	frame.ShareVar(f, &o.maxCost, 1, "max-cost", "with --exact, trace no longer if it uses more than this SHARE of the machine's CPU time")
 	f.BoolVar(&o.weight, "weight", false, "get CPUs before other groups meanwhile: raise the weights of the groups, and of all above them")
 	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd

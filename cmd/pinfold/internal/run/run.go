@@ -21,7 +21,6 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/placement"
-	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/linux/feature"
@@ -54,7 +53,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	frame.OneOf(f, &o.fullCores, "full-cores", "whether whole cores are preferred or required; for --cpus",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
 	frame.Var(f, &o.limit, "limit", "CPUS", "CPU time per time, such as 0.5, 500m or 4", frame.ParseAmount)
-	frame.ShareVar(f, &o.burst, "burst", "unused quota to save and use later, as a share of the quota: 0 to 100%")
+	frame.ShareVar(f, &o.burst, 1, "burst", "unused quota to save and use later, as a share of the quota: 0 to 100%")
 	f.DurationVar(&o.period, "period", 100*time.Millisecond, "enforce the limit in each `TIME`, 1ms to 1s")
 	f.BoolVar(&o.idle, "idle", false, "use only CPU time that nothing else here wants")
 	f.StringVar(&o.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
@@ -119,8 +118,6 @@ func (o *options) check(flags *pflag.FlagSet, args []string) error {
 		return frame.Usagef("no command given: put it last, as in 'pinfold run --limit 2 -- make'")
 	case flags.Changed("cpus") && flags.Changed("cpuset"):
 		return frame.Usagef("--cpus chooses CPUs and --cpuset names them: give one of them")
-	case o.burst > 1:
-		return frame.Usagef("--burst %v: at most 100%%: the kernel refuses a burst above the quota", quantity.Share(o.burst))
 	case flags.Changed("stats-file") && o.statsFile == "":
 		return frame.Usagef("--stats-file is empty: name a file")
 	}

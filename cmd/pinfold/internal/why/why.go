@@ -58,7 +58,7 @@ time.`,
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	o.maxCost = groups.MaxCost
-	frame.ShareVar(f, &o.maxCost, "max-cost", "end early if tracing uses more than this SHARE of the machine's CPU time")
+	frame.ShareVar(f, &o.maxCost, 1, "max-cost", "end early if tracing uses more than this SHARE of the machine's CPU time")
 	cmd.RunE, cmd.ValidArgsFunction = o.run, groups.Complete
 	return cmd
 }
