@@ -78,11 +78,12 @@ func ask(t *testing.T, cmd *cobra.Command, answer any, args ...string) {
 
 // TestSameNode asks advise how many containers fit on a node, and simulate, which is told the limit,
 // whether as many do and one more does not; and both how often the limit throttles. Demand is random
-// and lasts for several periods. The larger a burst, the less simulate delays.
+// and lasts for several periods; in one recording it waited for CPUs. The larger a burst, the less
+// simulate delays.
 func TestSameNode(t *testing.T) {
 	race.SkipLong(t)
-	for seed := range uint64(2) {
-		file := recorded(t, waves(seed))
+	for seed, waited := range map[uint64]time.Duration{0: 0, 1: 0, 2: 4 * time.Millisecond} {
+		file := recorded(t, waves(seed, waited))
 		var advised struct {
 			Containers []struct {
 				LimitWithBurst struct{ LimitCPUs, LowThrottleRatio, HighThrottleRatio float64 }
@@ -97,8 +98,12 @@ func TestSameNode(t *testing.T) {
 		flags := []string{file, "--limit", quantity.CPUs(limit.LimitCPUs).Fixed(), "--periods", "200000", "--burst"}
 		var simulated []struct {
 			ProbabilityWCET1, ProbabilityWCET1StandardError, ThrottleRatio, Backlog float64
+			Warnings                                                                []string
 		}
 		ask(t, NewSimulate(), &simulated, append(flags, "0,10%,50%,100%,inf")...)
+		if said := strings.Contains(fmt.Sprint(simulated[0].Warnings), "it waited for CPUs for "); said != (waited > 0) {
+			t.Errorf("seed %d, which waited for %v in each period: %q", seed, waited, simulated[0].Warnings)
+		}
 		if got := simulated[3].ThrottleRatio; got < limit.LowThrottleRatio || got > limit.HighThrottleRatio {
 			t.Errorf("seed %d: simulate throttles %v with the advised limit, advise says %v to %v", seed, got, limit.LowThrottleRatio, limit.HighThrottleRatio)
 		}
@@ -121,9 +126,9 @@ func TestSameNode(t *testing.T) {
 }
 
 // waves returns a recording without a limit, whose demand is random and correlated.
-func waves(seed uint64) string {
+func waves(seed uint64, waited time.Duration) string {
 	var text strings.Builder
-	text.WriteString("time,group,interval_ns,usage_ns\n")
+	text.WriteString("time,group,interval_ns,usage_ns,waited_ns\n")
 	r := rand.New(rand.NewPCG(seed, 1))
 	at, level := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), 0.0
 	for range 3000 {
@@ -131,7 +136,7 @@ func waves(seed uint64) string {
 		if r.IntN(4) == 0 {
 			level = r.ExpFloat64() * 15
 		}
-		fmt.Fprintf(&text, "%s,/web,100000000,%d\n", at.Format(time.RFC3339Nano), int((level+5*r.Float64())*float64(time.Millisecond)))
+		fmt.Fprintf(&text, "%s,/web,100000000,%d,%d\n", at.Format(time.RFC3339Nano), int((level+5*r.Float64())*float64(time.Millisecond)), waited)
 	}
 	return text.String()
 }
