@@ -52,7 +52,7 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
 	}
 	o := options{}
 	o.AddFlags(cmd, "watch")
-	cmd.Flags().Lookup("all").Usage = "also show groups without limit that never used any CPU time, and the sandboxes of pods"
+	cmd.Flags().Lookup("all").Usage = "also show groups without limit that have used no CPU time since it started, and the sandboxes of pods"
 	frame.Var(cmd.Flags(), &o.screen, "screen", "SIZE", "draw for a terminal elsewhere, of COLUMNSxLINES, with +colour if it has", parseSize)
 	_ = cmd.Flags().MarkHidden("screen")
 	cmd.Flags().DurationVar(&o.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
