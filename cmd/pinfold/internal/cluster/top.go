@@ -38,7 +38,7 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
 	f.StringVar(&o.node, "node", "", "watch all containers of the node `NAME`")
 	f.Duration("interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
 	frame.OneOf(f, new(top.Order), "sort", "what comes first: the largest value, or the first name", top.Orders()...)
-	f.Bool("all", false, "also show groups without limit that never used any CPU time, and the sandboxes of pods")
+	f.Bool("all", false, "also show groups without limit that have used no CPU time since it started, and the sandboxes of pods")
 	f.BoolVar(&once, "once", false, "print one table and end")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.node != "" && len(args) > 0 {
