@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func TestProposedLength(t *testing.T) {
 	}
 	for _, share := range []float64{.001, .01, .015, .02, .03, .07, .5} {
 		for _, period := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 100 * time.Millisecond, time.Second} {
-			if length, ok := RecordFor(period, share); !ok || !suffices(int(float64(length/period)*(1-lost)), share) {
+			if length, ok := RecordFor(period, share); !ok || !suffices(int(math.Ceil(float64(length/period)*(1-lost))), share) {
 				t.Errorf("for %v of periods of %v, %v is proposed", share, period, length)
 			}
 		}

@@ -20,7 +20,7 @@ func TestTexts(t *testing.T) {
 		{Share(2. / 3).Whole(), "67%"},
 		{Share(0).Whole(), "0%"},
 		{Share(2. / 620).Whole(), "<1%"},
-		{Share(.005).Whole(), "1%"},
+		{Share(.0051).Whole(), "1%"},
 		{CPUs(1).String(), "1 CPU"},
 		{CPUs(.999).String(), "1 CPU"},
 		{CPUs(1.5).String(), "1.5 CPUs"},
