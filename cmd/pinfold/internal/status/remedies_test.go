@@ -30,8 +30,12 @@ var remedies = map[string][]string{
 	"look at the agent's pod":                                             {look},
 	"look at the agent's log for the reason":                              {look},
 	"look at the agent's log, and run 'pinfold-agent doctor' on the node": {look},
-	"its events say why":                                                  {look},
-	"the node is not ready either: look at its kubelet first":             {look},
+	"install the agents (docs/operations.md), or name the namespace of their leases with --lease-namespace":         {"agents"},
+	"label the nodes as its nodeSelector says, or tolerate their taints, or correct the chart's agent.nodeSelector": {"agents"},
+	"its events say what refuses the pods, such as Pod Security of the namespace, a quota or a webhook":             {"agents"},
+	"look at the Deployment and its pods":                     {"ready"},
+	"its events say why":                                      {look},
+	"the node is not ready either: look at its kubelet first": {look},
 	"check that the node reaches the API server, and that the agent may read nodes/configz; its log says more": {look},
 	"start the agent on the node, or remove what it left with 'pinfold-agent cleanup'":                         {"agent", "cleanup"},
 	"name the namespace of the agents' leases with --lease-namespace, or look at who wrote that":               {"namespace"},
@@ -128,6 +132,17 @@ func (f *fixture) apply(t *testing.T, remedy string, p status.Problem) {
 	case "agent":
 		f.deleteLease(nodetopology.LeaseNamespace, p.Node)
 		f.Leases = append(f.Leases, lease(nodetopology.LeaseNamespace, p.Node, f.Time))
+	case "agents":
+		for _, node := range f.Nodes {
+			f.Leases = append(f.Leases, lease(nodetopology.LeaseNamespace, node.Name, f.Time))
+		}
+		for _, set := range f.DaemonSets {
+			set.Status.CurrentNumberScheduled = set.Status.DesiredNumberScheduled
+		}
+	case "ready":
+		for _, d := range f.Deployments {
+			d.Status.ReadyReplicas = 1
+		}
 	case "clocks", "scheduler":
 		for _, l := range f.Leases {
 			if l.Name == p.Node || p.Node == "" && l.Namespace+"/"+l.Name == named(p.Message, f.Leases) {
