@@ -217,6 +217,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "condition":
 		c := n.last.Report.Condition
 		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
+	case "lost":
+		return fmt.Sprintf("pods that have lost CPUs: %d\n", n.last.Report.Summary.Lost), nil
 	case "pending":
 		text := ""
 		for _, p := range n.pending {
