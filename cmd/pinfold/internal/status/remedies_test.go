@@ -33,9 +33,10 @@ var remedies = map[string][]string{
 	"install the agents (docs/operations.md), or name the namespace of their leases with --lease-namespace":         {"agents"},
 	"label the nodes as its nodeSelector says, or tolerate their taints, or correct the chart's agent.nodeSelector": {"agents"},
 	"its events say what refuses the pods, such as Pod Security of the namespace, a quota or a webhook":             {"agents"},
-	"look at the Deployment and its pods":                     {"ready"},
-	"its events say why":                                      {look},
-	"the node is not ready either: look at its kubelet first": {look},
+	"look at the Deployment and its pods": {"ready"},
+	"create it again with lower limits, or on a larger node: this one cannot serve it, even without other pods": {"again"},
+	"its events say why": {look},
+	"the node is not ready either: look at its kubelet first":                                                  {look},
 	"check that the node reaches the API server, and that the agent may read nodes/configz; its log says more": {look},
 	"start the agent on the node, or remove what it left with 'pinfold-agent cleanup'":                         {"agent", "cleanup"},
 	"name the namespace of the agents' leases with --lease-namespace, or look at who wrote that":               {"namespace"},
@@ -158,6 +159,8 @@ func (f *fixture) apply(t *testing.T, remedy string, p status.Problem) {
 		topology().Damaged = false
 	case "online":
 		topology().Offline = cpuset.Set{}
+	case "again":
+		f.deletePod(p.Pod)
 	case "file": // the kubelet ends the pod
 		f.deletePod(p.Pod)
 	case "move":
