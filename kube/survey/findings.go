@@ -40,10 +40,12 @@ func findingAction(f nodetopology.Finding) string {
 	switch status.Kind(f.Reason) {
 	case status.NotAllocated:
 		return "do what the message says; if CPUs lack, the pod gets them once there are enough"
+	case "UnknownAnnotation", "CPUAnnotationIgnored", "AboveCeiling":
+		return "correct what the message names in what the pod is created from, or remove it; docs/agent.md explains " + f.Reason
 	case status.AgentImpaired:
 		return "remove the cause that the message names; the agent tries again by itself"
 	}
-	return "do what the message says; docs/agent.md explains " + f.Reason
+	return "do what the message says, if anything; docs/agent.md says more about " + f.Reason
 }
 
 // neverServes reports whether a node cannot serve a pod even without others.

@@ -61,14 +61,14 @@ var remedies = map[string][]string{
 	"bring the CPUs online and let pods use them again, or delete the pod, and create it again from its manifest":                               {"online", "command"},
 	"correct this in what the pod is created from, then delete the pod, and create it again from its manifest":                                  {"command"},
 	// What agents report, and whose advice agent/control/testdata tests, is in their messages.
-	"do what the message says; if CPUs lack, the pod gets them once there are enough":                       {look},
-	"do what the message says; docs/agent.md explains NoKernelBurst":                                        {look},
-	"do what the message says; docs/agent.md explains UnknownAnnotation":                                    {look},
-	"remove the cause that the message names; the agent tries again by itself":                              {look},
-	"do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none": {"enforced"},
-	"let the agents run on this node, or the pod on another one (nodeSelector)":                             {"move"},
-	"make room for it on its node, or exclude the node":                                                     {"room"},
-	"create the pod with lower limits, or add a larger node":                                                {"lower", "larger"},
+	"do what the message says; if CPUs lack, the pod gets them once there are enough":                                        {look},
+	"do what the message says, if anything; docs/agent.md says more about NoKernelBurst":                                     {look},
+	"correct what the message names in what the pod is created from, or remove it; docs/agent.md explains UnknownAnnotation": {look},
+	"remove the cause that the message names; the agent tries again by itself":                                               {look},
+	"do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none":                  {"enforced"},
+	"let the agents run on this node, or the pod on another one (nodeSelector)":                                              {"move"},
+	"make room for it on its node, or exclude the node":                                                                      {"room"},
+	"create the pod with lower limits, or add a larger node":                                                                 {"lower", "larger"},
 }
 
 // TestRemedies does what each problem of the clusters in testdata advises, and checks that the problem is
