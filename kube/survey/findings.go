@@ -43,7 +43,7 @@ func findingAction(f nodetopology.Finding) string {
 	case "UnknownAnnotation", "CPUAnnotationIgnored", "AboveCeiling":
 		return "correct what the message names in what the pod is created from, or remove it; docs/agent.md explains " + f.Reason
 	case status.AgentImpaired:
-		return "remove the cause that the message names; the agent tries again by itself"
+		return "remove the cause that the message names; the agent tries again by itself, and reads flags when it starts again"
 	}
 	return "do what the message says, if anything; docs/agent.md says more about " + f.Reason
 }

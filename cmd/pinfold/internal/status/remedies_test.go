@@ -64,7 +64,7 @@ var remedies = map[string][]string{
 	"do what the message says; if CPUs lack, the pod gets them once there are enough":                                        {look},
 	"do what the message says, if anything; docs/agent.md says more about NoKernelBurst":                                     {look},
 	"correct what the message names in what the pod is created from, or remove it; docs/agent.md explains UnknownAnnotation": {look},
-	"remove the cause that the message names; the agent tries again by itself":                                               {look},
+	"remove the cause that the message names; the agent tries again by itself, and reads flags when it starts again":         {look},
 	"do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none":                  {"enforced"},
 	"let the agents run on this node, or the pod on another one (nodeSelector)":                                              {"move"},
 	"make room for it on its node, or exclude the node":                                                                      {"room"},
