@@ -211,13 +211,12 @@ func (c *Controller) refuse(r *groups.Round) {
 	}
 }
 
-// books returns those of all pods, and of pods that run unlisted, for some decisions. A pod that the
-// kubelet has not admitted does not count: it may name this node and request any number of CPUs.
+// books returns those of all pods, and of pods that run unlisted, for some decisions.
 func (c *Controller) books(r *groups.Round, decisions int) *ledger.Books {
 	claims := make([]ledger.Claim, 0, len(r.Pods))
 	for i := range r.Pods {
 		s := &r.Pods[i]
-		if claim := c.claims[s.Object.UID]; len(claim.Containers) > 0 || r.Exists(r.Pod[s.Plan.ID]) {
+		if claim := c.claims[s.Object.UID]; r.Counts(s.Plan.ID, &claim) {
 			claims = append(claims, claim)
 		}
 	}
