@@ -363,7 +363,7 @@ func (n *fakeNode) execute(d Decision) string {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
 	n.last = n.control.Advance(Ready{Writes: &d}, r)
-	n.events = append(n.events, n.last.Report.Events...)
+	n.events, n.broken = append(n.events, n.last.Report.Events...), append(n.broken, miscounted(&n.last.Report.Summary)...)
 	if d.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)
 		return b.String()
