@@ -138,7 +138,7 @@ func (o *Objects) trustedNamespaces() []string {
 // keepNode returns a copy of what the report needs of a node.
 func keepNode(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{}
-	kept.Name, kept.UID = node.Name, node.UID
+	kept.Name, kept.UID, kept.CreationTimestamp = node.Name, node.UID, node.CreationTimestamp
 	kept.Status.Conditions, kept.Status.Capacity, kept.Status.Allocatable = node.Status.Conditions, node.Status.Capacity, node.Status.Allocatable
 	return kept
 }

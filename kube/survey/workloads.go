@@ -15,10 +15,15 @@ import (
 // missingAgents adds what wants agents where there are none. A node that no DaemonSet selects has none by
 // design, if others have one.
 func (a *assembly) missingAgents() {
-	without, wanted, starting := 0, 0, false
+	without, wanted, starting := 0, 0, true
 	for i := range a.report.Nodes {
-		if a.report.Nodes[i].Agent.State == status.AgentNone {
+		n := &a.report.Nodes[i]
+		if a.Node != "" && n.Agent.State != status.AgentNone && n.Agent.State != status.AgentGone {
+			return // this node lacks none
+		}
+		if n.Agent.State == status.AgentNone {
 			without++
+			starting = starting && a.nodes[n.Name] != nil && a.isNew(a.nodes[n.Name].CreationTimestamp.Time)
 		}
 	}
 	for _, set := range a.DaemonSets {
