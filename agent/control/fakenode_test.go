@@ -217,6 +217,8 @@ func (n *fakeNode) run(line []string) (string, error) {
 	case "condition":
 		c := n.last.Report.Condition
 		return fmt.Sprintf("%s %s: %s\n", c.Status, c.Reason, n.kernel.named(c.Message)), nil
+	case "lost":
+		return fmt.Sprintf("pods that have lost CPUs: %d\n", n.last.Report.Summary.Lost), nil
 	case "pending":
 		text := ""
 		for _, p := range n.pending {
@@ -361,7 +363,7 @@ func (n *fakeNode) execute(d Decision) string {
 		n.broken = append(n.broken, fmt.Sprintf("written although nothing is needed: %v", r.Written))
 	}
 	n.last = n.control.Advance(Ready{Writes: &d}, r)
-	n.events = append(n.events, n.last.Report.Events...)
+	n.events, n.broken = append(n.events, n.last.Report.Events...), append(n.broken, miscounted(&n.last.Report.Summary)...)
 	if d.Hold != "" {
 		fmt.Fprintf(&b, "on hold: %s\n", d.Hold)
 		return b.String()

@@ -3,8 +3,11 @@ package control
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -126,4 +129,31 @@ func TestConditionOfStaticPods(t *testing.T) {
 	if c := n.last.Report.Condition; c.Status != corev1.ConditionFalse || c.Reason != groups.NotGiven {
 		t.Errorf("condition %+v, want False because of the static pod", c)
 	}
+}
+
+// counted are the reasons that docs/security.md says the metric pinfold_pod_warnings counts: those with its alert.
+var counted = sync.OnceValue(func() map[string]bool {
+	text, _ := os.ReadFile("../../docs/security.md")
+	reasons := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|.*PinfoldPodNotServed").FindAllSubmatch(text, -1) {
+		for _, name := range regexp.MustCompile("`(\\w+)`").FindAllSubmatch(row[1], -1) {
+			reasons[string(name[1])] = true
+		}
+	}
+	return reasons
+})
+
+// miscounted returns what the metric counts and docs/security.md does not say, or the other way round.
+func miscounted(s *Summary) (wrong []string) {
+	for _, n := range s.Warnings {
+		if !counted()[n.Reason] {
+			wrong = append(wrong, "docs/security.md does not say that this is counted: "+n.Reason)
+		}
+	}
+	for _, n := range slices.Concat(s.News, s.PodNotes) {
+		if counted()[n.Reason] {
+			wrong = append(wrong, "docs/security.md says that this is counted: "+n.Reason)
+		}
+	}
+	return wrong
 }

@@ -60,6 +60,11 @@ func (c *Control) state() nodeplan.State {
 	for _, k := range c.controllers {
 		k.Input(&c.round, &s)
 	}
+	for i := range s.Pods {
+		if p := &s.Pods[i]; !c.round.Counts(p.ID, &p.Claim) {
+			p.Claim.SharedRequest = 0
+		}
+	}
 	return s
 }
 

@@ -102,6 +102,8 @@ import (
 //	    prints what an agent that observes would write
 //	condition
 //	    prints the node's condition
+//	lost
+//	    prints how many pods have lost their CPUs
 //	cleanup
 //	    prints the writes of a cleanup
 func TestScenarios(t *testing.T) {

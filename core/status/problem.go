@@ -38,6 +38,7 @@ type Kind string
 const (
 	SchedulerReplaced Kind = "SchedulerReplaced"    // a scheduler that is not Pinfold's leads
 	SchedulerSilent   Kind = "SchedulerSilent"      // no replica leads
+	AgentMissing      Kind = "AgentMissing"         // no node has an agent, or a DaemonSet lacks pods
 	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
 	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist, and it had time to make one
 	AgentLeaseInvalid Kind = "AgentLeaseInvalid"    // the agent's lease says nothing about it
@@ -75,7 +76,7 @@ func (k Kind) Unserved() bool {
 // rank orders kinds: what affects most comes first, and last what an agent reports by other reasons.
 func (k Kind) rank() int {
 	all := []Kind{
-		SchedulerReplaced, SchedulerSilent, AgentIsSilent, AgentIsGone, AgentNotReady, AgentLeaseInvalid, TopologyIsNone,
+		SchedulerReplaced, SchedulerSilent, AgentMissing, AgentIsSilent, AgentIsGone, AgentNotReady, AgentLeaseInvalid, TopologyIsNone,
 		TopologyIsInvalid, TopologyIsStale, TopologyOrphaned, NotEnforced, AgentObserves, NeverPlaced, CPUConflict, InvalidAllocation,
 		NotAllocated, CPUOverflow, CPUOffline, BatchStarved, AgentImpaired,
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,7 @@ type Client struct {
 // agents renew their leases.
 func NewClient(config *rest.Config, leaseNamespace string) (*Client, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, nodetopology.AddToScheme, metav1.AddMetaToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, nodetopology.AddToScheme, metav1.AddMetaToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -47,7 +48,7 @@ func NewClient(config *rest.Config, leaseNamespace string) (*Client, error) {
 	}
 	c := &Client{clients: map[Kind]rest.Interface{}, parameters: runtime.NewParameterCodec(scheme), leaseNamespace: leaseNamespace, clock: clock}
 	for kind, version := range map[Kind]schema.GroupVersion{Nodes: corev1.SchemeGroupVersion, Pods: corev1.SchemeGroupVersion,
-		Leases: coordinationv1.SchemeGroupVersion, Topologies: nodetopology.GroupVersion} {
+		DaemonSets: appsv1.SchemeGroupVersion, Deployments: appsv1.SchemeGroupVersion, Leases: coordinationv1.SchemeGroupVersion, Topologies: nodetopology.GroupVersion} {
 		config.GroupVersion, config.APIPath = &version, "/apis"
 		if version.Group == "" {
 			config.APIPath = "/api"

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -19,6 +20,9 @@ func (a *assembly) findings(n *status.Node, all []nodetopology.Finding, known []
 			p.Severity = status.Note
 		}
 		if pod := a.podOf(n.Name, f); pod != nil {
+			if p.Kind == status.NotAllocated && a.neverServes(n.Name, pod) {
+				p.Action = "create it again with lower limits, or on a larger node: this one cannot serve it, even without other pods"
+			}
 			p.Pod, p.Command = nameOf(pod), fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
 		} else if f.Pod != "" {
 			continue // it has ended
@@ -36,10 +40,20 @@ func findingAction(f nodetopology.Finding) string {
 	switch status.Kind(f.Reason) {
 	case status.NotAllocated:
 		return "do what the message says; if CPUs lack, the pod gets them once there are enough"
+	case "UnknownAnnotation", "CPUAnnotationIgnored", "AboveCeiling":
+		return "correct what the message names in what the pod is created from, or remove it; docs/agent.md explains " + f.Reason
 	case status.AgentImpaired:
-		return "remove the cause that the message names; the agent tries again by itself"
+		return "remove the cause that the message names; the agent tries again by itself, and reads flags when it starts again"
 	}
-	return "do what the message says; docs/agent.md explains " + f.Reason
+	return "do what the message says, if anything; docs/agent.md says more about " + f.Reason
+}
+
+// neverServes reports whether a node cannot serve a pod even without others.
+func (a *assembly) neverServes(node string, pod *corev1.Pod) bool {
+	object := a.nodes[node]
+	_, t := a.topology(node, object)
+	intent, err := api.Parse(pod)
+	return err == nil && object != nil && t != nil && tooLarge(ledger.New(t.Index, emptyConfig(object, t)), &intent.Ask) != nil
 }
 
 // podOf returns the pod of a node that a finding is about, or nil.

@@ -3,6 +3,7 @@ package survey
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,9 @@ type Objects struct {
 	Topologies []Topology
 	// Leases are those of agents and schedulers, and may contain others.
 	Leases []*coordinationv1.Lease
+	// DaemonSets and Deployments are those in the namespaces of Pinfold, and may contain others.
+	DaemonSets  []*appsv1.DaemonSet
+	Deployments []*appsv1.Deployment
 	// LeaseNamespace is the namespace of the leases of agents.
 	LeaseNamespace string
 	// Unread contains the error for each kind that could not be read.
@@ -36,6 +40,9 @@ const (
 	Pods       Kind = "pods"
 	Topologies Kind = nodetopology.Resource
 	Leases     Kind = "leases"
+	// Without these the report has a note, and is complete in the rest.
+	DaemonSets  Kind = "daemonsets"
+	Deployments Kind = "deployments"
 )
 
 // Topology is the NodeTopology of the node of this name.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,6 +70,19 @@ func (c *Client) Read(ctx context.Context, node string) (*Objects, error) {
 			return nil, err
 		}
 	}
+	for _, namespace := range o.trustedNamespaces() {
+		err := r.read(ctx, DaemonSets, namespace, "", func() runtime.Object { return &appsv1.DaemonSetList{} }, func(obj runtime.Object) {
+			o.DaemonSets = append(o.DaemonSets, obj.(*appsv1.DaemonSet))
+		})
+		if err == nil && node == "" {
+			err = r.read(ctx, Deployments, namespace, "", func() runtime.Object { return &appsv1.DeploymentList{} }, func(obj runtime.Object) {
+				o.Deployments = append(o.Deployments, obj.(*appsv1.Deployment))
+			})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	o.Time = c.clock.now()
 	return o, nil
 }
@@ -103,12 +117,20 @@ func (r *reading) read(ctx context.Context, kind Kind, namespace, fields string,
 // schedulerNamespace is the namespace of the lease of a cluster's default scheduler.
 const schedulerNamespace = metav1.NamespaceSystem
 
-// leaseNamespaces returns the namespaces whose leases count. What pods and the objects of nodes name
-// does not count: everybody who may write one of them could make a lease of their own that of an
-// agent or a scheduler.
+// leaseNamespaces returns the namespaces whose leases are read.
 func (o *Objects) leaseNamespaces() []string {
-	if o.Node != "" || o.LeaseNamespace == schedulerNamespace { // schedulers are not part of what is read about one node
+	if o.Node != "" { // schedulers are not part of what is read about one node
 		return []string{o.LeaseNamespace}
+	}
+	return o.trustedNamespaces()
+}
+
+// trustedNamespaces returns the namespaces of leases and of Pinfold's own pods, in which no tenant may
+// write. What pods and the objects of nodes name does not count: everybody who may write one of them
+// could make a lease of their own that of an agent or a scheduler.
+func (o *Objects) trustedNamespaces() []string {
+	if o.LeaseNamespace == schedulerNamespace {
+		return []string{schedulerNamespace}
 	}
 	return []string{schedulerNamespace, o.LeaseNamespace}
 }
@@ -116,7 +138,7 @@ func (o *Objects) leaseNamespaces() []string {
 // keepNode returns a copy of what the report needs of a node.
 func keepNode(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{}
-	kept.Name, kept.UID = node.Name, node.UID
+	kept.Name, kept.UID, kept.CreationTimestamp = node.Name, node.UID, node.CreationTimestamp
 	kept.Status.Conditions, kept.Status.Capacity, kept.Status.Allocatable = node.Status.Conditions, node.Status.Capacity, node.Status.Allocatable
 	return kept
 }

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/core/status"
@@ -31,7 +32,11 @@ func (o *Objects) Report() *status.Report {
 		a.waiting()
 		a.unplacedAgents()
 	}
+	a.missingAgents()
 	for _, kind := range slices.Sorted(maps.Keys(o.Unread)) {
+		if kind == DaemonSets || kind == Deployments {
+			continue // notes say what follows
+		}
 		a.report.Unread = append(a.report.Unread, status.Unread{Resource: string(kind), Error: o.Unread[kind].Error()})
 	}
 	a.report.Sort()
@@ -60,7 +65,10 @@ func (a *assembly) sortObjects() {
 	for i := range a.Topologies {
 		a.topologies[a.Topologies[i].Name] = &a.Topologies[i]
 	}
-	a.trusted = map[string]bool{a.LeaseNamespace: true, schedulerNamespace: true}
+	a.trusted = map[string]bool{}
+	for _, namespace := range a.trustedNamespaces() {
+		a.trusted[namespace] = true
+	}
 	for _, lease := range a.Leases {
 		a.leases[types.NamespacedName{Namespace: lease.Namespace, Name: lease.Name}] = lease
 	}
@@ -87,9 +95,9 @@ func has(problems []status.Problem, kind status.Kind, pod string) bool {
 	return slices.ContainsFunc(problems, func(p status.Problem) bool { return p.Kind == kind && p.Pod == pod })
 }
 
-// isOf reports whether a pod is one of Pinfold's own programs, by its label, where no tenant may write.
-func (a *assembly) isOf(pod *corev1.Pod, program string) bool {
-	return pod.Labels[programLabel] == program && a.trusted[pod.Namespace]
+// isOf reports whether an object is of one of Pinfold's own programs, by its label, where no tenant may write.
+func (a *assembly) isOf(o metav1.Object, program string) bool {
+	return o.GetLabels()[programLabel] == program && a.trusted[o.GetNamespace()]
 }
 
 // maxMessage is the most bytes of a problem's message. It is above that of conditions.

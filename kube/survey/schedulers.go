@@ -2,7 +2,6 @@ package survey
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -37,7 +36,8 @@ func (a *assembly) schedulers() {
 			a.scheduler(lease)
 		}
 	}
-	if len(a.report.Schedulers) == 0 && !a.unread(Leases) {
+	leads := slices.ContainsFunc(a.report.Schedulers, func(s status.Scheduler) bool { return s.State == status.Leading })
+	if !leads && !a.unread(Leases) && !a.idleDeployments() && len(a.report.Schedulers) == 0 {
 		a.noScheduler()
 	}
 }
@@ -88,9 +88,12 @@ func (a *assembly) scheduler(lease *coordinationv1.Lease) {
 
 // noScheduler adds the note that no lease is Pinfold's. That is right where the agents are installed alone.
 func (a *assembly) noScheduler() {
-	note := "no lease of a Pinfold scheduler is in namespaces " + strings.Join(slices.Sorted(maps.Keys(a.trusted)), ", ")
+	note := "no lease of a Pinfold scheduler is in namespaces " + strings.Join(a.trustedNamespaces(), ", ")
 	if stock := a.leases[defaultLease]; stock != nil {
 		note += fmt.Sprintf(" (%s is held by %s)", defaultLease, holderOf(stock))
+	}
+	if a.unread(Deployments) {
+		note += ", and this user may not list its Deployments"
 	}
 	a.report.Notes = append(a.report.Notes, note+": another scheduler chooses nodes, without looking at the CPUs that pods will get there; "+
 		"one without leader election, or with another --lease-namespace, cannot be seen here")

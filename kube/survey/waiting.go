@@ -13,10 +13,7 @@ import (
 // of other pods lets run. The annotations of a pod that asks can be wrong; then the scheduler's
 // message says so.
 func (a *assembly) waiting() {
-	largest := 0
-	for _, node := range a.Nodes {
-		largest = max(largest, int(node.Status.Capacity.Cpu().Value()))
-	}
+	room := a.room()
 	for _, pod := range a.podsOn[""] {
 		intent, err := api.Parse(pod)
 		if err == nil && !intent.Asks() {
@@ -31,13 +28,12 @@ func (a *assembly) waiting() {
 		case err != nil:
 			p.Message, p.Action = err.Error(), "correct this in what the pod is created from, then "+placeAgain(pod)
 			p.Command = fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
-		case largest > 0 && w.CPUs > largest:
-			p.Message = fmt.Sprintf("it asks for %d CPUs, and the largest node has %d", w.CPUs, largest)
-			p.Action = "create the pod with lower limits, or add a larger node"
 		default:
-			continue
+			p.Message, p.Action = room.refuses(&intent.Ask), "create the pod with lower limits, or add a larger node"
 		}
-		a.add(p)
+		if p.Message != "" {
+			a.add(p)
+		}
 	}
 }
 

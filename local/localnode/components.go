@@ -70,7 +70,7 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--kubeconfig=" + credentials.AgentKubeconfig,
 		"--kubelet-ca=" + credentials.ClientCA,
 		"--run-dir=" + n.layout.path("agent"),
-		"--listen=" + n.serving(n.ports.metrics),
+		"--listen=" + netip.AddrPortFrom(metricsAddress, uint16(n.ports.metrics)).String(),
 		"--health-listen=" + n.serving(n.ports.health),
 		"--nri-socket=" + n.layout.nriSocket(),
 		// As the scheduler, whose configuration does not set it by default.

@@ -6,14 +6,17 @@ import (
 	"net/netip"
 )
 
-// ports are the ports of kubelet and agent on the node's address.
+// ports are the ports of kubelet and agent on the node's address, and of metrics on metricsAddress.
 type ports struct{ kubelet, kubeletHealth, metrics, health int }
 
-// choosePorts returns free ports. Only a program that listens on all addresses could take one
-// before the components do, because the address belongs to the node.
-func choosePorts(address netip.Addr) (ports, error) {
+// metricsAddress is where the agent serves its metrics. Pods do not reach it, as they reach the node's.
+var metricsAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// choosePorts returns free ports. Those of the node's address only a program that listens on all
+// addresses could take before the components do, because the address belongs to the node.
+func choosePorts(node netip.Addr) (ports, error) {
 	var free [4]int
-	for i := range free {
+	for i, address := range []netip.Addr{node, node, node, metricsAddress} {
 		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(address, 0)))
 		if err != nil {
 			return ports{}, fmt.Errorf("choose a port of the node: %w", err)
@@ -21,7 +24,7 @@ func choosePorts(address netip.Addr) (ports, error) {
 		defer listener.Close()
 		free[i] = int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 	}
-	return ports{kubelet: free[0], kubeletHealth: free[1], metrics: free[2], health: free[3]}, nil
+	return ports{kubelet: free[0], kubeletHealth: free[1], health: free[2], metrics: free[3]}, nil
 }
 
 func (n *Node) kubeletFlags(kubeconfig string) []string {

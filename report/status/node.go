@@ -64,6 +64,8 @@ func (p *printer) agentFact(a *status.Agent) string {
 		parts = append(parts, version(a.Version), fmt.Sprintf("lease %s renewed %s ago, silent after %s", a.Lease, age(a.RenewalAge), age(a.Grace)))
 	case status.AgentGone:
 		parts = append(parts, "lease "+a.Lease+" does not exist")
+	case status.AgentNone:
+		parts = append(parts, "so no pod gets CPUs of its own here")
 	case status.AgentNoLease:
 		parts = append(parts, "so whether one runs is not known")
 	}

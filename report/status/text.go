@@ -90,10 +90,10 @@ func (p *printer) schedulers() {
 	for _, s := range p.Schedulers {
 		p.fact("Scheduler", schedulerText(&s))
 	}
-	switch pods := p.SchedulerPods; {
-	case len(p.Schedulers) == 0 && p.read("leases"):
+	if len(p.Schedulers) == 0 && p.read("leases") {
 		p.fact("Scheduler", "not found")
-	case pods != nil && pods.Total > 0:
+	}
+	if pods := p.SchedulerPods; pods != nil && pods.Total > 0 {
 		p.fact("", fmt.Sprintf("%d of %s labelled pinfold-scheduler ready", pods.Ready, quantity.Count(pods.Total, "pod")))
 	}
 }

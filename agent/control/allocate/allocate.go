@@ -64,9 +64,9 @@ type Controller struct {
 	moved  *Move     // of which users were not told, or nil
 	looked time.Time // for a pod to move, or started
 	// lapsed are the pods that have lost the CPUs of their claims, or never get any, and losses say why
-	// others have lost CPUs. damaged says what is wrong with what was saved.
+	// others have lost CPUs, until they have or ask for none any more. damaged says what is wrong with what was saved.
 	lapsed map[types.UID]lapse
-	losses map[types.UID]string
+	losses map[types.UID]loss
 	// unprepared are why the pods that the kubelet is starting got no CPUs for their claims so far.
 	unprepared map[types.UID]error
 	damaged    string
@@ -90,7 +90,7 @@ type refusals struct {
 // New returns the controller of a node.
 func New(node string, repack Repack, ceilings api.Ceilings) *Controller {
 	return &Controller{name: node, repack: cmp.Or(repack, RepackNone), ceilings: ceilings, lapsed: map[types.UID]lapse{},
-		losses: map[types.UID]string{}, unprepared: map[types.UID]error{}, allocated: api.Allocations{}, unsaved: api.Allocations{}, claims: map[types.UID]ledger.Claim{},
+		losses: map[types.UID]loss{}, unprepared: map[types.UID]error{}, allocated: api.Allocations{}, unsaved: api.Allocations{}, claims: map[types.UID]ledger.Claim{},
 		problems: map[types.UID]error{}}
 }
 
@@ -120,9 +120,7 @@ func (c *Controller) Notices(r *groups.Round, n *groups.Notices) {
 		if problem != nil {
 			n.Problem(s, groups.NotGiven, "pod %s: %v", s.Name(), problem)
 		}
-		if loss := c.losses[s.Object.UID]; loss != "" {
-			n.Tell(s, groups.Lost, "%s", loss)
-		}
+		c.tellLoss(s, n)
 	}
 }
 
@@ -213,13 +211,12 @@ func (c *Controller) refuse(r *groups.Round) {
 	}
 }
 
-// books returns those of all pods, and of pods that run unlisted, for some decisions. A pod that the
-// kubelet has not admitted does not count: it may name this node and request any number of CPUs.
+// books returns those of all pods, and of pods that run unlisted, for some decisions.
 func (c *Controller) books(r *groups.Round, decisions int) *ledger.Books {
 	claims := make([]ledger.Claim, 0, len(r.Pods))
 	for i := range r.Pods {
 		s := &r.Pods[i]
-		if claim := c.claims[s.Object.UID]; len(claim.Containers) > 0 || r.Exists(r.Pod[s.Plan.ID]) {
+		if claim := c.claims[s.Object.UID]; r.Counts(s.Plan.ID, &claim) {
 			claims = append(claims, claim)
 		}
 	}
@@ -305,7 +302,7 @@ func (c *Controller) forget(r *groups.Round) {
 		return !slices.ContainsFunc(r.Pods, func(s pods.Pod) bool { return s.Object.UID == uid && !s.Departed && !api.HasEnded(s.Object) })
 	}
 	maps.DeleteFunc(c.lapsed, func(uid types.UID, _ lapse) bool { return ended(uid) })
-	maps.DeleteFunc(c.losses, func(uid types.UID, _ string) bool { return ended(uid) })
+	maps.DeleteFunc(c.losses, func(uid types.UID, _ loss) bool { return ended(uid) })
 	maps.DeleteFunc(c.unprepared, func(uid types.UID, _ error) bool { return ended(uid) })
 }
 

@@ -90,12 +90,31 @@ func (n node) quotas(at int) int {
 	return 1
 }
 
+// loss is why a pod has lost CPUs, and whether its author was told.
+type loss struct {
+	why  string
+	told bool
+}
+
 // lose records that a pod has lost its CPUs.
 func (c *Controller) lose(s *pods.Pod, a api.Allocation, why error) {
 	if len(a.Claims) > 0 {
 		c.lapsed[s.Object.UID] = lapse{fmt.Errorf("it has lost the CPUs of its resource claims, delete it: %w", why), a.Claims}
 	} else if cpus := a.CPUs(); !cpus.IsEmpty() {
-		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s: %v", cpus, why)
+		c.losses[s.Object.UID] = loss{why: fmt.Sprintf("it has lost CPUs %s: %v", cpus, why)}
+	}
+}
+
+// tellLoss tells at least once that a pod has lost CPUs, and again while it asks for some and has none.
+func (c *Controller) tellLoss(s *pods.Pod, n *groups.Notices) {
+	uid := s.Object.UID
+	l, lost := c.losses[uid]
+	asks, _ := api.Asks(s.Object)
+	if _, has := c.allocated[uid]; l.told && (has || !asks) {
+		delete(c.losses, uid)
+	} else if lost {
+		n.Tell(s, groups.Lost, "%s", l.why)
+		c.losses[uid] = loss{l.why, true}
 	}
 }
 

@@ -80,7 +80,7 @@ func (c *Controller) resize(n node, at int, ask ledger.Ask) error {
 		return notGivenError{error: err, keeps: true}
 	}
 	if !gone.IsEmpty() {
-		c.losses[s.Object.UID] = fmt.Sprintf("it has lost CPUs %s, which its group may not use any more, and got others", gone)
+		c.losses[s.Object.UID] = loss{why: fmt.Sprintf("it has lost CPUs %s, which its group may not use any more, and got others", gone)}
 	}
 	return nil
 }

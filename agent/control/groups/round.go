@@ -68,6 +68,12 @@ func (r *Round) SetPlan(state nodeplan.State, plan func(nodeplan.State) nodeplan
 	}
 }
 
+// Counts reports whether the books count a pod. One that the kubelet has not admitted, so that it has no
+// group, does not count unless it has CPUs: it may name this node and request any number.
+func (r *Round) Counts(id ledger.PodID, claim *ledger.Claim) bool {
+	return len(claim.Containers) > 0 || r.Exists(r.Pod[id])
+}
+
 // BindsCPUs reports whether the plan needs cpusets.
 func (r *Round) BindsCPUs() bool { return r.Binds && r.Plan.Binds() }
 

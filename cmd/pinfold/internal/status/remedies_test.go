@@ -30,8 +30,13 @@ var remedies = map[string][]string{
 	"look at the agent's pod":                                             {look},
 	"look at the agent's log for the reason":                              {look},
 	"look at the agent's log, and run 'pinfold-agent doctor' on the node": {look},
-	"its events say why":                                                  {look},
-	"the node is not ready either: look at its kubelet first":             {look},
+	"install the agents (docs/operations.md), or name the namespace of their leases with --lease-namespace":         {"agents"},
+	"label the nodes as its nodeSelector says, or tolerate their taints, or correct the chart's agent.nodeSelector": {"agents"},
+	"its events say what refuses the pods, such as Pod Security of the namespace, a quota or a webhook":             {"agents"},
+	"look at the Deployment and its pods": {"ready"},
+	"create it again with lower limits, or on a larger node: this one cannot serve it, even without other pods": {"again"},
+	"its events say why": {look},
+	"the node is not ready either: look at its kubelet first":                                                  {look},
 	"check that the node reaches the API server, and that the agent may read nodes/configz; its log says more": {look},
 	"start the agent on the node, or remove what it left with 'pinfold-agent cleanup'":                         {"agent", "cleanup"},
 	"name the namespace of the agents' leases with --lease-namespace, or look at who wrote that":               {"namespace"},
@@ -56,14 +61,14 @@ var remedies = map[string][]string{
 	"bring the CPUs online and let pods use them again, or delete the pod, and create it again from its manifest":                               {"online", "command"},
 	"correct this in what the pod is created from, then delete the pod, and create it again from its manifest":                                  {"command"},
 	// What agents report, and whose advice agent/control/testdata tests, is in their messages.
-	"do what the message says; if CPUs lack, the pod gets them once there are enough":                       {look},
-	"do what the message says; docs/agent.md explains NoKernelBurst":                                        {look},
-	"do what the message says; docs/agent.md explains UnknownAnnotation":                                    {look},
-	"remove the cause that the message names; the agent tries again by itself":                              {look},
-	"do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none": {"enforced"},
-	"let the agents run on this node, or the pod on another one (nodeSelector)":                             {"move"},
-	"make room for it on its node, or exclude the node":                                                     {"room"},
-	"create the pod with lower limits, or add a larger node":                                                {"lower", "larger"},
+	"do what the message says; if CPUs lack, the pod gets them once there are enough":                                        {look},
+	"do what the message says, if anything; docs/agent.md says more about NoKernelBurst":                                     {look},
+	"correct what the message names in what the pod is created from, or remove it; docs/agent.md explains UnknownAnnotation": {look},
+	"remove the cause that the message names; the agent tries again by itself, and reads flags when it starts again":         {look},
+	"do what the message says (docs/dra.md has the feature gates), or set the chart's agent.claims to none":                  {"enforced"},
+	"let the agents run on this node, or the pod on another one (nodeSelector)":                                              {"move"},
+	"make room for it on its node, or exclude the node":                                                                      {"room"},
+	"create the pod with lower limits, or add a larger node":                                                                 {"lower", "larger"},
 }
 
 // TestRemedies does what each problem of the clusters in testdata advises, and checks that the problem is
@@ -128,6 +133,17 @@ func (f *fixture) apply(t *testing.T, remedy string, p status.Problem) {
 	case "agent":
 		f.deleteLease(nodetopology.LeaseNamespace, p.Node)
 		f.Leases = append(f.Leases, lease(nodetopology.LeaseNamespace, p.Node, f.Time))
+	case "agents":
+		for _, node := range f.Nodes {
+			f.Leases = append(f.Leases, lease(nodetopology.LeaseNamespace, node.Name, f.Time))
+		}
+		for _, set := range f.DaemonSets {
+			set.Status.CurrentNumberScheduled = set.Status.DesiredNumberScheduled
+		}
+	case "ready":
+		for _, d := range f.Deployments {
+			d.Status.ReadyReplicas = 1
+		}
 	case "clocks", "scheduler":
 		for _, l := range f.Leases {
 			if l.Name == p.Node || p.Node == "" && l.Namespace+"/"+l.Name == named(p.Message, f.Leases) {
@@ -143,6 +159,8 @@ func (f *fixture) apply(t *testing.T, remedy string, p status.Problem) {
 		topology().Damaged = false
 	case "online":
 		topology().Offline = cpuset.Set{}
+	case "again":
+		f.deletePod(p.Pod)
 	case "file": // the kubelet ends the pod
 		f.deletePod(p.Pod)
 	case "move":

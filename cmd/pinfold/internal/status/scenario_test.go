@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,12 +47,14 @@ func TestScenarios(t *testing.T) {
 
 // fixture are the objects of a cluster as text.
 type fixture struct {
-	Time       time.Time               `json:"time"`
-	Nodes      []*corev1.Node          `json:"nodes"`
-	Pods       []*corev1.Pod           `json:"pods"`
-	Leases     []*coordinationv1.Lease `json:"leases"`
-	Topologies []fixtureTopology       `json:"topologies"`
-	Unread     map[survey.Kind]string  `json:"unread"`
+	Time        time.Time               `json:"time"`
+	Nodes       []*corev1.Node          `json:"nodes"`
+	Pods        []*corev1.Pod           `json:"pods"`
+	Leases      []*coordinationv1.Lease `json:"leases"`
+	Topologies  []fixtureTopology       `json:"topologies"`
+	DaemonSets  []*appsv1.DaemonSet     `json:"daemonSets"`
+	Deployments []*appsv1.Deployment    `json:"deployments"`
+	Unread      map[survey.Kind]string  `json:"unread"`
 }
 
 // fixtureTopology is a NodeTopology as its agent writes it, or damaged.
@@ -97,7 +100,7 @@ func (f *fixtureTopology) object(t *testing.T, allocated api.Allocations) *nodet
 
 // objects returns the objects of the cluster, or of one node.
 func (f *fixture) objects(t *testing.T, node string) *survey.Objects {
-	o := &survey.Objects{Time: f.Time, Node: node, Leases: f.Leases, LeaseNamespace: nodetopology.LeaseNamespace, Unread: map[survey.Kind]error{}}
+	o := &survey.Objects{Time: f.Time, Node: node, Leases: f.Leases, DaemonSets: f.DaemonSets, Deployments: f.Deployments, LeaseNamespace: nodetopology.LeaseNamespace, Unread: map[survey.Kind]error{}}
 	decoder := nodetopology.NewDecoder()
 	for i := range f.Topologies {
 		if topology := &f.Topologies[i]; node == "" || topology.Node == node {
