@@ -255,7 +255,8 @@ func TestStarved(t *testing.T) {
 			n.pods.list = func() []*corev1.Pod { return []*corev1.Pod{online[0], pod, other} }
 		}
 		n.round()
-		if got := status(step.cpus, step.batch, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" {
+		if got := status(step.cpus, step.batch, step.passes); got.Status != step.want || got.Reason == "" || got.Message == "" ||
+			strings.Contains(got.Message, "scheduler") { // which one chooses nodes, an agent does not know
 			t.Errorf("%s: after %v with %v CPUs in use the condition is %+v, want %s", step.name, step.passes, step.cpus, got, step.want)
 		}
 	}

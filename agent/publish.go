@@ -236,8 +236,8 @@ func (p *publisher) publishStarved(ctx context.Context) error {
 		Message: "no batch pod has waited for CPU time for a minute"}
 	if batch.Starved {
 		c.Status, c.Reason = corev1.ConditionTrue, "Starved"
-		c.Message = fmt.Sprintf("all batch pods together may use no more than %g CPUs (--batch-floor), because others use the rest; "+
-			"the scheduler places no more of them here", float64(p.Batch.Floor))
+		c.Message = fmt.Sprintf("all batch pods together may use no more than %g CPUs (--batch-floor), because others use the rest",
+			float64(p.Batch.Floor))
 	}
 	return p.writeCondition(ctx, c)
 }

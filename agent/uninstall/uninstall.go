@@ -1,9 +1,10 @@
 // Package uninstall turns the agents of DaemonSets into cleanups: each node's pod ends the agent,
 // restores the node's control groups with "pinfold-agent cleanup", and stays until its DaemonSet is
-// deleted. [Run] waits until all nodes are done.
+// deleted. [Run] waits until all nodes are done. If that fails, it puts the DaemonSets back, and the
+// agents run again.
 //
-// The DaemonSet's template is all that changes, so every interruption can be repeated, and a node
-// that is down is cleaned up when it is back, as long as the DaemonSet exists.
+// All that it changes is in the DaemonSets, with what they were, so every interruption can be
+// repeated.
 package uninstall
 
 import (
@@ -46,13 +47,14 @@ type Options struct {
 }
 
 // Run turns the pods of all DaemonSets into cleanups and waits until every node of them is cleaned
-// up. If the context ends before, the error names the nodes that are not, and why. A DaemonSet that
-// does not exist has nothing to clean up.
+// up. It changes nothing while pods have CPUs of resource claims. If it cannot, or the context ends
+// before, the DaemonSets are put back, and the error, which is an event of them, too, names the
+// nodes and says why. A DaemonSet that does not exist has nothing to clean up.
 func Run(ctx context.Context, o Options) error {
-	var all sync.WaitGroup
 	var mu sync.Mutex
-	errs := make([]error, len(o.DaemonSets))
-	for i, name := range o.DaemonSets {
+	var removals []removal
+	nodes := map[string]bool{}
+	for _, name := range o.DaemonSets {
 		r := removal{NamespacedName: name, client: o.Client, progress: func(text string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -61,7 +63,33 @@ func Run(ctx context.Context, o Options) error {
 			}
 			o.Progress(text)
 		}}
-		all.Go(func() { errs[i] = r.run(ctx) })
+		removals = append(removals, r)
+		_, pods, err := r.pods(ctx)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read the agent's DaemonSet: %w", err)
+		}
+		for i := range pods {
+			nodes[nodeOf(&pods[i])] = true
+		}
+	}
+	err := o.checkClaims(ctx, nodes)
+	if err == nil {
+		err = each(removals, func(r removal) error { return r.run(ctx) })
+	}
+	if err == nil {
+		return nil
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), backWithin)
+	defer cancel()
+	return errors.Join(err, each(removals, func(r removal) error { return errors.Join(r.putBack(back), r.failed(back, err)) }))
+}
+
+// each does something for all DaemonSets at the same time.
+func each(removals []removal, do func(removal) error) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(removals))
+	for i, r := range removals {
+		all.Go(func() { errs[i] = do(r) })
 	}
 	all.Wait()
 	return errors.Join(errs...)
@@ -99,8 +127,12 @@ func (r removal) run(ctx context.Context) error {
 // patchOf returns the change that makes the DaemonSet clean up, nil if it does already.
 func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 	pod := set.Spec.Template.Spec
-	if slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+	if cleansUp(pod) {
 		return nil, nil
+	}
+	was, err := json.Marshal(before{set.Spec.Template, set.Spec.UpdateStrategy, set.ManagedFields})
+	if err != nil {
+		return nil, err
 	}
 	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
 	if at < 0 {
@@ -113,7 +145,7 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 	cleanup.Ports = nil
 	cleanup.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	all := intstr.FromString("100%")
-	return json.Marshal(map[string]any{"spec": map[string]any{
+	return json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{beforeAnnotation: string(was)}}, "spec": map[string]any{
 		"updateStrategy": appsv1.DaemonSetUpdateStrategy{
 			Type:          appsv1.RollingUpdateDaemonSetStrategyType,
 			RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: &all, MaxSurge: new(intstr.FromInt32(0))},
@@ -126,6 +158,11 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 			}},
 		}},
 	}})
+}
+
+// cleansUp reports whether a pod is one that cleans up.
+func cleansUp(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer })
 }
 
 // cleanupFlags are the flags of "pinfold-agent run" that its cleanup takes, too.
@@ -174,35 +211,40 @@ func (r removal) await(ctx context.Context, generation int64) error {
 
 // look returns how many of all nodes are done, and why the pods of others are not, by node.
 func (r removal) look(ctx context.Context, generation int64) (done, all int, waiting map[string]string, err error) {
-	set, err := r.client.AppsV1().DaemonSets(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	set, pods, err := r.pods(ctx)
 	if err != nil {
 		return 0, 0, nil, err
 	}
 	if set.Status.ObservedGeneration < generation {
 		return 0, 0, nil, errors.New("the DaemonSet controller of the control plane has not seen the change yet: does kube-controller-manager run?")
 	}
-	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
-	if err != nil {
-		return 0, 0, nil, err
-	}
-	pods, err := r.client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return 0, 0, nil, err
-	}
 	waiting = map[string]string{}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if !metav1.IsControlledBy(pod, set) {
-			continue
-		}
-		why := problem(pod)
+	for i := range pods {
+		why := problem(&pods[i])
 		if why == "" {
 			done++
-		} else if node := nodeOf(pod); waiting[node] == "" {
+		} else if node := nodeOf(&pods[i]); waiting[node] == "" {
 			waiting[node] = why
 		}
 	}
 	return done, int(set.Status.DesiredNumberScheduled), waiting, nil
+}
+
+// pods returns the DaemonSet with its pods.
+func (r removal) pods(ctx context.Context) (*appsv1.DaemonSet, []corev1.Pod, error) {
+	set, err := r.client.AppsV1().DaemonSets(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return nil, nil, err
+	}
+	pods, err := r.client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+	if err != nil {
+		return nil, nil, err
+	}
+	return set, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !metav1.IsControlledBy(&p, set) }), nil
 }
 
 // nodeOf returns the node of a DaemonSet's pod. Before it is scheduled, its affinity names the
@@ -226,7 +268,7 @@ func nodeOf(pod *corev1.Pod) string {
 
 // problem returns why the pod's node is not cleaned up, "" if it is.
 func problem(pod *corev1.Pod) string {
-	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+	if !cleansUp(pod.Spec) {
 		if pod.DeletionTimestamp != nil {
 			return "its agent has not ended: is the node down?"
 		}
@@ -256,6 +298,6 @@ func unfinished(waiting map[string]string, count int) error {
 	for _, node := range slices.Sorted(maps.Keys(waiting)) {
 		lines = append(lines, fmt.Sprintf("\n  %s: %s", node, waiting[node]))
 	}
-	return fmt.Errorf("%s not cleaned up:%s\nwhen they are back, uninstall again; a node that is gone for good, or was started anew, needs no cleanup",
+	return fmt.Errorf("%s not cleaned up:%s\nuninstall again when they are back; delete the Node of one that is gone for good",
 		quantity.Count(count, "node"), strings.Join(lines, ""))
 }

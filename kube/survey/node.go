@@ -296,7 +296,7 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 func (a *assembly) batchProblem(node *corev1.Node) {
 	if c := api.Condition(node, api.BatchStarved); c.Status == corev1.ConditionTrue {
 		a.add(status.Problem{Kind: status.BatchStarved, Node: node.Name, Message: c.Message,
-			Action: "move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)"})
+			Action: "move some of the node's pods elsewhere; Pinfold's scheduler, if you use it, can evict batch pods (evictBatchPods)"})
 	}
 }
 

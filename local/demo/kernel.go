@@ -33,7 +33,15 @@ func (s seen) String() string {
 	if s.limits.Quota != bandwidth.Unlimited {
 		quota = fmt.Sprintf("quota %v per %v", s.limits.Quota, s.limits.Period)
 	}
-	return fmt.Sprintf("%s allowed on CPU %s, last on CPU %s, %s", threads, s.allowed, s.ran, quota)
+	return fmt.Sprintf("%s allowed on %s, last on %s, %s", threads, named(s.allowed), named(s.ran), quota)
+}
+
+// named returns CPUs as a sentence names them.
+func named(cpus cpuset.Set) string {
+	if cpus.Len() == 1 {
+		return "CPU " + cpus.String()
+	}
+	return "CPUs " + cpus.String()
 }
 
 // kernel reads the state of this machine's containers.

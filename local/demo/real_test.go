@@ -86,12 +86,12 @@ func TestSeen(t *testing.T) {
 	s := seen{limits: bandwidth.Limits{Quota: 400 * time.Millisecond, Period: 100 * time.Millisecond}}
 	s.add(cpuset.MustParse("0-1,4"), 4)
 	s.add(cpuset.MustParse("0-1,4"), 0)
-	if want := "2 threads allowed on CPU 0-1,4, last on CPU 0,4, quota 400ms per 100ms"; s.String() != want {
+	if want := "2 threads allowed on CPUs 0-1,4, last on CPUs 0,4, quota 400ms per 100ms"; s.String() != want {
 		t.Errorf("%q, want %q", s, want)
 	}
 	s.add(cpuset.MustParse("2"), 2)
 	s.limits.Quota = bandwidth.Unlimited
-	if want := "3 threads (not all the same) allowed on CPU 0-2,4, last on CPU 0,2,4, no quota"; s.String() != want {
+	if want := "3 threads (not all the same) allowed on CPUs 0-2,4, last on CPUs 0,2,4, no quota"; s.String() != want {
 		t.Errorf("%q, want %q", s, want)
 	}
 	own := must.Get(sysfs.Affinity())(t)

@@ -16,12 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	client "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/agent/uninstall"
 	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/api"
@@ -181,7 +183,44 @@ func TestLifeOfARelease(t *testing.T) {
 			golden.Compare(t, "testdata/notes-default.txt", notes(run("get", "notes", release)))
 			run("rollback", release, "1")
 			policy("none")
+			c.failsToUninstall(t, version)
+			policy("none")
+			run("rollback", release, "3")
+			run("upgrade", release, chartDir, "--reuse-values", "--set", "agent.burst.policy=auto")
+			policy("auto")
 		})
+	}
+}
+
+// failsToUninstall uninstalls the release while a node is down. No kubelet could run the Job, so this
+// does.
+func (c controlPlane) failsToUninstall(t *testing.T, version string) {
+	t.Helper()
+	if _, err := helm(t, version, "uninstall", release, "--timeout=1s", "--namespace", namespace, "--kubeconfig", c.Kubeconfig()); err == nil {
+		t.Fatal("a node that is down was cleaned up")
+	}
+	const down = "down"
+	nodes := c.client.CoreV1().Nodes()
+	must.Get(nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: down, Labels: map[string]string{corev1.LabelOSStable: "linux"}}}, metav1.CreateOptions{}))(t)
+	defer func() { must.Do(t, nodes.Delete(t.Context(), down, metav1.DeleteOptions{})) }()
+	sets := c.client.AppsV1().DaemonSets(namespace)
+	wait.Until(t, "the agents' DaemonSet knows the node", func() error {
+		set, err := sets.Get(t.Context(), "pinfold-agent", metav1.GetOptions{})
+		if err == nil && set.Status.DesiredNumberScheduled == 0 {
+			err = fmt.Errorf("its status is %+v", set.Status)
+		}
+		return err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := uninstall.Run(ctx, uninstall.Options{Client: c.client, DaemonSets: []types.NamespacedName{{Namespace: namespace, Name: "pinfold-agent"}},
+		Progress: func(text string) {
+			if strings.HasPrefix(text, "0 of 1 node") { // the DaemonSet was changed
+				cancel()
+			}
+		}})
+	if err == nil || !strings.Contains(err.Error(), "1 node not cleaned up") {
+		t.Errorf("of a node that is down it says %v", err)
 	}
 }
 

@@ -50,7 +50,7 @@ var remedies = map[string][]string{
 	"look at the scheduler's log; if this scheduler was removed for good, delete its lease":                                                     {look, "command"},
 	"stop that scheduler, and a replica of Pinfold's takes the lease; or, if Pinfold's was removed for good, delete the lease":                  {"scheduler", "command"},
 	"move pods away from the node, those first that the Pinfold scheduler did not place: spec.nodeName, static pods, other schedulers, resizes": {"move"},
-	"move some of the node's pods elsewhere, or let the scheduler evict its batch pods (evictBatchPods)":                                        {"enforced"},
+	"move some of the node's pods elsewhere; Pinfold's scheduler, if you use it, can evict batch pods (evictBatchPods)":                         {"enforced"},
 	"'pinfold-agent status' in the agent's pod says what it would write; set the chart's agent.mode to enforce when that is right":              {"enforced"},
 	"correct the kubelet's configuration, as the message says":                                                                                  {"enforced"},
 	"delete one of the pods with exclusive CPUs, and raise minSharedCPUs of agents and scheduler":                                               {"enforced"},
