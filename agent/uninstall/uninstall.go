@@ -144,7 +144,7 @@ func (r removal) run(ctx context.Context) error {
 // patchOf returns the change that makes the DaemonSet clean up, nil if it does already.
 func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 	pod := set.Spec.Template.Spec
-	if slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+	if cleansUp(pod) {
 		return nil, nil
 	}
 	at := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
@@ -166,11 +166,20 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 		"template": map[string]any{"spec": map[string]any{
 			"initContainers": []any{cleanup},
 			"containers": []any{map[string]any{
-				"name": agentContainer, "args": []string{"wait"},
+				"name": agentContainer, "args": waitArgs(),
 				"livenessProbe": nil, "readinessProbe": nil, "startupProbe": nil,
 			}},
 		}},
 	}})
+}
+
+func waitArgs() []string { return []string{"wait"} }
+
+// cleansUp reports whether a pod ends the agent and cleans up. If Helm has brought the agent back, the
+// agent runs, although the cleanup before it may be left.
+func cleansUp(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) &&
+		slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer && slices.Equal(c.Args, waitArgs()) })
 }
 
 // cleanupFlags are the flags of "pinfold-agent run" that its cleanup takes, too.
@@ -271,7 +280,7 @@ func nodeOf(pod *corev1.Pod) string {
 
 // problem returns why the pod's node is not cleaned up, "" if it is.
 func problem(pod *corev1.Pod) string {
-	if !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) {
+	if !cleansUp(pod.Spec) {
 		if pod.DeletionTimestamp != nil {
 			return "its agent has not ended: is the node down?"
 		}

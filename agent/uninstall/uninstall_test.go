@@ -16,6 +16,29 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
+// TestAgentIsBack: if Helm has brought the agent back and left the cleanup before it, the node is not
+// cleaned up, and the agent is ended again.
+func TestAgentIsBack(t *testing.T) {
+	pod := corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: cleanupContainer, Args: []string{"cleanup"}}},
+		Containers:     []corev1.Container{{Name: agentContainer, Args: []string{"run", "--host-root=/host"}}},
+	}
+	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	for _, back := range []bool{true, false} {
+		if !back {
+			pod.Containers[0].Args = waitArgs()
+		}
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}}
+		set.Spec.Template.Spec = pod
+		if patch := must.Get(patchOf(set))(t); (patch != nil) != back {
+			t.Errorf("the agent is back: %t: the change is %s", back, patch)
+		}
+		if why := problem(&corev1.Pod{Spec: pod, Status: ready}); (why == "its agent still runs") != back {
+			t.Errorf("the agent is back: %t: its node is not done because %q", back, why)
+		}
+	}
+}
+
 // TestClaims: while a pod has a claim for CPUs, no agent is ended, not even one that serves none. When
 // the pod is gone, as the message asks, all are.
 func TestClaims(t *testing.T) {
