@@ -109,7 +109,7 @@ func settled(placed []placed, found map[string]seen) bool {
 	return true
 }
 
-// showReal writes the report of a round: the scheduler's decisions and the kernel's view.
+// showReal writes the report of a round: the agent's allocations and the kernel's view.
 func (v *view) showReal(out Output, heading string, changes cut, placed []placed, found map[string]seen) error {
 	if _, err := fmt.Fprintf(out.Writer, "%s\n%s\n\n", underline(heading), changes); err != nil {
 		return err
@@ -134,9 +134,9 @@ func (v *view) showReal(out Output, heading string, changes cut, placed []placed
 	}
 	var choices []string
 	for _, p := range placed {
-		choices = append(choices, fmt.Sprintf("CPU %s for %s", p.cpus, p.name))
+		choices = append(choices, fmt.Sprintf("CPU %s to %s", p.cpus, p.name))
 	}
-	_, err := fmt.Fprintf(out.Writer, "\nThe scheduler chose %s; the kernel keeps %d of %s there.\n\n",
+	_, err := fmt.Fprintf(out.Writer, "\nThe agent gave %s; the kernel keeps %d of %s there.\n\n",
 		strings.Join(choices, ", "), right, quantity.Count(len(placed), "container"))
 	return err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // TestDemo runs the demonstration on this machine: in each of its rounds the kernel keeps the
-// container's threads on the CPUs that the scheduler chose.
+// container's threads on the CPUs that the agent gave it.
 func TestDemo(t *testing.T) {
 	requireNode(t)
 	const rounds = 6
