@@ -23,8 +23,9 @@ func newUninstall() *cobra.Command {
 		Short: "Clean up all nodes, before the agents are removed from the cluster",
 		Long: `Make every pod of the agents' DaemonSets end its agent and clean up its node,
 and wait until all nodes are done. The DaemonSets remain, and so do their pods,
-until you delete them. If a node is down, the command fails after --timeout and
-names it; the node is cleaned up when it is back, or when it is started anew.
+until you delete them. While pods have claims for CPUs, nothing is changed. If a
+node is down, the command fails after --timeout and names it; the node is
+cleaned up when it is back, or when it is started anew.
 "helm uninstall" runs this command.`,
 		Example: `  pinfold-agent uninstall --daemonset pinfold-system/pinfold-agent`,
 		Args:    frame.NoArguments,
