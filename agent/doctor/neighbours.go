@@ -28,7 +28,7 @@ func (x *examination) runtime(context.Context) {
 		x.add("NRI", Skipped, fmt.Sprintf("%s cannot be seen here: %v", x.NRISocket, errors.Unwrap(err)), "give --nri-socket as to the agent, or run doctor on the node itself")
 	case err != nil:
 		x.add("NRI", Note, "there is no "+x.NRISocket+": containers start with the kubelet's settings and get Pinfold's within seconds",
-			"enable NRI and restart the runtime: containerd 2 has it on (disable = false under plugins.'io.containerd.nri.v1.nri'), CRI-O has enable_nri = true")
+			"enable NRI and restart the runtime (containerd 2: disable = false in plugins.'io.containerd.nri.v1.nri'; CRI-O: enable_nri = true), or give --nri-socket")
 	case info.Mode()&fs.ModeSocket == 0:
 		x.add("NRI", Problem, x.NRISocket+" is not a socket", "remove it and restart the runtime")
 	default:

@@ -46,7 +46,7 @@ func (x *examination) kubelet(context.Context) {
 	case err != nil:
 		x.add(check, Skipped, err.Error(), "run on the node as root, or with --node-name and --kubeconfig")
 	case policy == "":
-		x.add(check, Skipped, "the kubelet has written no state and was not asked", "start the kubelet, or use --node-name and --kubeconfig")
+		x.add(check, Skipped, "the kubelet has written no state and was not asked", "start the kubelet, give its --root-dir as --kubelet-dir, or use --node-name and --kubeconfig")
 	case policy == nodetopology.KubeletPolicyNone:
 		x.add(check, OK, policy+" ("+source+")", "")
 	default:

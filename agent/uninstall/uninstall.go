@@ -20,6 +20,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,7 @@ import (
 
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/sleep"
+	"pinfold.dev/pinfold/kube/dra"
 )
 
 // The containers of a pod that cleans up.
@@ -95,6 +97,46 @@ func each(removals []removal, do func(removal) error) error {
 	return errors.Join(errs...)
 }
 
+// checkClaims returns an error if pods have claims for CPUs and agents of the DaemonSets serve them: the
+// kubelet cannot end such pods when the agents have ended.
+func checkClaims(ctx context.Context, o Options) error {
+	served := false
+	for _, name := range o.DaemonSets {
+		set, err := o.Client.AppsV1().DaemonSets(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read the agent's DaemonSet: %w", err)
+		}
+		served = served || err == nil && slices.ContainsFunc(set.Spec.Template.Spec.Containers, servesClaims)
+	}
+	if !served {
+		return nil
+	}
+	claims, err := o.Client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list resource claims: %w", err)
+	}
+	for i := range claims.Items {
+		if pod := podOf(&claims.Items[i]); pod != "" {
+			return fmt.Errorf("pod %s/%s has a claim for CPUs, and its kubelet cannot end it without the agent: delete all pods with such claims, "+
+				"and uninstall again", claims.Items[i].Namespace, pod)
+		}
+	}
+	return nil
+}
+
+func servesClaims(c corev1.Container) bool {
+	return slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--claims=") })
+}
+
+// podOf returns the name of a pod for which a claim for CPUs is reserved, "" if there is none.
+func podOf(claim *resourceapi.ResourceClaim) string {
+	own := func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == dra.Driver }
+	if claim.Status.Allocation == nil || len(claim.Status.ReservedFor) == 0 || !slices.ContainsFunc(claim.Status.Allocation.Devices.Results, own) {
+		return ""
+	}
+	return claim.Status.ReservedFor[0].Name
+}
+
 // removal cleans up the nodes of one DaemonSet.
 type removal struct {
 	types.NamespacedName
@@ -153,7 +195,7 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 		"template": map[string]any{"spec": map[string]any{
 			"initContainers": []any{cleanup},
 			"containers": []any{map[string]any{
-				"name": agentContainer, "args": []string{"wait"},
+				"name": agentContainer, "args": waitArgs(),
 				"livenessProbe": nil, "readinessProbe": nil, "startupProbe": nil,
 			}},
 		}},

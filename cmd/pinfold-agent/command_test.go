@@ -14,6 +14,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/frame/frametest"
+	"pinfold.dev/pinfold/core/colocation"
 	"pinfold.dev/pinfold/test/must"
 )
 
@@ -28,6 +29,25 @@ func TestWrongFlags(t *testing.T) { frametest.WrongFlags(t, newRoot) }
 func TestHelp(t *testing.T) { frametest.Help(t, newRoot) }
 
 func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
+
+// TestPriorities checks that the help names what --batch-priority accepts: single mechanisms, and each
+// combination of two that is not the same as one of them.
+func TestPriorities(t *testing.T) {
+	usage := newRun().Flags().Lookup("batch-priority").Usage
+	_, list, _ := strings.Cut(usage, "all others: ")
+	named := strings.Split(strings.NewReplacer(" or ", ", ", " (includes idle)", "").Replace(list), ", ")
+	means := map[string]bool{}
+	for _, text := range named {
+		means[must.Get(colocation.ParsePriority(text))(t).String()] = true
+	}
+	for _, a := range colocation.Mechanisms() {
+		for _, b := range colocation.Mechanisms() {
+			if p, err := colocation.ParsePriority(string(a + "," + b)); err == nil && !means[p.String()] && !means[string(b+","+a)] {
+				t.Errorf("the help does not name %s,%s: %s", a, b, usage)
+			}
+		}
+	}
+}
 
 // TestCommandLine checks the output and the exit status of command lines.
 func TestCommandLine(t *testing.T) {

@@ -102,7 +102,7 @@ func (o *runOptions) addBurst(flags *pflag.FlagSet) {
 // addBatch adds the flags about batch pods.
 func (o *runOptions) addBatch(flags *pflag.FlagSet) {
 	c := &o.agent.Config
-	frame.Var(flags, &c.Priority, "batch-priority", "PRIORITY", "how the kernel puts batch pods (class BE) behind all others: none, auto, idle, core-scheduling, sched_ext or bvt; of the last four also several, separated by commas", colocation.ParsePriority)
+	frame.Var(flags, &c.Priority, "batch-priority", "PRIORITY", "how the kernel puts batch pods (class BE) behind all others: none, auto, idle, core-scheduling, idle,core-scheduling, sched_ext (includes idle) or bvt", colocation.ParsePriority)
 	flags.DurationVar(&o.agent.BatchMaxWait, "batch-max-wait", scx.DefaultMaxWait,
 		"with sched_ext, a thread of a batch pod waits at most about this `TIME`, in spite of the bound and of others on its core, as long as others leave CPUs")
 	frame.PercentVar(flags, &o.batchPercent, "batch-percent", "batch pods may use this PERCENT of the shared CPUs, less what everything else uses there; 0 for no bound")

@@ -55,6 +55,7 @@ func TestMistakesAreExplained(t *testing.T) {
 		{"up now", `"now" is one argument too many`, 2},
 		{"up --wings", "unknown flag: --wings\nsee 'pinfold-local up --help'", 2},
 		{"up --nodes zx-81", `"zx-81" is neither a name (amd-256, intel-104)`, 2},
+		{"up --nodes zx-81", "; host is this machine", 2},
 		{"up --nodes intel-104=many", "the count is not a number", 2},
 		{"up --machine odd.json=-1", "the count is not a number", 2},
 		{"up --kubernetes 1.33", "--kubernetes: version 1.33 of Kubernetes is not supported: 1.34, 1.35, 1.36, 1.37 are", 2},
@@ -164,7 +165,7 @@ func TestContradictions(t *testing.T) {
 		"up --node=false --cgroup-driver=systemd":    "--cgroup-driver has no effect without --node",
 		"demo --cgroup-driver=systemd":               "--cgroup-driver has no effect without --node",
 		"demo --agent-flag=-v":                       "--agent-flag has no effect without --node",
-		"up --stock --nodes=intel-104":               "which --stock leaves out: use --node",
+		"up --stock --nodes=intel-104":               "which --stock leaves out: use --node instead of --nodes and --machine",
 		"up --stock --scheduler-config=c.yaml":       "configure Pinfold, which --stock leaves out",
 		"up --stock --node --agent-flag=--period=1s": "configure Pinfold, which --stock leaves out",
 	} {

@@ -51,6 +51,9 @@ func machineOfShape(text string) (*topology.Machine, string, error) {
 		return machine, hostShape, err
 	}
 	shape, name, err := simnode.ParseShape(text)
+	if err != nil && !strings.Contains(text, ":") {
+		err = fmt.Errorf("%w; %s is this machine", err, hostShape)
+	}
 	if err != nil {
 		return nil, "", frame.Usagef("--nodes: %w", err)
 	}

@@ -62,7 +62,7 @@ down". With --detach it continues in the background.`,
 				return err
 			}
 			if options.stock && len(options.shapes)+len(options.machines) > 0 {
-				return frame.Usagef("simulated nodes publish their CPU topology, which --stock leaves out: use --node")
+				return frame.Usagef("simulated nodes publish their CPU topology, which --stock leaves out: use --node instead of --nodes and --machine")
 			}
 			if options.stock && (options.schedulerConfig != "" || len(options.agentFlags) > 0) {
 				return frame.Usagef("--scheduler-config and --agent-flag configure Pinfold, which --stock leaves out")
@@ -89,7 +89,7 @@ down". With --detach it continues in the background.`,
 	flags.StringVar(&options.schedulerConfig, "scheduler-config", "",
 		"KubeSchedulerConfiguration `FILE` without clientConnection.kubeconfig, instead of Pinfold's default")
 	flags.BoolVar(&options.stock, "stock", false,
-		"with --node, leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on")
+		"leave Pinfold out: a cluster with Kubernetes' own scheduler, to install Pinfold on; its only node is that of --node")
 	flags.StringVar(&options.kubernetes, "kubernetes", versions.Newest().String(),
 		"minor `VERSION` of Kubernetes that the control plane emulates: "+strings.Join(versions.Supported(), ", "))
 	flags.Var(cliflag.NewMapStringBool(&options.featureGates), "feature-gates",

@@ -19,7 +19,8 @@ func TestMisplaced(t *testing.T) {
 		return value.Value()
 	}
 	const asks, template = `{"metadata": {"annotations": {"cpuset-scheduler": "true"}}`, `"spec": {"template": `
-	const lost = "annotation cpuset-scheduler has no effect here: write it on pods, in the metadata of their template"
+	const label, remedy = `{"metadata": {"labels": {"alibabacloud.com/qosClass": "BE"}}`, " has no effect here: write it on pods, in the metadata of their template"
+	const lost = "annotation cpuset-scheduler" + remedy
 	for object, want := range map[string]string{
 		asks + "}":                                                       lost,
 		asks + ", " + template + "{}}}":                                  lost,
@@ -28,6 +29,14 @@ func TestMisplaced(t *testing.T) {
 		asks + `, "spec": {"jobTemplate": {` + template + `{}}}}}`:       lost,
 		asks + `, "spec": {"jobTemplate": {` + template + asks + `}}}}}`: "",
 		`{"metadata": {"annotations": {"cpu-policy": "static"}}}`:        "", // may be other software's
+
+		`{"metadata": {"annotations": {"koordinator.sh/cpuBurst": "{}"}}}`:       "annotation koordinator.sh/cpuBurst" + remedy,
+		`{"metadata": {"labels": {"pinfold.dev/qos": "BE"}}}`:                    "label pinfold.dev/qos" + remedy,
+		label + ", " + template + "{}}}":                                         "label alibabacloud.com/qosClass" + remedy,
+		label + ", " + template + label + "}}}":                                  "",
+		label + `, "spec": {"jobTemplate": {` + template + label + `}}}}}`:       "",
+		label + `, "spec": {"jobTemplate": {` + template + asks + `}}}}}`:        "label alibabacloud.com/qosClass" + remedy,
+		`{"metadata": {"labels": {"app": "web"}, "annotations": {"owner": ""}}}`: "",
 	} {
 		spec, variables, got, value := Misplaced().Spec, map[string]any{}, "", eval(object, nil, nil)
 		if eval(spec.MatchConditions[0].Expression, value, nil) == true {

@@ -33,7 +33,7 @@ func TestTemplates(t *testing.T) {
 			manifest(t, named(Name, Policy(), Binding())...))
 	compareTemplate(t, "agent-admission.yaml", "and .Values.admissionPolicies.enabled .Values.agent.enabled",
 		"# Confines every agent to its own node: its token may not write about another one. The second policy warns of\n"+
-			"# annotations that no pod gets, because they are on a Deployment or Namespace.\n"+
+			"# annotations and labels that no pod gets, because they are on a Deployment or Namespace.\n"+
 			manifest(t, append(named(AgentName, AgentPolicy("{{.Release.Namespace}}", "{{.Values.agent.serviceAccount.name}}"), AgentBinding()),
 				named(MisplacedName, Misplaced(), MisplacedBinding())...)...))
 	raise, raiseBinding := Requests(), RequestsBinding()

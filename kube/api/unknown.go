@@ -34,10 +34,9 @@ func unknownIn(texts map[string]string, labels bool) (sentences []string) {
 	if len(texts) > mostKeys {
 		return nil
 	}
-	known, elsewhere, kind := slices.Concat(annotationKeys(), burstKeys(), []string{WithoutAgentAnnotation}), QoSKeys(), "a label"
+	known, elsewhere, kind := append(PodAnnotations(), "cpu-policy", WithoutAgentAnnotation), QoSKeys(), "a label"
 	if labels {
-		known, elsewhere, kind = append(QoSKeys(), PoolLabel), append(annotationKeys(), burstKeys()...), "an annotation"
-		elsewhere = slices.DeleteFunc(elsewhere, func(key string) bool { return key == "cpu-policy" }) // may be other software's
+		known, elsewhere, kind = append(QoSKeys(), PoolLabel), PodAnnotations(), "an annotation"
 	}
 	meant := map[string]string{} // what is to be written instead, by key
 	for key := range texts {
@@ -62,10 +61,11 @@ func annotationKeys() []string {
 	return slices.Concat(CPUSetSchedulerKeys(), CPUPolicyKeys(), []string{FullCoresAnnotation, CPUBurstAnnotation, CPUPeriodAnnotation, MoveAnnotation})
 }
 
-// OwnAnnotations returns the annotations that users write in Pinfold's domain, and the alias by which pods
-// ask for CPUs.
-func OwnAnnotations() []string {
-	return slices.DeleteFunc(annotationKeys(), func(key string) bool { return key == "cpu-policy" }) // may be other software's
+// PodAnnotations returns the annotations that users write on pods, without the one that may be other
+// software's.
+func PodAnnotations() []string {
+	all := append(annotationKeys(), burstKeys()[1:]...)
+	return slices.DeleteFunc(all, func(key string) bool { return key == "cpu-policy" })
 }
 
 // nearestKey returns the known key that another one is probably to be, whatever its case, or "". In

@@ -17,7 +17,8 @@ import (
 )
 
 // TestTwoReleases: a second release, with agents only, in a namespace of its own. Each one can be
-// upgraded and removed, and the other one keeps its rights and stays confined to its nodes.
+// upgraded and removed, and the other one keeps its rights and stays confined to its nodes. The device
+// classes of claims are those of one release.
 func TestTwoReleases(t *testing.T) {
 	const second = "canary"
 	c := begin(t)
@@ -45,7 +46,7 @@ func TestTwoReleases(t *testing.T) {
 			c.agentRights(t, what, in, installed[in])
 		}
 	}
-	first := []string{"install", chartDir, "--set", registry}
+	first := []string{"install", chartDir, "--set", registry + ",agent.claims=numa"}
 	run(release, namespace, first...)
 	c.createNode(t, "own")
 	c.createNode(t, "other")
@@ -64,6 +65,10 @@ func TestTwoReleases(t *testing.T) {
 	_, err := helm(t, helm4, "install", release, chartDir, "--set", registry, "--namespace", "default", "--kubeconfig", c.Kubeconfig())
 	if err == nil || !strings.Contains(err.Error(), `"meta.helm.sh/release-namespace" must equal "default": current value is "`+namespace) {
 		t.Errorf("the same name in another namespace: %v", err)
+	}
+	_, err = helm(t, helm4, "upgrade", second, chartDir, "--reuse-values", "--set", "agent.claims=numa", "--namespace", second, "--kubeconfig", c.Kubeconfig())
+	if err == nil || !strings.Contains(err.Error(), "the device classes belong to the release "+namespace+"/"+release+": ") {
+		t.Errorf("claims in a second release: %v", err)
 	}
 	check("both")
 }

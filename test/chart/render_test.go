@@ -98,6 +98,7 @@ func TestBadValues(t *testing.T) {
 		{"shared by pools", "agent: {pools: {canary: {metrics: {port: 1}}}}", "agent.pools.canary.metrics is set, but all pools have the same: set agent.metrics"},
 		{"same pools", "agent: {pools: {a: {nodeSelector: {k: v}}, b: {nodeSelector: {k: v, l: w}}}}", "agent.pools.a.nodeSelector selects all nodes of the pool b, too"},
 		{"pool of all", "agent: {pools: {a: {nodeSelector: {kubernetes.io/os: linux}}}}", "agent.pools.a.nodeSelector selects all nodes of the pool default, too"},
+		{"objective without bound", "agent: {batchObjective: 1ms}", "batchPercent is 0, so that nothing of batch pods is bounded: set batchPercent, too"},
 		{"leases of another release", "agent: {leaseNamespace: other}", "set scheduler.enabled=false"},
 		{"priority", "priorityClasses: {value: 2000000000}", "maximum: got 2×10⁰⁹, want 1×10⁰⁹"},
 	} {

@@ -86,7 +86,7 @@ func checkObject(text []byte) error {
 			return err
 		}
 	case "Deployment":
-		for _, key := range api.OwnAnnotations() {
+		for _, key := range api.PodAnnotations() {
 			if _, misplaced := object.Annotations[key]; misplaced {
 				return fmt.Errorf("annotation %s is not in the template of pods", key)
 			}
