@@ -20,7 +20,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +28,6 @@ import (
 
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/kube/dra"
 )
 
 // The containers of a pod that cleans up.
@@ -97,46 +95,6 @@ func each(removals []removal, do func(removal) error) error {
 	return errors.Join(errs...)
 }
 
-// checkClaims returns an error if pods have claims for CPUs and agents of the DaemonSets serve them: the
-// kubelet cannot end such pods when the agents have ended.
-func checkClaims(ctx context.Context, o Options) error {
-	served := false
-	for _, name := range o.DaemonSets {
-		set, err := o.Client.AppsV1().DaemonSets(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("read the agent's DaemonSet: %w", err)
-		}
-		served = served || err == nil && slices.ContainsFunc(set.Spec.Template.Spec.Containers, servesClaims)
-	}
-	if !served {
-		return nil
-	}
-	claims, err := o.Client.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("list resource claims: %w", err)
-	}
-	for i := range claims.Items {
-		if pod := podOf(&claims.Items[i]); pod != "" {
-			return fmt.Errorf("pod %s/%s has a claim for CPUs, and its kubelet cannot end it without the agent: delete all pods with such claims, "+
-				"and uninstall again", claims.Items[i].Namespace, pod)
-		}
-	}
-	return nil
-}
-
-func servesClaims(c corev1.Container) bool {
-	return slices.ContainsFunc(c.Args, func(arg string) bool { return strings.HasPrefix(arg, "--claims=") })
-}
-
-// podOf returns the name of a pod for which a claim for CPUs is reserved, "" if there is none.
-func podOf(claim *resourceapi.ResourceClaim) string {
-	own := func(r resourceapi.DeviceRequestAllocationResult) bool { return r.Driver == dra.Driver }
-	if claim.Status.Allocation == nil || len(claim.Status.ReservedFor) == 0 || !slices.ContainsFunc(claim.Status.Allocation.Devices.Results, own) {
-		return ""
-	}
-	return claim.Status.ReservedFor[0].Name
-}
-
 // removal cleans up the nodes of one DaemonSet.
 type removal struct {
 	types.NamespacedName
@@ -172,7 +130,9 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 	if cleansUp(pod) {
 		return nil, nil
 	}
-	was, err := json.Marshal(before{set.Spec.Template, set.Spec.UpdateStrategy, set.ManagedFields})
+	template := *set.Spec.Template.DeepCopy() // Helm 3 leaves the cleanup when it brings the agent back
+	template.Spec.InitContainers = slices.DeleteFunc(template.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer })
+	was, err := json.Marshal(before{template, set.Spec.UpdateStrategy, set.ManagedFields})
 	if err != nil {
 		return nil, err
 	}
@@ -202,9 +162,13 @@ func patchOf(set *appsv1.DaemonSet) ([]byte, error) {
 	}})
 }
 
-// cleansUp reports whether a pod is one that cleans up.
+func waitArgs() []string { return []string{"wait"} }
+
+// cleansUp reports whether a pod ends the agent and cleans up. If Helm has brought the agent back, the
+// agent runs, although the cleanup before it may be left.
 func cleansUp(pod corev1.PodSpec) bool {
-	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer })
+	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == cleanupContainer }) &&
+		slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == agentContainer && slices.Equal(c.Args, waitArgs()) })
 }
 
 // cleanupFlags are the flags of "pinfold-agent run" that its cleanup takes, too.

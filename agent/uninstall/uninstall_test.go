@@ -1,6 +1,7 @@
 package uninstall
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -25,6 +26,40 @@ func newClaim(pod, node, driver string) *resourceapi.ResourceClaim {
 				Results: []resourceapi.DeviceRequestAllocationResult{{Driver: driver, Pool: node, Device: "machine"}}}},
 			ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod}},
 		},
+	}
+}
+
+// TestAgentIsBack: if Helm has brought the agent back and left the cleanup before it, the node is not
+// cleaned up, and the agent is ended again. Then nothing of the cleanup is put back.
+func TestAgentIsBack(t *testing.T) {
+	pod := corev1.PodSpec{
+		InitContainers: []corev1.Container{{Name: cleanupContainer, Args: []string{"cleanup"}}},
+		Containers:     []corev1.Container{{Name: agentContainer, Args: []string{"run", "--host-root=/host"}}},
+	}
+	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	for _, back := range []bool{true, false} {
+		if !back {
+			pod.Containers[0].Args = waitArgs()
+		}
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set"}}
+		set.Spec.Template.Spec = pod
+		patch := must.Get(patchOf(set))(t)
+		if (patch != nil) != back {
+			t.Errorf("the agent is back: %t: the change is %s", back, patch)
+		}
+		if why := problem(&corev1.Pod{Spec: pod, Status: ready}); (why == "its agent still runs") != back {
+			t.Errorf("the agent is back: %t: its node is not done because %q", back, why)
+		}
+		if !back {
+			continue
+		}
+		var changed struct{ Metadata metav1.ObjectMeta }
+		must.Do(t, json.Unmarshal(patch, &changed))
+		var was before
+		must.Do(t, json.Unmarshal([]byte(changed.Metadata.Annotations[beforeAnnotation]), &was))
+		if len(was.Template.Spec.InitContainers) > 0 {
+			t.Errorf("it would be put back: %+v", was.Template.Spec.InitContainers)
+		}
 	}
 }
 
