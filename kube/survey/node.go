@@ -3,6 +3,7 @@ package survey
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,8 +178,8 @@ func (a *assembly) agentProblems(n *status.Node) {
 	case n.Agent.Pod != "":
 		pod := splitName(n.Agent.Pod)
 		p.Action, p.Command = "look at the agent's log", fmt.Sprintf("kubectl -n %s logs %s", pod.Namespace, pod.Name)
-		if n.Agent.State == status.AgentGone { // perhaps its container has never run
-			p.Message += waitsFor(a.agentPod(n.Name))
+		waits := waitsFor(a.agentPod(n.Name))
+		if p.Message += waits; waits != "" || n.Agent.State == status.AgentGone { // its container does not run, or perhaps never did
 			p.Action, p.Command = "look at the agent's pod", fmt.Sprintf("kubectl -n %s describe pod %s", pod.Namespace, pod.Name)
 		}
 	}
@@ -220,7 +221,7 @@ func (a *assembly) unplacedAgents() {
 
 // waitsFor returns what the first container of a pod that waits waits for, as a sentence.
 func waitsFor(pod *corev1.Pod) string {
-	for _, c := range pod.Status.ContainerStatuses {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil {
 			return fmt.Sprintf(". Its container %q waits: %s", c.Name, strings.TrimSuffix(w.Reason+": "+w.Message, ": "))
 		}
