@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	client "k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
@@ -193,7 +194,7 @@ func TestLifeOfARelease(t *testing.T) {
 }
 
 // failsToUninstall uninstalls the release while a node is down. No kubelet could run the Job, so this
-// does.
+// does, with its rights.
 func (c controlPlane) failsToUninstall(t *testing.T, version string) {
 	t.Helper()
 	if _, err := helm(t, version, "uninstall", release, "--timeout=1s", "--namespace", namespace, "--kubeconfig", c.Kubeconfig()); err == nil {
@@ -211,17 +212,39 @@ func (c controlPlane) failsToUninstall(t *testing.T, version string) {
 		}
 		return err
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := uninstall.Run(ctx, uninstall.Options{Client: c.client, DaemonSets: []types.NamespacedName{{Namespace: namespace, Name: "pinfold-agent"}},
-		Progress: func(text string) {
-			if strings.HasPrefix(text, "0 of 1 node") { // the DaemonSet was changed
-				cancel()
-			}
-		}})
-	if err == nil || !strings.Contains(err.Error(), "1 node not cleaned up") {
-		t.Errorf("of a node that is down it says %v", err)
+	job := c.uninstaller(t)
+	wait.Until(t, "the Job's rights suffice", func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := uninstall.Run(ctx, uninstall.Options{Client: job, DaemonSets: []types.NamespacedName{{Namespace: namespace, Name: "pinfold-agent"}},
+			Progress: func(text string) {
+				if strings.HasPrefix(text, "0 of 1 node") { // the DaemonSet was changed
+					cancel()
+				}
+			}})
+		if err == nil || !strings.HasPrefix(err.Error(), "1 node not cleaned up") || strings.Contains(err.Error(), "forbidden") {
+			return fmt.Errorf("of a node that is down it says: %w", err)
+		}
+		return nil
+	})
+	events := must.Get(c.client.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=UninstallFailed"}))(t)
+	if len(events.Items) == 0 {
+		t.Error("no event says that the uninstall has failed")
 	}
+}
+
+// uninstaller returns a client with the rights of the Job that cleans up.
+func (c controlPlane) uninstaller(t *testing.T) client.Interface {
+	t.Helper()
+	for _, object := range documents(t, render(t, "")) {
+		if !strings.HasSuffix(object.GetName(), "uninstall") || object.GetKind() == "Job" {
+			continue
+		}
+		must.Get(must.Get(c.of(object))(t).Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "test", Force: true}))(t)
+	}
+	config := rest.CopyConfig(c.RESTConfig())
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":pinfold-uninstall"}
+	return must.Get(client.NewForConfig(config))(t)
 }
 
 // raises waits until the API server raises the request of a pod of a scheduler.
