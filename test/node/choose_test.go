@@ -14,7 +14,8 @@ import (
 
 // TestChoose executes the commands of docs/choose.md on a cluster that has nothing of Pinfold and
 // keeps its stock scheduler: the agent alone is installed by the chart, and a pod gets exact CPUs by
-// annotation, and another one by a claim. Its values are those of the page and of docs/local.md.
+// annotation, and another one by a claim. Its values are those of the page and of docs/local.md. It is
+// removed only when no pod has a claim.
 func TestChoose(t *testing.T) {
 	requireNode(t)
 	if _, err := os.Stat(filepath.Join(repositoryDir, "bin", "helm4")); err != nil {
@@ -64,5 +65,10 @@ func TestChoose(t *testing.T) {
 	if want := `{"container":"app","cpus":"` + holds("claimed").String() + `"}`; strings.TrimSpace(out) != want {
 		t.Errorf("the claim has the data %s, want %s", out, want)
 	}
-	o.do("kubectl delete --filename claimed.yaml")
+	const uninstall = "helm uninstall pinfold --namespace pinfold-system --timeout 2m --wait"
+	if out, err := o.try(uninstall); err == nil || !strings.Contains(out, "pod default/claimed") || !strings.Contains(out, "delete them, and uninstall again") {
+		t.Errorf("while a pod has a claim, %s: %v\n%s", uninstall, err, out)
+	}
+	o.do("kubectl delete --filename claimed.yaml") // by the agent, which still runs
+	o.do(uninstall)
 }
