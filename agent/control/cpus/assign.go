@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/nodeplan"
@@ -88,10 +89,12 @@ func (c *Controller) assignmentsNow(r *groups.Round, to []nodeplan.Assignment) [
 	for _, a := range to {
 		path := r.Container[a.Ref]
 		own, planned := c.exclusive[path]
-		if !planned && a.Exclusive { // set by an earlier agent
-			own = a.CPUs
+		held := r.Held(path)         // not exclusive if the cgroup holds more than its own CPUs
+		if !planned && a.Exclusive { // set by an earlier agent, which may have chosen others and removed the quota
+			if own = a.CPUs; r.Settings[path].Quota == bandwidth.Unlimited && held.Len() <= own.Len() {
+				own = held
+			}
 		}
-		held := r.Held(path) // not exclusive if the cgroup holds more than its own CPUs
 		stuck := a.Exclusive && held.IsSubsetOf(c.before[path])
 		from = append(from, nodeplan.Assignment{Ref: a.Ref, CPUs: held, Exclusive: !own.IsEmpty() && held.IsSubsetOf(own) || stuck})
 	}
