@@ -28,14 +28,14 @@ func (sub *subject) bound(b trace.Bounds) {
 }
 
 // whyFarApart withholds advice where the group waited, if the most that it may have wanted needs
-// another limit than the least.
+// another limit than what it would have wanted had it been throttled only.
 func (sub *subject) whyFarApart() string {
 	if sub.waited <= trace.MaxWaited {
 		return ""
 	}
 	var low, high [2]float64
 	for i, burst := range []float64{0, sub.goal.Burst} {
-		low[i], high[i] = sub.smallestLimit(sub.least, burst), sub.smallestLimit(sub.wanted, burst)
+		low[i], high[i] = sub.smallestLimit(sub.served, burst), sub.smallestLimit(sub.wanted, burst)
 	}
 	if max(high[0]/low[0], high[1]/low[1]) <= farApart {
 		return ""

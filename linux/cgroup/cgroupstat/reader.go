@@ -2,12 +2,16 @@ package cgroupstat
 
 import (
 	"errors"
+	"maps"
+	"math"
 	"time"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/internal/kernfile"
 	"pinfold.dev/pinfold/linux/cputime"
+	"pinfold.dev/pinfold/linux/sysfs"
 )
 
 // Reader reads the statistics and limits of one group repeatedly without allocating. Its files stay
@@ -96,7 +100,7 @@ type delays struct {
 	at      time.Time
 	threads map[int]time.Duration
 	group   Stat
-	machine time.Duration // CPU time used since boot
+	machine map[cpuset.CPU]cputime.Times // of the CPUs that the threads may use
 }
 
 // read returns for how long threads waited or were throttled since the last reading, 0 before the
@@ -108,10 +112,16 @@ func (d *delayReader) read(fs *cgroup.FS, group string) (time.Duration, error) {
 	}
 	var errs [3]error
 	now.threads, errs[0] = RunDelays(fs, group, maxThreads)
-	now.machine, errs[1] = usedBy(fs)
+	now.machine, errs[1] = cputime.Read(fs.Root())
 	now.group, errs[2] = Read(fs, group)
 	if err := errors.Join(errs[:]...); err != nil {
 		return 0, err
+	}
+	for id := range now.threads {
+		if allowed, err := sysfs.AffinityOf(id); err == nil { // otherwise it has ended
+			maps.DeleteFunc(now.machine, func(cpu cpuset.CPU, _ cputime.Times) bool { return !allowed.Contains(cpu) })
+		}
+		break // threads of one group have the same, nearly always
 	}
 	d.delays, d.next = now, now.at.Add(time.Duration(float64(time.Since(now.at))/d.share))
 	if last.threads == nil {
@@ -121,22 +131,24 @@ func (d *delayReader) read(fs *cgroup.FS, group string) (time.Duration, error) {
 }
 
 // since returns the sum of the run delays of threads since the last reading. These go on while
-// threads are throttled. Threads do not wait for others longer than these run: the rest are waits
-// for each other.
+// threads are throttled, or wait for each other. They wait for others no longer than these use CPUs,
+// with what their host takes. Where throttled time hides for whom threads waited, only the time of
+// others counts in which the rest of the CPUs were busy, too: about the product of the shares.
 func (d *delays) since(last *delays) time.Duration {
 	apart := d.at.Sub(last.at)
-	throttled := max(0, d.group.ThrottledTime-last.group.ThrottledTime)
-	others := max(0, d.machine-last.machine-(d.group.Usage-last.group.Usage))
-	return min(sumOfDelays(last.threads, d.threads, apart), throttled+min(others, apart))
-}
-
-// usedBy returns the CPU time that the machine has used, with what its host took from it.
-func usedBy(fs *cgroup.FS) (used time.Duration, err error) {
-	times, err := cputime.Read(fs.Root())
-	for _, t := range times {
-		used += time.Duration(t.Busy) * cputime.Tick
+	var all cputime.Times
+	for cpu, t := range d.machine {
+		passed, _ := t.Since(last.machine, cpu)
+		all.Busy += passed.Busy
+		all.Total += passed.Total
 	}
-	return used, err
+	others := min(apart, max(0, time.Duration(all.Busy)*cputime.Tick-(d.group.Usage-last.group.Usage)))
+	if d.group.ThrottledTime > 0 {
+		busy := float64(all.Busy) / float64(max(1, all.Total))
+		others = time.Duration(float64(others) * math.Pow(busy, float64(len(d.machine)-1)))
+	}
+	throttled := max(0, d.group.ThrottledTime-last.group.ThrottledTime)
+	return min(sumOfDelays(last.threads, d.threads, apart), throttled+others)
 }
 
 // readWaits reads cpu.pressure or run delays if it is time. A group's pressure may be switched off

@@ -16,7 +16,9 @@ import (
 	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/linux/cgroup"
+	"pinfold.dev/pinfold/linux/cputime"
 	"pinfold.dev/pinfold/linux/feature"
 	"pinfold.dev/pinfold/test/must"
 )
@@ -233,30 +235,35 @@ func TestRunDelaysOfSome(t *testing.T) {
 }
 
 // TestDelays: all threads count, also those that waited in turn. Where nobody else ran, they waited
-// for each other or were throttled.
+// for each other or were throttled; so they did, mostly, where a CPU was idle.
 func TestDelays(t *testing.T) {
 	const ms = time.Millisecond
-	at := time.Unix(100, 0)
-	before := delays{at: at, threads: map[int]time.Duration{1: 5 * time.Second, 2: 0}, machine: time.Hour, group: Stat{Usage: time.Minute, ThrottledTime: time.Second}}
+	before := delays{at: time.Unix(100, 0), threads: map[int]time.Duration{1: 5 * time.Second, 2: 0},
+		machine: map[cpuset.CPU]cputime.Times{0: {Busy: 500, Total: 9000}, 1: {Busy: 700, Total: 9000}}, group: Stat{Usage: time.Minute}}
 	for _, c := range []struct {
-		name                     string
-		waited                   []time.Duration // of threads 1, 2, and 3, which is new
-		used, throttled, machine time.Duration
-		want                     time.Duration
+		name            string
+		waited          []time.Duration // of threads 1, 2, and 3, which is new
+		used, throttled time.Duration
+		busy            [2]uint64 // of the 10 ticks of each CPU
+		want            time.Duration
 	}{
-		{"in turn", []time.Duration{20 * ms, 30 * ms, 10 * ms}, 40 * ms, 0, 190 * ms, 60 * ms},
-		{"for each other", []time.Duration{60 * ms, 60 * ms}, 100 * ms, 0, 100 * ms, 0},
-		{"for each other, and others ran a little", []time.Duration{60 * ms, 60 * ms}, 100 * ms, 0, 110 * ms, 10 * ms},
-		{"throttled", []time.Duration{60 * ms, 60 * ms}, 40 * ms, 60 * ms, 40 * ms, 60 * ms},
-		{"throttled beside others", []time.Duration{60 * ms, 60 * ms}, 40 * ms, 60 * ms, 190 * ms, 120 * ms},
-		{"all of the time", []time.Duration{100 * ms, 100 * ms}, 0, 0, 400 * ms, 100 * ms},
-		{"one that was not read before", []time.Duration{0, 0, time.Hour}, 0, 0, 200 * ms, 0},
-		{"ticks of the machine are coarse", []time.Duration{10 * ms}, 20 * ms, 0, 10 * ms, 0},
+		{"in turn", []time.Duration{20 * ms, 30 * ms, 10 * ms}, 40 * ms, 0, [2]uint64{9, 10}, 60 * ms},
+		{"for each other", []time.Duration{60 * ms, 60 * ms}, 100 * ms, 0, [2]uint64{5, 5}, 0},
+		{"for each other, and others ran a little", []time.Duration{60 * ms, 60 * ms}, 100 * ms, 0, [2]uint64{5, 6}, 10 * ms},
+		{"throttled", []time.Duration{60 * ms, 60 * ms}, 40 * ms, 60 * ms, [2]uint64{4, 0}, 60 * ms},
+		{"throttled beside others", []time.Duration{90 * ms, 90 * ms}, 40 * ms, 60 * ms, [2]uint64{10, 10}, 160 * ms},
+		{"throttled, and a CPU is idle most of the time", []time.Duration{90 * ms, 90 * ms}, 40 * ms, 60 * ms, [2]uint64{5, 1}, 66 * ms},
+		{"all of the time", []time.Duration{100 * ms, 100 * ms}, 0, 0, [2]uint64{10, 10}, 100 * ms},
+		{"one that was not read before", []time.Duration{0, 0, time.Hour}, 0, 0, [2]uint64{10, 10}, 0},
+		{"ticks of the machine are coarse", []time.Duration{10 * ms}, 20 * ms, 0, [2]uint64{1, 0}, 0},
 	} {
-		now := delays{at: at.Add(100 * ms), threads: map[int]time.Duration{}, machine: before.machine + c.machine,
-			group: Stat{Usage: before.group.Usage + c.used, ThrottledTime: before.group.ThrottledTime + c.throttled}}
+		now := delays{at: before.at.Add(100 * ms), threads: map[int]time.Duration{}, machine: map[cpuset.CPU]cputime.Times{},
+			group: Stat{Usage: before.group.Usage + c.used, ThrottledTime: c.throttled}}
 		for i, waited := range c.waited {
 			now.threads[i+1] = before.threads[i+1] + waited
+		}
+		for cpu, was := range before.machine {
+			now.machine[cpu] = cputime.Times{Busy: was.Busy + c.busy[cpu], Total: was.Total + 10}
 		}
 		if got := now.since(&before); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
