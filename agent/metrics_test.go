@@ -107,7 +107,7 @@ func newQuietNode(t *testing.T, batch colocation.Config) *quietNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Config: control.Config{NodeName: nodeName, Batch: batch}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	o := Options{RunDir: t.TempDir(), Config: control.Config{NodeName: nodeName, Batch: batch}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Now: func() time.Time { return n.at }}.withDefaults()
 	n.agent = newAgent(o, k)
 	n.pods.list = func() []*corev1.Pod { return pods }
