@@ -1,8 +1,9 @@
 # Everything is built without cgo and with the same flags, so that one build cache
 # serves commands, tests and linters: Kubernetes is compiled once. Information for
-# debuggers would take an eighth of the time, and be stripped.
+# debuggers would take an eighth of the time, and be stripped. Without its pages of traces,
+# grpc uses no templates, and the linker leaves out what nobody calls.
 export CGO_ENABLED = 0
-export GOFLAGS = -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS = -trimpath -gcflags=all=-dwarf=false -tags=grpcnotrace
 
 # A compiler that collects less garbage is a tenth faster, and so is the linter.
 BUILD := GOGC=800 go build

@@ -78,8 +78,8 @@ func TestReviewsInFlight(t *testing.T) {
 		fmt.Fprint(w, `{"status":{"authenticated":true,"allowed":true,"user":{"username":"prometheus"}}}`)
 	}))
 	defer api.Close()
-	secure := &Secure{Reviews: must.Get(kubernetes.NewForConfig(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)}
-	metrics := must.Get(secure.authorized(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))(t)
+	reviews := must.Get(kubernetes.NewForConfig(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)
+	metrics := newReaders(reviews).authorized(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	ask := func(ctx context.Context, token string) int {
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", http.NoBody)
 		r.Header.Set("Authorization", "Bearer "+token)

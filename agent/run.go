@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
+	informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -164,10 +164,12 @@ func runTasks(ctx context.Context, serve func(context.Context) error, tasks []ta
 // watchPods watches the pods of the node. It does not wait for the first list, because the API
 // server may be down.
 func watchPods(ctx context.Context, e *engine) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(e.Client, 0,
-		informers.WithTransform(trimPod),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = onNode(e.NodeName) }))
-	informer := factory.Core().V1().Pods().Informer()
+	// Not by informers.NewSharedInformerFactory, which links the informers of all kinds.
+	informer := informers.NewFilteredPodInformer(e.Client, metav1.NamespaceAll, 0, cache.Indexers{},
+		func(options *metav1.ListOptions) { options.FieldSelector = onNode(e.NodeName) })
+	if err := informer.SetTransform(trimPod); err != nil {
+		return fmt.Errorf("watch pods: %w", err)
+	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { e.requestRound() },
 		UpdateFunc: func(before, after any) { // most updates change only conditions and times
@@ -187,7 +189,7 @@ func watchPods(ctx context.Context, e *engine) error {
 		return fmt.Errorf("watch pods: %w", err)
 	}
 	e.with(func(*control.Control) { e.pods.list = func() []*corev1.Pod { return listPods(informer) } })
-	factory.Start(ctx.Done())
+	go informer.RunWithContext(ctx)
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			e.requestRound()

@@ -13,16 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
-	"k8s.io/apiserver/pkg/authentication/group"
-	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
-	"k8s.io/apiserver/pkg/authentication/token/cache"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
 	"k8s.io/client-go/kubernetes"
 	certutil "k8s.io/client-go/util/cert"
 )
@@ -45,10 +36,8 @@ func newServer(a *agent) (*server, error) {
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxPages})
 	var certificates *tls.Config
 	if a.Secure != nil && a.Listen != "" {
+		metrics = newReaders(a.Secure.Reviews).authorized(metrics)
 		var err error
-		if metrics, err = a.Secure.authorized(metrics); err != nil {
-			return nil, err
-		}
 		if certificates, s.reload, err = a.Secure.tlsConfig(); err != nil {
 			return nil, err
 		}
@@ -100,81 +89,8 @@ type Secure struct {
 	Reviews kubernetes.Interface
 }
 
-// How long the API server's answers are cached; the kubelet's defaults. A granted permission takes
-// effect within 30 s, a revoked one within 5 min.
-const (
-	tokenTTL      = 2 * time.Minute
-	allowedTTL    = 5 * time.Minute
-	deniedTTL     = 30 * time.Second
-	reviewTimeout = 5 * time.Second
-)
-
 // maxPages is how many pages of metrics are made at a time.
 const maxPages = 2
-
-// maxReviews is how many tokens are reviewed at a time: a review outlives the client's connection.
-const maxReviews = 4
-
-var errBusy = errors.New("too many unknown tokens at a time: try again")
-
-// authorized passes those requests on to next that the API server allows.
-func (s *Secure) authorized(next http.Handler) (http.Handler, error) {
-	backoff := &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 3}
-	reviews, err := webhook.NewFromInterface(s.Reviews.AuthenticationV1(), nil, *backoff, reviewTimeout, webhook.AuthenticatorMetrics{
-		RecordRequestTotal: authenticatorfactory.RecordRequestTotal, RecordRequestLatency: authenticatorfactory.RecordRequestLatency})
-	if err != nil {
-		return nil, fmt.Errorf("authenticate readers of metrics: %w", err)
-	}
-	authn := group.NewAuthenticatedGroupAdder(bearertoken.New(cache.New(atMost(maxReviews, reviews), false, tokenTTL, tokenTTL)))
-	authz, err := authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: s.Reviews.AuthorizationV1(),
-		AllowCacheTTL: allowedTTL, DenyCacheTTL: deniedTTL, WebhookRetryBackoff: backoff}.New()
-	if err != nil {
-		return nil, fmt.Errorf("authorize readers of metrics: %w", err)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if admit(w, r, authn, authz) {
-			next.ServeHTTP(w, r)
-		}
-	}), nil
-}
-
-// atMost refuses tokens while n others are reviewed.
-func atMost(n int, reviews authenticator.Token) authenticator.Token {
-	slots := make(chan struct{}, n)
-	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			return reviews.AuthenticateToken(ctx, token)
-		default:
-			return nil, false, errBusy
-		}
-	})
-}
-
-// admit reports whether a request may be served. If not, it writes the response.
-func admit(w http.ResponseWriter, r *http.Request, authn authenticator.Request, authz authorizer.Authorizer) bool {
-	path := r.URL.Path
-	client, ok, err := authn.AuthenticateRequest(r)
-	if errors.Is(err, errBusy) {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return false
-	}
-	if err != nil || !ok {
-		http.Error(w, "Unauthorized: send the bearer token of a user or service account that may get "+path, http.StatusUnauthorized)
-		return false
-	}
-	decision, _, err := authz.Authorize(r.Context(), authorizer.AttributesRecord{User: client.User, Verb: "get", Path: path})
-	switch {
-	case decision == authorizer.DecisionAllow:
-		return true
-	case err != nil:
-		http.Error(w, "cannot ask the API server about the right to get "+path, http.StatusInternalServerError)
-	default:
-		http.Error(w, fmt.Sprintf("Forbidden: %s needs get on the nonResourceURL %s", client.User.GetName(), path), http.StatusForbidden)
-	}
-	return false
-}
 
 // tlsConfig returns the server's TLS configuration, and a function that reads changed certificate
 // files again until the context ends.

@@ -35,9 +35,15 @@ func New(root *cobra.Command, subcommands ...*cobra.Command) *cobra.Command {
 	// cobra adds the global flags to every command. Packages of Kubernetes register some.
 	pflag.CommandLine = pflag.NewFlagSet(root.Name(), pflag.ContinueOnError)
 	Group(root, subcommands...)
-	root.Version = VersionLine(root.Name())
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.Flags().Bool("version", false, "print the version")
+	// Not root.Version: its template makes the linker keep all exported methods of all types.
+	version, help := root.Flags().Bool("version", false, "print the version"), root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *version {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), VersionLine(root.Name()))
+			return err
+		}
+		return help(cmd, args)
+	}
 	root.SilenceUsage, root.SilenceErrors = true, true // Main prints errors
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usagef("%w", flagError(err)) })
 	root.SetHelpCommand(newHelp(root))

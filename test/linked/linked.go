@@ -1,0 +1,36 @@
+// Package linked finds out what programs link.
+package linked
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"pinfold.dev/pinfold/test/need"
+)
+
+// Packages returns the packages that the program in the working directory links on a system.
+func Packages(t *testing.T, environment ...string) []string {
+	t.Helper()
+	need.This(t, "the go command")
+	command := exec.Command("go", "list", "-deps", "-tags=grpcnotrace", ".") // as in Makefile
+	command.Env = append(os.Environ(), environment...)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %v", command, err)
+	}
+	return strings.Fields(string(out))
+}
+
+// None reports an error for each package that the program in the working directory links though it,
+// or what it is in, is forbidden.
+func None(t *testing.T, forbidden ...string) {
+	t.Helper()
+	for _, path := range Packages(t) {
+		if slices.ContainsFunc(forbidden, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/") }) {
+			t.Errorf("it must not link %s", path)
+		}
+	}
+}
