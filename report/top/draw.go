@@ -70,7 +70,10 @@ func (l layout) width() int {
 	return w
 }
 
-const nameTitle = "CONTAINER"
+const (
+	nameTitle = "CONTAINER"
+	minNext   = 8 // lines that leave one for [Model.Next]
+)
 
 // Draw draws the table. Every line ends with a newline.
 func (m *Model) Draw(s Size) string {
@@ -83,17 +86,29 @@ func (m *Model) Draw(s Size) string {
 	l := layoutFor(s.Width, longest, waits)
 	p := palette{s.Colour}
 	lines := []string{p.bold(l.titles())}
+	next := m.next(rows)
 	if s.Height > 0 {
-		shown := len(rows)
-		rows = m.scroll(rows, s.Height-3) // the first two lines and the last one
+		shown, others := len(rows), 3 // the first two lines and the last one
+		if next != "" && s.Height >= minNext {
+			others++
+		} else {
+			next = ""
+		}
+		rows = m.scroll(rows, s.Height-others)
 		lines = append([]string{m.status(shown, hidden, s.Width)}, lines...)
 	}
 	for _, r := range rows {
 		lines = append(lines, l.line(r, p))
 	}
+	if s.Height == 0 && next != "" {
+		lines = append(lines, next)
+	}
 	if s.Height > 0 {
 		for len(lines) < s.Height-1 {
 			lines = append(lines, "")
+		}
+		if next != "" {
+			lines[len(lines)-1] = cut(next, s.Width)
 		}
 		lines = append(lines, p.dim(m.keys(s.Width)))
 		lines = lines[:max(min(len(lines), s.Height), 1)]

@@ -37,9 +37,11 @@ type Model struct {
 	// Always reports whether such a group is shown without All, and Never whether another one is not.
 	Always, Never func(group string) bool
 	Status        Status
-	rows          map[string]*row
-	top           int // first row shown
-	page          int // rows in the last drawing
+	// Next returns the last line, which says what to do about the group that is throttled most.
+	Next func(Worst) string
+	rows map[string]*row
+	top  int // first row shown
+	page int // rows in the last drawing
 }
 
 // Status is the rest of the first line.
@@ -49,26 +51,32 @@ type Status struct {
 	Message      string // the last error
 }
 
+// Worst is the group that was throttled in the largest share of its last ten seconds.
+type Worst struct {
+	Group              string
+	Throttled, OfLimit float64 // shares of the periods, and of the limit that was used
+}
+
 // Order is the order of the rows.
 type Order string
 
-// The orders. The largest value comes first, except for names.
+// The orders. The largest value comes first, except for names, and of equal ones the largest usage.
 const (
-	ByUsage     Order = "usage" // CPUs over 1 s
-	ByShare     Order = "share" // of the limit over 1 s
-	ByThrottled Order = "throttled"
+	ByThrottled Order = "throttled" // of all periods
+	ByUsage     Order = "usage"     // CPUs over 1 s
+	ByShare     Order = "share"     // of the limit over 1 s
 	ByBurst     Order = "burst"
 	ByLimit     Order = "limit"
 	ByName      Order = "name"
 )
 
-// Orders returns all orders.
-func Orders() []Order { return []Order{ByUsage, ByShare, ByThrottled, ByBurst, ByLimit, ByName} }
+// Orders returns all orders, the usual one first.
+func Orders() []Order { return []Order{ByThrottled, ByUsage, ByShare, ByBurst, ByLimit, ByName} }
 
 // New returns a table without groups.
 func New() *Model {
 	no := func(string) bool { return false }
-	return &Model{Sort: ByUsage, Always: no, Never: no, rows: map[string]*row{}}
+	return &Model{Sort: ByThrottled, Always: no, Never: no, Next: func(Worst) string { return "" }, rows: map[string]*row{}}
 }
 
 // Add adds a sample of a group.
@@ -174,7 +182,22 @@ func (m *Model) compare(a, b *row) int {
 	if m.Sort == ByName {
 		return strings.Compare(a.name, b.name)
 	}
-	return cmp.Compare(m.value(b), m.value(a))
+	return cmp.Or(cmp.Compare(m.value(b), m.value(a)), cmp.Compare(b.last(time.Second).cpus(), a.last(time.Second).cpus()))
+}
+
+// next returns the last line, "" if no group is throttled in 1% of the time.
+func (m *Model) next(rows []*row) string {
+	worst := Worst{Throttled: .01}
+	for _, r := range rows {
+		if c := r.last(window); c.throttledOfWall() >= worst.Throttled {
+			share, _ := c.ofLimit()
+			worst = Worst{r.group, c.throttledOfWall(), share}
+		}
+	}
+	if worst.Group == "" {
+		return ""
+	}
+	return report.Printable(m.Next(worst))
 }
 
 // value returns the value by which a row is sorted.

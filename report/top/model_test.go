@@ -30,6 +30,9 @@ import (
 func TestTable(t *testing.T) {
 	golden.Scenarios(t, "testdata/*.txt", func(t *testing.T, text string) string {
 		p := &player{model: New(), samples: map[string]*trace.Sample{}}
+		p.model.Next = func(w Worst) string {
+			return fmt.Sprintf("%s: throttled %.2f at %.2f of its limit", w.Group, w.Throttled, w.OfLimit)
+		}
 		return golden.Blocks(t, text, p.do)
 	})
 }

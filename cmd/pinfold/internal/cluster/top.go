@@ -31,7 +31,7 @@ Otherwise, and with --once, it samples for a second and prints a table.
 
 It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
 		Example: `  pinfold top web-0 -n shop
-  pinfold top --node worker-1 --sort throttled --once`,
+  pinfold top --node worker-1 --sort usage --once`,
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()

@@ -5,6 +5,7 @@ package groups
 import (
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,4 +51,18 @@ func (s *Options) Missing() string {
 		return err.Error()
 	}
 	return Choice(fs, "/")
+}
+
+// WithProcesses returns the groups that have processes of their own, except the root. Groups that
+// this user may not look into are left out.
+func WithProcesses(fs *cgroup.FS) (found []string) {
+	root := fs.Dir(cgroup.CPU, "/")
+	dirs, _ := cgrouptree.DirsBelow(root)
+	for _, dir := range dirs {
+		group, err := filepath.Rel(root, dir)
+		if ids, _ := cgrouptree.ProcessesIn(dir); err == nil && group != "." && len(ids) > 0 {
+			found = append(found, "/"+group)
+		}
+	}
+	return found
 }

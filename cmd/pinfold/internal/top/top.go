@@ -20,6 +20,8 @@ import (
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
+	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/confine"
@@ -38,17 +40,19 @@ func New() *cobra.Command {
 		Long: `Watch what control groups use against their limits: over 100 ms and 1 s, their
 last periods as bars (! or red: throttled), and over ten seconds the share of
 throttled periods (of the kernel's timer, and of all), the CPU time beyond the
-quota, and the time in which a thread waited for a CPU.
+quota, and the time in which a thread waited for a CPU. What is throttled most
+comes first, and the last line says how to find out why.
 
 Without a CGROUP, --pod and --pid it shows what 'pinfold run' runs, and all
-containers of this node's kubelet. A CGROUP is a path in the hierarchy, a
-directory, or a pattern of one in quotes.
+containers of this node's kubelet; without a kubelet all control groups that
+have processes. A CGROUP is a path in the hierarchy, a directory, or a pattern
+of one in quotes.
 
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.`,
 		Example: `  pinfold top /user.slice '/system.slice/*.service'
   pinfold top --pod default/web
-  pinfold top --once --sort throttled > table.txt`,
+  pinfold top --once --sort usage > table.txt`,
 	}
 	o := options{}
 	o.AddFlags(cmd, "watch")
@@ -151,7 +155,7 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 	stdout := cmd.OutOrStdout()
 	model := top.New()
 	model.Sort, model.All = t.order, t.Sandboxes || t.Given(args)
-	model.Always, model.Never = confine.IsRun, t.names.IsSandbox
+	model.Always, model.Never, model.Next = confine.IsRun, t.names.IsSandbox, t.next
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
 	l := &live{watch: t, sampler: s, model: model, keys: cmd.InOrStdin(), screen: stdout, size: func() top.Size { return t.screen }}
@@ -185,10 +189,12 @@ func (t *watch) list() ([]string, error) {
 	switch {
 	case err != nil && len(t.Pods) > 0:
 		return nil, fmt.Errorf("--pod %s: %w; name its control groups instead", t.Pods[0], err)
-	case errors.Is(err, kubepods.ErrNotFound) && (t.listed || len(runs) > 0):
-		t.listed = true
-		return runs, nil
 	case errors.Is(err, kubepods.ErrNotFound):
+		all := append(runs, groups.WithProcesses(t.fs)...)
+		if t.listed = t.listed || len(all) > 0; t.listed {
+			slices.Sort(all)
+			return slices.Compact(all), nil
+		}
 		return nil, fmt.Errorf("%w; and no 'pinfold run' is under way; or name control groups to watch (%s)", err, groups.Choice(t.fs, "/"))
 	case err != nil:
 		return nil, err
@@ -213,6 +219,19 @@ func (t *watch) name(group string) string {
 		return group
 	}
 	return t.names.Of(group)
+}
+
+// next returns the command line that says why a group is throttled.
+func (t *watch) next(worst top.Worst) string {
+	command := "pinfold why " + trace.ShellWord(worst.Group)
+	if pod := strings.Split(t.names.Known(worst.Group), "/"); len(pod) == 3 {
+		command = fmt.Sprintf("pinfold why --pod %s/%s", pod[0], pod[1])
+		if t.Remote {
+			command = fmt.Sprintf("kubectl pinfold why %s -n %s", pod[1], pod[0])
+		}
+	}
+	return fmt.Sprintf("%s   # throttled in %s of its periods at %s of its limit",
+		command, quantity.Share(worst.Throttled).Whole(), quantity.Share(worst.OfLimit).Whole())
 }
 
 // wait returns the part of the last ten seconds in which threads of a group waited for CPUs.
