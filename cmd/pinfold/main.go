@@ -81,7 +81,7 @@ Only 'run' and 'sample --weight' change anything on the machine.`,
 	local := linuxCommands()
 	if name == pluginName {
 		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "top" || c.Name() == "why" })
-		local = append(local, cluster.NewSample(), cluster.NewTop(), cluster.NewWhy())
+		local = append(local, cluster.NewSample(), cluster.NewTop(), cluster.NewWhy(), cluster.NewRemovePod())
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),

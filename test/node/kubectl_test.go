@@ -54,6 +54,9 @@ func TestKubectl(t *testing.T) {
 			return err
 		})
 	}
+	o.do("IMAGE=" + registry + `/pinfold-agent:$(sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
+		echo "kubectl pinfold \"\$@\" --debug --debug-image $IMAGE" >~/debug`)
+	t.Run("without an agent", o.testWithoutAgent)
 	kubelet := c.pid(t, localnode.Kubelet)
 	must.Do(t, syscall.Kill(kubelet, syscall.SIGSTOP)) // until then the agent does not start
 	o.do("helm install pinfold deploy/chart --namespace pinfold-system --create-namespace --values values.yaml")
@@ -73,9 +76,59 @@ func TestKubectl(t *testing.T) {
 	}
 	t.Run("sample", o.testSample)
 	t.Run("interrupted", o.testInterrupted)
-	t.Run("errors", func(t *testing.T) { o.testKubectlErrors(t, registry) })
+	t.Run("errors", o.testKubectlErrors)
 	t.Run("top", o.testKubectlTop)
 	t.Run("why", o.testKubectlWhy)
+}
+
+// testWithoutAgent asks about a pod of a node that has no agent, from a pod that is gone afterwards,
+// whatever ends the plugin.
+func (o *operator) testWithoutAgent(t *testing.T) {
+	gone := func(after string) {
+		t.Helper()
+		eventually(t, "the pods are gone", func() error {
+			out, err := o.try("kubectl get pods --all-namespaces --selector app.kubernetes.io/name=pinfold-debug --output name")
+			if strings.Contains(out, "pod/") {
+				return fmt.Errorf("%s: %s", after, out)
+			}
+			return err
+		})
+	}
+	if out, err := o.try("kubectl pinfold top limited"); err == nil || !strings.Contains(out, "Or give --debug and --debug-image IMAGE") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, what := range []string{"limited", "--node $NODE"} {
+		if out := o.do("sh ~/debug top --once " + what); !strings.Contains(out, "default/limited/main") || !strings.Contains(out, "kubectl pinfold why limited -n default") {
+			t.Errorf("%s: %s", what, out)
+		}
+		gone("top")
+	}
+	o.do("sh ~/debug sample limited --duration 2s -o without.parquet --weight && kubectl pinfold trace info without.parquet")
+	if out, err := o.try("sh ~/debug sample limited --interval 1us"); err == nil || !strings.Contains(out, "the shortest is 1ms") {
+		t.Errorf("a usage error: %s", out)
+	}
+	if out, err := o.try("kubectl pinfold top limited --debug --debug-image example.invalid/none"); err == nil || !strings.Contains(out, "does not start") {
+		t.Errorf("an image that does not exist: %v: %s", err, out)
+	}
+	gone("errors")
+	if canTrace(t) {
+		if out := o.do("sh ~/debug why limited --duration 2s"); !strings.Contains(out, "default/limited/main") {
+			t.Errorf("%s", out)
+		}
+	}
+	for _, end := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		plugin := exec.CommandContext(t.Context(), "sh", o.dir+"/debug", "sample", "limited", "--duration", "1h")
+		plugin.Dir, plugin.Env = o.dir, o.env
+		plugin.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		must.Do(t, plugin.Start())
+		eventually(t, "the pod runs", func() error {
+			_, err := o.try("kubectl get pods --selector app.kubernetes.io/name=pinfold-debug --output 'jsonpath={.items[0].status.phase}' | grep Running")
+			return err
+		})
+		must.Do(t, syscall.Kill(-plugin.Process.Pid, end))
+		_ = plugin.Wait()
+		gone(end.String())
+	}
 }
 
 // testSample brings a recording here, and has it read.
@@ -145,7 +198,7 @@ func (o *operator) testInterrupted(t *testing.T) {
 }
 
 // testKubectlErrors checks that errors say what to do.
-func (o *operator) testKubectlErrors(t *testing.T, registry string) {
+func (o *operator) testKubectlErrors(t *testing.T) {
 	o.do(`kubectl create serviceaccount reader
 		kubectl create role reader --verb get --resource pods && kubectl create rolebinding reader --role reader --serviceaccount default:reader
 		kubectl --namespace pinfold-system create role reader --verb list --resource pods
@@ -159,8 +212,8 @@ func (o *operator) testKubectlErrors(t *testing.T, registry string) {
 		"sample waits": "pod default/waits has no node yet: 'kubectl pinfold status' says why pods wait",
 		"sample limited --agent-namespace default":      "no agent runs on node " + localnode.Name + " in namespace default",
 		"sample limited --kubeconfig reader.kubeconfig": "it takes the verbs get and create of pods/exec in namespace pinfold-system",
-		"sample limited --exact -o exact.parquet":       "the agent of node " + localnode.Name + " may not trace (agent.tracePercent is 0): set it to more, or leave out --exact",
-		"why limited": "kubectl debug node/" + localnode.Name + " --profile=sysadmin --image=" + registry + "/pinfold-agent:",
+		"sample limited --exact -o exact.parquet":       "--exact needs an agent that may trace, and that of node " + localnode.Name + " may not (agent.tracePercent is 0). Or give --debug:",
+		"why limited": "why needs an agent that may trace",
 	} {
 		if out, err := o.try("kubectl pinfold " + command); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v, want %q", command, err, want)
@@ -168,20 +221,18 @@ func (o *operator) testKubectlErrors(t *testing.T, registry string) {
 	}
 }
 
-// testKubectlWhy follows the advice of "why", and then lets the agent trace.
+// testKubectlWhy traces from a pod of its own, and then lets the agent trace.
 func (o *operator) testKubectlWhy(t *testing.T) {
 	if !canTrace(t) {
 		return
 	}
-	advice, _ := o.try("kubectl pinfold why limited --duration 2s -o json")
-	_, line, _ := strings.Cut(advice, "kubectl debug ")
 	check := func(out string) {
 		t.Helper()
 		if !strings.Contains(out, `"name":"default/limited/main"`) || !strings.Contains(out, `"limitCPUs":0.5`) || !strings.Contains(out, `"processName":"sh"`) {
 			t.Errorf("%s", out)
 		}
 	}
-	check(o.do("kubectl debug " + line))
+	check(o.do("kubectl pinfold why limited --duration 2s -o json --debug"))
 	o.do(`helm upgrade pinfold deploy/chart --namespace pinfold-system --values values.yaml --set agent.tracePercent=1 --wait --timeout 3m
 		kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m`)
 	check(o.do("kubectl pinfold why limited --duration 2s -o json"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -25,14 +26,25 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// agentContainer is the name of the agent's container in the chart.
-const agentContainer = "agent"
+// agentSelector selects the agents' pods.
+const agentSelector = "app.kubernetes.io/name=pinfold-agent"
+
+// agentContainer returns the agent's container of a pod of the chart, or nil.
+func agentContainer(pod *corev1.Pod) *corev1.Container {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == "agent" {
+			return c
+		}
+	}
+	return nil
+}
 
 // podOptions name a pod of the cluster, or a node.
 type podOptions struct {
 	Connection
 	namespace, agentNamespace string
 	node                      string
+	debug                     debugOptions
 }
 
 func (o *podOptions) addFlags(cmd *cobra.Command) {
@@ -40,6 +52,7 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `NAMESPACE` (default that of the context)")
 	flags.StringVar(&o.agentNamespace, "agent-namespace", nodetopology.LeaseNamespace, "the agents run in `NAMESPACE`")
+	o.debug.addFlags(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if o.node == "" && (len(args) != 1 || args[0] == "") {
@@ -56,46 +69,73 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 	}
 }
 
-// session runs commands in the agent's container on a pod's node.
+// session runs commands in the agent's container on a pod's node, or in a pod of its own there.
 type session struct {
+	connection *Connection
 	config     *rest.Config
 	pods       rest.Interface
 	parameters runtime.ParameterCodec
 	node       string
-	pod        *corev1.Pod // nil for all of the node
-	agent      *corev1.Pod
+	pod        *corev1.Pod       // nil for all of the node
+	agent      *corev1.Pod       // nil: in a pod of its own
 	container  *corev1.Container // of the agent
+	debug      debugOptions
 }
 
-// open finds the pod, if one is named, and the agent on its node.
-func (o *podOptions) open(ctx context.Context, pods []string) (*session, error) {
+// connect returns a session without a node, and the namespace of the context.
+func (o *podOptions) connect() (s *session, namespace string, err error) {
 	// client-go logs what the errors of this command say as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	config, namespace, err := o.Config()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	s := &session{config: config, parameters: runtime.NewParameterCodec(scheme), node: o.node}
+	s = &session{connection: &o.Connection, config: config, parameters: runtime.NewParameterCodec(scheme), node: o.node, debug: o.debug}
+	s.debug.namespace = namespace
 	if s.pods, err = rest.RESTClientFor(config); err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, "", fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	return s, namespace, nil
+}
+
+// open finds the pod, if one is named, and what runs the command on its node: the agent, or a pod of
+// its own. trace is what needs an agent that may trace, "" for nothing.
+func (o *podOptions) open(ctx context.Context, cmd *cobra.Command, pods []string, trace string) (*session, error) {
+	s, namespace, err := o.connect()
+	if err != nil {
+		return nil, err
 	}
 	for _, name := range pods {
 		if err := s.findPod(ctx, cmp.Or(o.namespace, namespace), name); err != nil {
-			return nil, Explain(ctx, config.Host, err)
+			return nil, Explain(ctx, s.config.Host, err)
 		}
 	}
-	if err := s.findAgent(ctx, o.agentNamespace); err != nil {
-		return nil, Explain(ctx, config.Host, err)
+	why := s.findAgent(ctx, o.agentNamespace)
+	if why == nil && trace != "" && !s.mayTrace() {
+		why = &unable{fmt.Sprintf("%s needs an agent that may trace, and that of node %s may not (agent.tracePercent is 0)", trace, s.node)}
 	}
-	return s, nil
+	if why == nil {
+		return s, nil
+	}
+	if unable := (*unable)(nil); !errors.As(why, &unable) {
+		return nil, Explain(ctx, s.config.Host, why)
+	}
+	s.findImage(ctx, o.agentNamespace)
+	s.agent = nil
+	return s, s.mayDebug(cmd, why)
 }
+
+// unable is why no agent can run a command.
+type unable struct{ why string }
+
+func (u *unable) Error() string { return u.why }
 
 // findPod finds the pod and its node.
 func (s *session) findPod(ctx context.Context, namespace, name string) error {
@@ -116,7 +156,7 @@ func (s *session) findPod(ctx context.Context, namespace, name string) error {
 
 // findAgent finds the agent on the node.
 func (s *session) findAgent(ctx context.Context, namespace string) error {
-	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pinfold-agent",
+	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: agentSelector,
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", s.node).String()}
 	err := s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.parameters).Do(ctx).Into(list)
 	if err != nil {
@@ -124,15 +164,13 @@ func (s *session) findAgent(ctx context.Context, namespace string) error {
 	}
 	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil })
 	if i < 0 {
-		return fmt.Errorf("no agent runs on node %s in namespace %s: 'kubectl pinfold status %s' says more; --agent-namespace names another namespace",
-			s.node, namespace, s.node)
+		return &unable{fmt.Sprintf("no agent runs on node %s in namespace %s: 'kubectl pinfold status %s' says more; --agent-namespace names another namespace",
+			s.node, namespace, s.node)}
 	}
 	s.agent = &list.Items[i]
-	i = slices.IndexFunc(s.agent.Spec.Containers, func(c corev1.Container) bool { return c.Name == agentContainer })
-	if i < 0 {
+	if s.container = agentContainer(s.agent); s.container == nil {
 		return fmt.Errorf("pod %s/%s has no container %q: it is not an agent of Pinfold's chart", namespace, s.agent.Name, agentContainer)
 	}
-	s.container = &s.agent.Spec.Containers[i]
 	return nil
 }
 
@@ -168,17 +206,24 @@ func (u until) Read([]byte) (int, error) {
 // does, with the result up to then. A failure that it has reported itself is a [frame.ExitError]
 // with its status.
 func (s *session) run(ctx context.Context, command string, flags []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	line := append(s.arguments(command, flags), "--remote")
+	if s.agent == nil {
+		return s.runInPod(ctx, line, stdin, stdout, stderr)
+	}
 	request := s.pods.Get().Namespace(s.agent.Namespace).Resource("pods").Name(s.agent.Name).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: agentContainer, Stdin: true, Stdout: true, Stderr: true,
-			Command: append(s.arguments(command, flags), "--remote")}, s.parameters)
+		VersionedParams(&corev1.PodExecOptions{Container: s.container.Name, Stdin: true, Stdout: true, Stderr: true, Command: line}, s.parameters)
+	return s.explain(s.stream(ctx, request.URL(), remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr}))
+}
+
+// stream connects standard input and output with a process. Its end does not come from ctx.
+func (s *session) stream(ctx context.Context, address *url.URL, options remotecommand.StreamOptions) error {
 	config := rest.CopyConfig(s.config)
 	config.Timeout = 0
-	executor, err := remotecommand.NewWebSocketExecutor(config, "GET", request.URL().String())
+	executor, err := remotecommand.NewWebSocketExecutor(config, "GET", address.String())
 	if err != nil {
 		return err
 	}
-	err = executor.StreamWithContext(context.WithoutCancel(ctx), remotecommand.StreamOptions{Stdin: stdin, Stdout: stdout, Stderr: stderr})
-	return s.explain(err)
+	return executor.StreamWithContext(context.WithoutCancel(ctx), options)
 }
 
 // piped is run with an input that is log when the context has ended. The output goes to read. end
@@ -197,9 +242,14 @@ func (s *session) piped(ctx context.Context, end func(), command string, flags [
 	return errors.Join(<-done, err)
 }
 
-// mayNotTrace is the error of a command that needs to.
-func (s *session) mayNotTrace() error {
-	return fmt.Errorf("the agent of node %s may not trace (agent.tracePercent is 0)", s.node)
+// exited is the error of a command that has ended with a status other than 0. It has said why itself,
+// unless it was killed.
+func exited(status int, where string) error {
+	failure := &frame.ExitError{Status: status}
+	if status > 2 {
+		failure.Err = fmt.Errorf("pinfold in %s was ended with status %d: the result is incomplete", where, status)
+	}
+	return failure
 }
 
 // explain says what an error of exec means.
@@ -212,11 +262,7 @@ func (s *session) explain(err error) error {
 	case strings.Contains(err.Error(), "/pinfold") && strings.Contains(err.Error(), "no such file"):
 		return fmt.Errorf("the image of agent %s has no /pinfold: upgrade the agent", agent)
 	case errors.As(err, &exit):
-		failure := &frame.ExitError{Status: exit.Code}
-		if exit.Code > 2 { // it was killed
-			failure.Err = fmt.Errorf("pinfold in agent %s was ended with status %d: the result is incomplete", agent, exit.Code)
-		}
-		return failure
+		return exited(exit.Code, "agent "+agent)
 	case apierrors.IsForbidden(err) || strings.Contains(strings.ToLower(err.Error()), "forbidden"):
 		return fmt.Errorf("you may not run a command in agent %s: it takes the verbs get and create of pods/exec in namespace %s (%w)", agent, s.agent.Namespace, err)
 	}

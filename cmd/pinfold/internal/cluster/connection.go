@@ -2,8 +2,9 @@
 // the nodes of pods: [NewSample], [NewTop], [NewWhy]. These are the plugin of kubectl's subcommands
 // of those names.
 //
-// They execute /pinfold in the agent's container on the pod's node (pods/exec), and stop it by
-// closing its standard input, which also happens when the connection breaks. A recording arrives as
+// They execute /pinfold in the agent's container on the pod's node (pods/exec), or without one in a
+// pod of their own (pods/attach), and stop it by closing its standard input, which also happens when
+// the connection breaks. A process of its own removes such a pod (remove-pod). A recording arrives as
 // a journal, which is recorded anew here, so that its file appears whole or not at all. Other files
 // arrive beside the result (package remote).
 package cluster
@@ -47,6 +48,11 @@ func (c *Connection) AddFlags(cmd *cobra.Command) {
 		}
 		return slices.Sorted(maps.Keys(config.Contexts))
 	})
+}
+
+// arguments returns the flags that reach the same cluster.
+func (c *Connection) arguments() []string {
+	return []string{"--kubeconfig=" + c.kubeconfig, "--context=" + c.context, "--request-timeout=" + c.timeout.String()}
 }
 
 func (c *Connection) rules() *clientcmd.ClientConfigLoadingRules {

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -29,8 +28,9 @@ show at the end what limit they need at which timescale. It ends after
 -o records to a file here: .parquet or .csv, - for CSV on standard output.
 'kubectl pinfold advise FILE' continues from there.
 
-It runs pinfold in the agent's pod, which takes pods/exec in its namespace.
---exact needs what 'kubectl pinfold why' needs.`,
+It runs pinfold in the agent's pod, which takes pods/exec in its namespace, or
+without an agent in a pod of its own, which it asks about (--debug). --exact
+needs what 'kubectl pinfold why' needs.`,
 		Example: `  pinfold sample web-0 --duration 10m -o web.parquet --exact
   pinfold sample web-0 -n shop --interval 10ms --duration 1m`,
 		RunE: o.run,
@@ -72,12 +72,13 @@ func (o *sampleOptions) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
-	s, err := o.open(ctx, args)
+	trace := ""
+	if o.exact {
+		trace = "--exact"
+	}
+	s, err := o.open(ctx, cmd, args, trace)
 	if err != nil {
 		return err
-	}
-	if o.exact && !s.mayTrace() {
-		return fmt.Errorf("%w: set it to more, or leave out --exact", s.mayNotTrace())
 	}
 	flags := changedFlags(cmd, "interval", "duration", "samples", "exact", "max-cost", "weight")
 	if o.output.Name == "" {

@@ -29,7 +29,8 @@ func NewTop() *cobra.Command {
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.
 
-It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
+It runs pinfold in the agent's pod, which takes pods/exec in its namespace, or
+without an agent in a pod of its own, which it asks about (--debug).`,
 		Example: `  pinfold top web-0 -n shop
   pinfold top --node worker-1 --sort usage --once`,
 	}
@@ -47,7 +48,7 @@ It runs pinfold in the agent's pod, which takes pods/exec in its namespace.`,
 		ctx, stop := frame.Interruptible(cmd.Context())
 		defer stop()
 		context.AfterFunc(ctx, stop) // a second ctrl-C kills
-		s, err := o.open(ctx, args)
+		s, err := o.open(ctx, cmd, args, "")
 		if err != nil {
 			return err
 		}

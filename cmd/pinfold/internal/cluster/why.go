@@ -28,7 +28,7 @@ the pod's containers went. 'pinfold why --help' on a node says more.
 
 It runs pinfold in the agent's pod, which takes pods/exec in its namespace, and
 an agent that may trace: the chart's agent.tracePercent is more than 0.
-Otherwise it prints the command line that traces from a pod of its own.`,
+Otherwise it runs in a pod of its own, which it asks about (--debug).`,
 		Example: `  pinfold why web-0
   pinfold why web-0 -n shop --duration 30s -o json
   pinfold why web-0 --requests access.csv --perfetto web.pftrace`,
@@ -62,13 +62,9 @@ func (o *whyOptions) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := frame.Interruptible(cmd.Context())
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
-	s, err := o.open(ctx, args)
+	s, err := o.open(ctx, cmd, args, "why")
 	if err != nil {
 		return err
-	}
-	if !s.mayTrace() {
-		return fmt.Errorf("%w. Trace from a pod of its own, which neither reads nor writes files here and stays until you delete it:\n  kubectl debug node/%s --profile=sysadmin --image=%s --attach --quiet -- %s", s.mayNotTrace(),
-			s.node, s.container.Image, strings.Join(s.arguments("why", changedFlags(cmd, "duration", "max-cost", "histogram", "output")), " "))
 	}
 	log := io.NopCloser(strings.NewReader(""))
 	if o.requests != "" {
