@@ -91,11 +91,14 @@ func (s *session) debugPod(command []string) *corev1.Pod {
 			}},
 		},
 	}
-	for name, path := range map[string]string{"cgroup": "/sys/fs/cgroup", "devices": "/sys/devices", "proc": "/proc", "containers": "/var/log/containers"} {
-		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}})
-		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts,
-			corev1.VolumeMount{Name: name, MountPath: "/host" + path, ReadOnly: name != "cgroup"}) // --weight writes
+	mount := func(name, path string, kind corev1.HostPathType, readOnly bool) {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &kind}}})
+		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/host" + path, ReadOnly: readOnly})
 	}
+	mount("cgroup", "/sys/fs/cgroup", corev1.HostPathDirectory, false) // sample --weight writes
+	mount("devices", "/sys/devices", corev1.HostPathDirectory, true)
+	mount("proc", "/proc", corev1.HostPathDirectory, true)
+	mount("containers", "/var/log/containers", corev1.HostPathDirectoryOrCreate, true)
 	return pod
 }
 
