@@ -1,12 +1,15 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,4 +105,66 @@ func TestReviewsInFlight(t *testing.T) {
 		t.Errorf("during %d reviews of clients that left: %d for a known token, %d for another", maxReviews, known, another)
 	}
 	close(answer)
+}
+
+// TestReaders: who may read is asked once for a while, and what could not be asked is asked again.
+func TestReaders(t *testing.T) {
+	var reviews []string // of tokens
+	var groups []string  // of the last user
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Spec struct {
+				Token  string
+				Groups []string
+				User   string
+			}
+		}
+		must.Do(t, json.NewDecoder(r.Body).Decode(&review))
+		token := review.Spec.Token
+		if token != "" {
+			reviews = append(reviews, token)
+		} else {
+			groups = review.Spec.Groups
+		}
+		if token == "broken" {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"status":{"authenticated":%v,"allowed":%v,"user":{"username":%q,"groups":["scrapers"]}}}`,
+			token != "forged", review.Spec.User == "good", cmp.Or(token, review.Spec.User))
+	}))
+	defer api.Close()
+	client := must.Get(kubernetes.NewForConfig(&rest.Config{Host: api.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)
+	metrics := newReaders(client).authorized(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, c := range []struct {
+		header string
+		status int
+		says   string
+	}{
+		{"", http.StatusUnauthorized, "send the bearer token"},
+		{"Basic Z29vZA==", http.StatusUnauthorized, "send the bearer token"},
+		{"Bearer ", http.StatusUnauthorized, "send the bearer token"},
+		{"bearer  good", http.StatusOK, ""},
+		{"Bearer good", http.StatusOK, ""},
+		{"Bearer stranger", http.StatusForbidden, "stranger needs get on the nonResourceURL /metrics"},
+		{"Bearer stranger", http.StatusForbidden, "stranger needs get"},
+		{"Bearer forged", http.StatusUnauthorized, "send the bearer token"},
+		{"Bearer broken", http.StatusInternalServerError, "cannot ask the API server"},
+		{"Bearer broken", http.StatusInternalServerError, "cannot ask the API server"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		r.Header.Set("Authorization", c.header)
+		w := httptest.NewRecorder()
+		metrics.ServeHTTP(w, r)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%q: %d %s, want %d %s", c.header, w.Code, w.Body, c.status, c.says)
+		}
+	}
+	if want := []string{"good", "stranger", "forged", "broken", "broken"}; !slices.Equal(reviews, want) {
+		t.Errorf("reviews of %q, want %q", reviews, want)
+	}
+	if want := []string{"scrapers", "system:authenticated"}; !slices.Equal(groups, want) {
+		t.Errorf("a review of groups %q, want %q", groups, want)
+	}
 }
