@@ -127,6 +127,12 @@ func (o *podOptions) open(ctx context.Context, cmd *cobra.Command, pods []string
 	if unable := (*unable)(nil); !errors.As(why, &unable) {
 		return nil, Explain(ctx, s.config.Host, why)
 	}
+	if s.pod == nil {
+		err := s.pods.Get().Resource("nodes").Name(s.node).Do(ctx).Error()
+		if apierrors.IsNotFound(err) { // other errors, such as lacking rights, say nothing about it
+			return nil, fmt.Errorf("node %s does not exist", s.node)
+		}
+	}
 	s.findImage(ctx, o.agentNamespace)
 	s.agent = nil
 	return s, s.mayDebug(cmd, why)

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/remotecommand"
 
-	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/report/terminal"
 )
@@ -55,7 +54,7 @@ func (s *session) mayDebug(cmd *cobra.Command, why error) error {
 		why, s.debug.namespace, s.debug.image, s.node)
 	var answer string
 	if _, err := fmt.Fscanln(in, &answer); err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		return frame.Usagef("not without --debug")
+		return why
 	}
 	return nil
 }
