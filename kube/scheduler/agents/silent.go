@@ -30,17 +30,32 @@ const (
 	maxPause = 5 * time.Minute
 )
 
+// massSilence is the number of silent agents, if they are more than half of all, from which nothing
+// is said about single nodes: what keeps them all from renewing their leases is elsewhere.
+const massSilence = 10
+
 // MarkSilent sets the conditions of nodes whose agents are silent to Unknown until ctx ends, once
-// for each silence, while this scheduler leads. The agents set them back.
+// for each silence, while this scheduler leads. The agents set them back. It sets none while most
+// agents are silent: thousands of writes would keep an API server busy that may just have come back.
 func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, nodes corelisters.NodeLister, leads func() bool) {
 	marked := map[string]time.Time{} // the silences for which it is set, by node
 	failures := flowcontrol.NewBackOff(minPause, maxPause)
+	mass := false
 	for sleep.For(ctx, heartbeatTick) {
 		if !leads() {
 			continue
 		}
 		maps.DeleteFunc(marked, func(name string, _ time.Time) bool { return r.Named(name) == nil })
-		for _, name := range r.Names() {
+		names := r.Names()
+		silent, was := r.silent(names), mass
+		if mass = silent >= massSilence && 2*silent > len(names); mass {
+			if !was {
+				klog.FromContext(ctx).Error(nil, "Most Pinfold agents are silent: do they reach the API server, and does their DaemonSet run? Conditions of nodes are left alone",
+					"silent", silent, "agents", len(names))
+			}
+			continue
+		}
+		for _, name := range names {
 			node, err := nodes.Get(name)
 			if err != nil {
 				continue // the node is gone, or has not been seen yet
@@ -58,6 +73,16 @@ func (r *Reports) MarkSilent(ctx context.Context, client kubernetes.Interface, n
 			}
 		}
 	}
+}
+
+// silent returns how many agents of some nodes are silent.
+func (r *Reports) silent(names []string) (n int) {
+	for _, name := range names {
+		if report := r.Named(name); report != nil && !report.Silent.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // markSilent sets the condition of a node, and reports whether it is set.
