@@ -9,15 +9,9 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-const (
-	// farApart is the largest ratio of the limits for the most and the least that a group may have
-	// wanted for which there is advice.
-	farApart = 2
-	// maxHeldBack is the largest part of its run time for which a group waited, while it was throttled
-	// more than wanted, for which there is advice: then the most is an estimate, too, and after longer
-	// waits mostly too low (see [trace.Series.Bounds]).
-	maxHeldBack = .4
-)
+// farApart is the largest ratio of the limits for the most and the least that a group may have wanted
+// for which there is advice.
+const farApart = 2
 
 // bound sets what the group may have wanted. Beside others, usage is flatter than demand: in the
 // model of a busy machine (TestBusyMachine), services that were throttled and waited for half of
@@ -33,8 +27,8 @@ func (sub *subject) bound(b trace.Bounds) {
 	sub.wanted = phasesOf(&sub.demand)
 }
 
-// whyFarApart withholds advice where the group waited, if the most that it may have wanted is not
-// known, or needs another limit than what it would have wanted had it been throttled only.
+// whyFarApart withholds advice where the group waited, if the most that it may have wanted needs
+// another limit than what it would have wanted had it been throttled only.
 func (sub *subject) whyFarApart() string {
 	if sub.waited <= trace.MaxWaited {
 		return ""
@@ -43,7 +37,7 @@ func (sub *subject) whyFarApart() string {
 	for i, burst := range []float64{0, sub.goal.Burst} {
 		low[i], high[i] = sub.smallestLimit(sub.served, burst), sub.smallestLimit(sub.wanted, burst)
 	}
-	if max(high[0]/low[0], high[1]/low[1]) <= farApart && !(sub.isHeldBack() && sub.waited > maxHeldBack) {
+	if max(high[0]/low[0], high[1]/low[1]) <= farApart {
 		return ""
 	}
 	return fmt.Sprintf("not enough data: it waited for CPUs for %s of its run time, so it needs between %s and %s; %s",

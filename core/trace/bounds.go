@@ -18,18 +18,14 @@ type Bounds struct {
 // Bounds returns what the group wanted at least and at most: it was held back where it was
 // throttled or waited for CPUs, and that work was wanted either when it was done, or before.
 //
-// Least is the usage. Most is the usage earlier, as [Series.Demand] moves it but with waits taken
-// for throttled time, and in addition a CPU for all of the time for which a thread waited: it is
-// runnable from the moment at which it wants a CPU. PSI counts one of the threads that waited at a
-// time. More CPUs than the group ever used or was throttled on at a time are not wanted.
+// Least is the usage. Most is the usage as early as it can have been wanted: at the beginning of the
+// time without a pause in which threads ran, waited or were throttled. Without waits, the usage.
+// More CPUs than the group ever used or was throttled on at a time are not wanted.
 //
-// With a trace, Most is the usage earlier by the time for which threads were throttled or waited,
-// on as many CPUs.
+// With a trace, Most is the usage earlier by the time for which threads were throttled or waited.
 //
 // In the model of TestBusyMachine, the limit that throttles 1% of the periods lies between those for
-// Least and Most if the group was not throttled (81 cases). If it was, and waited for up to 40% of
-// its usage, the limit for Most is from 12% too low to 19% too high in eight of ten cases (44 cases);
-// after longer waits it is up to 27% too low.
+// Least and Most, whatever the group waited.
 func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 	least, most := Series{Samples: s.Samples}, Series{Samples: slices.Clone(s.Samples)}
 	readings := s.readings()
@@ -43,7 +39,7 @@ func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 			waited = traced // both have waits of threads for each other, but not for the same ones
 		}
 	} else {
-		most.want(nominal, readings, s.mostCPUs(readings))
+		hasten(most.Samples, readings, s.mostCPUs(readings))
 	}
 	return Bounds{phasesOf(least.Contiguous(nominal), period, nominal), phasesOf(most.Contiguous(nominal), period, nominal), waited}
 }
@@ -83,7 +79,8 @@ func (s *Series) mostCPUs(readings []reading) float64 {
 type reading struct {
 	begin, end int
 	throttled  float64 // summed over CPUs; all since the reading before, when begin may be later
-	queued     float64 // [Sample.Waited] without throttled time
+	waited     float64 // [Sample.Waited]
+	queued     float64 // without throttled time
 }
 
 // readings returns all readings of waits, nil if they are unknown. They are not recorded in each
@@ -107,14 +104,14 @@ func (s *Series) readings() (all []reading) {
 		if len(all) > 0 {
 			every = min(every, i+1-begin)
 		}
-		all = append(all, reading{begin, i + 1, throttled, float64(x.Waited)})
+		all = append(all, reading{begin: begin, end: i + 1, throttled: throttled, waited: float64(x.Waited)})
 		begin, throttled = i+1, 0
 	}
 	later := 0.
 	for i := range slices.Backward(all) {
 		r := &all[i]
 		r.begin = max(r.begin, r.end-every)
-		rest := r.queued - r.throttled - later
+		rest := r.waited - r.throttled - later
 		r.queued, later = max(0, rest), min(r.throttled, max(0, -rest))
 	}
 	return all
@@ -132,25 +129,39 @@ func (s *Series) queued(readings []reading) float64 {
 	return ratio(queued, used)
 }
 
-// want turns usage into the most that may have been wanted, on at most so many CPUs.
-func (s *Series) want(nominal time.Duration, readings []reading, cpus float64) {
-	for i := range s.Samples {
-		s.Samples[i].Waited = 0
-	}
+// hasten moves usage to the beginning of the time without a pause in which threads ran or were held
+// back, on at most so many CPUs.
+func hasten(samples []Sample, readings []reading, cpus float64) {
+	held := make([]float64, len(samples))
 	for i := range readings {
-		readings[i].spread(s.Samples, cpus)
+		readings[i].spread(held, samples, cpus)
 	}
-	r := newRecovery(s.Contiguous(nominal), nominal)
-	r.addWaits(cpus)
-	r.move()
-	for i := range s.Samples {
-		x := &s.Samples[i]
-		x.Usage = max(x.Usage, min(x.Usage+x.Waited, time.Duration(cpus*float64(x.Interval))))
+	for begin := 0; begin < len(samples); begin++ {
+		end, work, anyHeld := begin, time.Duration(0), false
+		for ; end < len(samples) && float64(samples[end].Usage)+held[end] >= float64(samples[end].Interval)/2; end++ {
+			work += samples[end].Usage
+			anyHeld = anyHeld || held[end] > 0
+		}
+		if end == begin || !anyHeld {
+			begin = max(begin, end-1)
+			continue
+		}
+		if end < len(samples) { // in which it ended
+			work += samples[end].Usage
+			end++
+		}
+		for i := begin; i < end; i++ {
+			x := &samples[i]
+			x.Usage = min(work, time.Duration(cpus*float64(x.Interval)))
+			work -= x.Usage
+		}
+		samples[end-1].Usage += work
+		begin = end - 1
 	}
 }
 
-// spread makes Waited of the samples the queued time, evenly where less than the CPUs were used.
-func (r *reading) spread(all []Sample, cpus float64) {
+// spread adds the time of a reading to its samples, evenly where less than the CPUs were used.
+func (r *reading) spread(held []float64, all []Sample, cpus float64) {
 	samples := all[r.begin:r.end]
 	room, sum := make([]float64, len(samples)), 0.
 	for i := range samples {
@@ -158,7 +169,7 @@ func (r *reading) spread(all []Sample, cpus float64) {
 		sum += room[i]
 	}
 	for i := range samples {
-		samples[i].Waited = time.Duration(ratio(min(r.queued, sum), sum) * room[i])
+		held[r.begin+i] = ratio(min(max(r.waited, r.throttled), sum), sum) * room[i]
 	}
 }
 

@@ -42,22 +42,6 @@ func newRecovery(sequences [][]Sample, nominal time.Duration) *recovery {
 	return r
 }
 
-// addWaits takes the time for which threads waited in throttled runs, on at most so many CPUs, for
-// throttled time: whoever is throttled or waits has work.
-func (r *recovery) addWaits(cpus float64) {
-	for i, runs := range r.runs {
-		for _, run := range runs {
-			for j := range r.segments[i][run.begin:run.end] {
-				s := &r.segments[i][run.begin+j]
-				for _, x := range r.sequences[i][s.begin:s.end] {
-					s.waited += x.Waited
-				}
-				s.waited = max(0, min(s.waited, time.Duration(cpus*float64(s.length))-s.usage))
-			}
-		}
-	}
-}
-
 // open returns the number and the total length of the open runs.
 func (r *recovery) open() (n int, length time.Duration) {
 	for i, runs := range r.runs {

@@ -89,9 +89,9 @@ func TestExactDemand(t *testing.T) {
 	}
 }
 
-// TestBounds: work that waited was wanted when it was done, or at once, and throttled work when
-// Demand estimates. Without a trace, waits contain throttled time, and the CPUs that were wanted are
-// no more than were ever used at a time.
+// TestBounds: work was wanted when it was done, or when threads began to be held back. Without a
+// trace, waits contain throttled time, and the CPUs that were wanted are no more than were ever used
+// at a time.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct {
 		name              string
@@ -100,14 +100,15 @@ func TestBounds(t *testing.T) {
 		share             float64 // waited, of the usage
 	}{
 		{"nothing", nil, nil, []float64{.2, .2, .2}, 0},
-		{"a queue", []time.Duration{30, 30, 30}, nil, []float64{.5, .5, .5}, 1.5},
-		{"a long queue", []time.Duration{100, 0, 0}, nil, []float64{1, .2, .2}, 100. / 60},
-		{"waits are read in every other sample", []time.Duration{0, 40, 0}, nil, []float64{.4, .4, .2}, 40. / 60},
+		{"a queue", []time.Duration{30, 30, 30}, nil, []float64{.6, 0, 0}, 1.5},
+		{"a long queue", []time.Duration{100, 0, 0}, nil, []float64{.4, 0, .2}, 100. / 60},
+		{"waits are read in every other sample", []time.Duration{0, 40, 0}, nil, []float64{.2, .2, .2}, 40. / 60},
+		{"longer waits are read in every other sample", []time.Duration{0, 80, 0}, nil, []float64{.6, 0, 0}, 80. / 60},
 		{"throttled", []time.Duration{80, 80, 30}, []time.Duration{80, 80, 30}, []float64{.6, 0, 0}, 0},
 		{"throttled, and counted when that ended", []time.Duration{50, 80, 30}, []time.Duration{0, 80, 80}, []float64{.6, 0, 0}, 0},
-		{"throttled on two CPUs", []time.Duration{80, 80, 80}, []time.Duration{160, 160, 160}, []float64{.46 / .9, 0, .08 / .9}, 0},
+		{"throttled on two CPUs", []time.Duration{80, 80, 80}, []time.Duration{160, 160, 160}, []float64{.6, 0, 0}, 0},
 		{"throttled, and waits are unknown", nil, []time.Duration{0, 60, 0}, []float64{.2, .2, .2}, 0},
-		{"both", []time.Duration{70, 70, 70}, []time.Duration{50, 50, 50}, []float64{.6, .2, .4}, 1},
+		{"both", []time.Duration{70, 70, 70}, []time.Duration{50, 50, 50}, []float64{.6, 0, 0}, 1},
 	} {
 		s := limited(20, 20, 20)
 		for i := range s.Samples {

@@ -175,7 +175,7 @@ func (s *session) findAgent(ctx context.Context, namespace string) error {
 	}
 	s.agent = &list.Items[i]
 	if s.container = agentContainer(s.agent); s.container == nil {
-		return fmt.Errorf("pod %s/%s has no container %q: it is not an agent of Pinfold's chart", namespace, s.agent.Name, agentContainer)
+		return fmt.Errorf("pod %s/%s has no container %q: it is not an agent of Pinfold's chart", namespace, s.agent.Name, "agent")
 	}
 	return nil
 }
