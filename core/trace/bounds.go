@@ -39,7 +39,16 @@ func (s *Series) Bounds(nominal, period time.Duration) Bounds {
 			waited = traced // both have waits of threads for each other, but not for the same ones
 		}
 	} else {
-		hasten(most.Samples, readings, s.mostCPUs(readings))
+		cpus := s.mostCPUs(readings)
+		for i := range most.Samples {
+			most.Samples[i].Waited = 0
+		}
+		for i := range readings {
+			readings[i].spread(most.Samples, cpus)
+		}
+		for _, sequence := range most.Contiguous(nominal) {
+			hasten(sequence, cpus)
+		}
 	}
 	return Bounds{phasesOf(least.Contiguous(nominal), period, nominal), phasesOf(most.Contiguous(nominal), period, nominal), waited}
 }
@@ -130,19 +139,15 @@ func (s *Series) queued(readings []reading) float64 {
 }
 
 // hasten moves usage to the beginning of the time without a pause in which threads ran or were held
-// back, on at most so many CPUs.
-func hasten(samples []Sample, readings []reading, cpus float64) {
-	held := make([]float64, len(samples))
-	for i := range readings {
-		readings[i].spread(held, samples, cpus)
-	}
+// back (Waited), on at most so many CPUs. A pause is a sample with neither for half of it.
+func hasten(samples []Sample, cpus float64) {
 	for begin := 0; begin < len(samples); begin++ {
-		end, work, anyHeld := begin, time.Duration(0), false
-		for ; end < len(samples) && float64(samples[end].Usage)+held[end] >= float64(samples[end].Interval)/2; end++ {
+		end, work, held := begin, time.Duration(0), time.Duration(0)
+		for ; end < len(samples) && samples[end].Usage+samples[end].Waited >= samples[end].Interval/2; end++ {
 			work += samples[end].Usage
-			anyHeld = anyHeld || held[end] > 0
+			held += samples[end].Waited
 		}
-		if end == begin || !anyHeld {
+		if end == begin || held == 0 {
 			begin = max(begin, end-1)
 			continue
 		}
@@ -160,8 +165,9 @@ func hasten(samples []Sample, readings []reading, cpus float64) {
 	}
 }
 
-// spread adds the time of a reading to its samples, evenly where less than the CPUs were used.
-func (r *reading) spread(held []float64, all []Sample, cpus float64) {
+// spread makes Waited of the samples the time for which they were held back, evenly where less than
+// the CPUs were used.
+func (r *reading) spread(all []Sample, cpus float64) {
 	samples := all[r.begin:r.end]
 	room, sum := make([]float64, len(samples)), 0.
 	for i := range samples {
@@ -169,7 +175,7 @@ func (r *reading) spread(held []float64, all []Sample, cpus float64) {
 		sum += room[i]
 	}
 	for i := range samples {
-		held[r.begin+i] = ratio(min(max(r.waited, r.throttled), sum), sum) * room[i]
+		samples[i].Waited = time.Duration(ratio(min(max(r.waited, r.throttled), sum), sum) * room[i])
 	}
 }
 
