@@ -40,13 +40,11 @@ func New() *cobra.Command {
 		Long: `Watch what control groups use against their limits: over 100 ms and 1 s, their
 last periods as bars (! or red: throttled), and over ten seconds the share of
 throttled periods (of the kernel's timer, and of all), the CPU time beyond the
-quota, and the time in which a thread waited for a CPU. What is throttled most
-comes first, and the last line says how to find out why.
+quota, and the time in which a thread waited. The most throttled comes first.
 
-Without a CGROUP, --pod and --pid it shows what 'pinfold run' runs, and all
-containers of this node's kubelet; without a kubelet all control groups that
-have processes. A CGROUP is a path in the hierarchy, a directory, or a pattern
-of one in quotes.
+Without a CGROUP, --pod and --pid it shows what 'pinfold run' runs, and this
+node's containers, or without a kubelet all groups with processes. A CGROUP is
+a path in the hierarchy, a directory, or a pattern of one in quotes.
 
 On a terminal it continues until q or ctrl-C; the last line shows the keys.
 Otherwise, and with --once, it samples for a second and prints a table.`,
