@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -204,33 +203,7 @@ func (s *Options) AddFlags(cmd *cobra.Command, verb string) {
 	const remote = "remote"
 	f.BoolVar(&s.Remote, remote, false, "end when standard input does, as with ctrl-C, and use little memory")
 	_ = f.MarkHidden(remote)
-	const await = "await-input"
-	waits := f.Bool(await, false, "begin when a byte has come from standard input")
-	_ = f.MarkHidden(await)
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !*waits {
-			return nil
-		}
-		return awaitByte(cmd.InOrStdin())
-	}
-}
-
-// awaitTime is how long a command waits for somebody to attach to it.
-const awaitTime = time.Minute
-
-// awaitByte waits for the first byte of an input.
-func awaitByte(in io.Reader) error {
-	came := make(chan error, 1)
-	go func() {
-		_, err := in.Read(make([]byte, 1))
-		came <- err
-	}()
-	select {
-	case err := <-came:
-		return err
-	case <-time.After(awaitTime):
-		return fmt.Errorf("nobody has attached within %v", awaitTime)
-	}
+	awaitInput(cmd)
 }
 
 // Context returns the context of a command. A command that "kubectl pinfold" runs on a node gets no

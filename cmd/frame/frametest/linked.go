@@ -1,5 +1,4 @@
-// Package linked finds out what programs link.
-package linked
+package frametest
 
 import (
 	"os"
@@ -11,8 +10,8 @@ import (
 	"pinfold.dev/pinfold/test/need"
 )
 
-// Packages returns the packages that the program in the working directory links on a system.
-func Packages(t *testing.T, environment ...string) []string {
+// Linked returns the packages that the program in the working directory links on a system.
+func Linked(t *testing.T, environment ...string) []string {
 	t.Helper()
 	need.This(t, "the go command")
 	command := exec.Command("go", "list", "-deps", "-tags=grpcnotrace", ".") // as in Makefile
@@ -24,11 +23,11 @@ func Packages(t *testing.T, environment ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// None reports an error for each package that the program in the working directory links though it,
+// LinksNone reports an error for each package that the program in the working directory links though it,
 // or what it is in, is forbidden.
-func None(t *testing.T, forbidden ...string) {
+func LinksNone(t *testing.T, forbidden ...string) {
 	t.Helper()
-	for _, path := range Packages(t) {
+	for _, path := range Linked(t) {
 		if slices.ContainsFunc(forbidden, func(f string) bool { return path == f || strings.HasPrefix(path, f+"/") }) {
 			t.Errorf("it must not link %s", path)
 		}
