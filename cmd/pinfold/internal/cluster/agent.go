@@ -79,41 +79,41 @@ type session struct {
 	pod        *corev1.Pod       // nil for all of the node
 	agent      *corev1.Pod       // nil: in a pod of its own
 	container  *corev1.Container // of the agent
+	namespace  string            // of the context, in which a pod of its own is made
 	debug      debugOptions
 }
 
-// connect returns a session without a node, and the namespace of the context.
-func (o *podOptions) connect() (s *session, namespace string, err error) {
+// connect returns a session without a pod.
+func (o *podOptions) connect() (*session, error) {
 	// client-go logs what the errors of this command say as well.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	config, namespace, err := o.Config()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	scheme := runtime.NewScheme()
 	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	s = &session{connection: &o.Connection, config: config, parameters: runtime.NewParameterCodec(scheme), node: o.node, debug: o.debug}
-	s.debug.namespace = namespace
+	s := &session{connection: &o.Connection, config: config, parameters: runtime.NewParameterCodec(scheme), node: o.node, namespace: namespace, debug: o.debug}
 	if s.pods, err = rest.RESTClientFor(config); err != nil {
-		return nil, "", fmt.Errorf("make a client for %s: %w", config.Host, err)
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
-	return s, namespace, nil
+	return s, nil
 }
 
 // open finds the pod, if one is named, and what runs the command on its node: the agent, or a pod of
 // its own. trace is what needs an agent that may trace, "" for nothing.
 func (o *podOptions) open(ctx context.Context, cmd *cobra.Command, pods []string, trace string) (*session, error) {
-	s, namespace, err := o.connect()
+	s, err := o.connect()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range pods {
-		if err := s.findPod(ctx, cmp.Or(o.namespace, namespace), name); err != nil {
+		if err := s.findPod(ctx, cmp.Or(o.namespace, s.namespace), name); err != nil {
 			return nil, Explain(ctx, s.config.Host, err)
 		}
 	}
@@ -175,7 +175,7 @@ func (s *session) findAgent(ctx context.Context, namespace string) error {
 	}
 	s.agent = &list.Items[i]
 	if s.container = agentContainer(s.agent); s.container == nil {
-		return fmt.Errorf("pod %s/%s has no container %q: it is not an agent of Pinfold's chart", namespace, s.agent.Name, "agent")
+		return fmt.Errorf("pod %s/%s has no container \"agent\": it is not an agent of Pinfold's chart", namespace, s.agent.Name)
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/remotecommand"
 
 	"pinfold.dev/pinfold/internal/sleep"
@@ -26,9 +25,8 @@ const debugName = "pinfold-debug"
 
 // debugOptions are about a pod in which the command runs where no agent can run it.
 type debugOptions struct {
-	debug     bool
-	image     string
-	namespace string // that of the context
+	debug bool
+	image string
 }
 
 func (o *debugOptions) addFlags(cmd *cobra.Command) {
@@ -50,8 +48,8 @@ func (s *session) mayDebug(cmd *cobra.Command, why error) error {
 	if keys, ok := in.(io.Writer); !ok || !terminal.Is(keys) || !terminal.Is(out) {
 		return fmt.Errorf("%w. Or give --debug: then it runs in a privileged pod on the node, which is removed at the end", why)
 	}
-	fmt.Fprintf(out, "%v.\nRun it in a privileged pod there instead, in namespace %s, with image %s? It sees all processes and control groups\nof node %s, changes nothing, and is removed at the end [y/N] ",
-		why, s.debug.namespace, s.debug.image, s.node)
+	fmt.Fprintf(out, "%v.\nRun it in a privileged pod there instead, in namespace %s, with image %s? It sees all processes and control groups\nof node %s, and is removed at the end [y/N] ",
+		why, s.namespace, s.debug.image, s.node)
 	var answer string
 	if _, err := fmt.Fscanln(in, &answer); err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
 		return why
@@ -78,7 +76,7 @@ func (s *session) findImage(ctx context.Context, namespace string) {
 // --profile=sysadmin".
 func (s *session) debugPod(command []string) *corev1.Pod {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.debug.namespace, GenerateName: debugName + "-", Labels: map[string]string{"app.kubernetes.io/name": debugName}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: debugName + "-", Labels: map[string]string{"app.kubernetes.io/name": debugName}},
 		Spec: corev1.PodSpec{
 			NodeName: s.node, HostPID: true, RestartPolicy: corev1.RestartPolicyNever,
 			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -104,9 +102,9 @@ func (s *session) debugPod(command []string) *corev1.Pod {
 // runInPod runs a command in a pod of its own, and removes that.
 func (s *session) runInPod(ctx context.Context, command []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	pod := &corev1.Pod{}
-	err = s.pods.Post().Namespace(s.debug.namespace).Resource("pods").Body(s.debugPod(append(command, "--await-input"))).Do(ctx).Into(pod)
+	err = s.pods.Post().Namespace(s.namespace).Resource("pods").Body(s.debugPod(append(command, "--await-input"))).Do(ctx).Into(pod)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("you may not create privileged pods in namespace %s, or it does not admit them: %w", s.debug.namespace, err)
+		return fmt.Errorf("you may not create privileged pods in namespace %s, or it does not admit them: %w", s.namespace, err)
 	} else if err != nil {
 		return fmt.Errorf("create a pod on node %s: %w", s.node, err)
 	}
@@ -185,20 +183,12 @@ func containerState(pod *corev1.Pod) corev1.ContainerState {
 	return corev1.ContainerState{}
 }
 
-// deletePod deletes a pod, and what such commands have left that were killed in this namespace.
+// deletePod deletes a pod, unless it is gone.
 func (s *session) deletePod(ctx context.Context, namespace, name string) error {
 	now := &metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 	err := s.pods.Delete().Namespace(namespace).Resource("pods").Name(name).Body(now).Do(ctx).Error()
 	if apierrors.IsNotFound(err) {
-		err = nil
-	}
-	list := &corev1.PodList{}
-	ended := &metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + debugName, FieldSelector: fields.AndSelectors(
-		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodRunning)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodPending))).String()}
-	if s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(ended, s.parameters).Do(ctx).Into(list) == nil {
-		for _, pod := range list.Items { // without rights they stay
-			_ = s.pods.Delete().Namespace(namespace).Resource("pods").Name(pod.Name).Body(now).Do(ctx).Error()
-		}
+		return nil
 	}
 	return err
 }

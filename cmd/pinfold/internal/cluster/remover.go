@@ -72,7 +72,7 @@ func NewRemovePod() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
-		s, _, err := o.connect()
+		s, err := o.connect()
 		if err != nil {
 			return err
 		}
