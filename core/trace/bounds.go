@@ -138,8 +138,9 @@ func (s *Series) queued(readings []reading) float64 {
 	return ratio(queued, used)
 }
 
-// hasten moves usage to the beginning of the time without a pause in which threads ran or were held
-// back (Waited), on at most so many CPUs. A pause is a sample with neither for half of it.
+// hasten moves usage to the beginning of the time without a pause in which threads ran (Usage) or
+// were held back (Waited), and uses no more than the given CPUs. A sample is a pause if Usage and
+// Waited together are less than half of it.
 func hasten(samples []Sample, cpus float64) {
 	for begin := 0; begin < len(samples); begin++ {
 		end, work, held := begin, time.Duration(0), time.Duration(0)
