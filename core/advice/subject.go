@@ -31,14 +31,14 @@ type subject struct {
 	period  time.Duration
 	// demand has the phases of wanted.
 	demand trace.Demand
-	// wanted is what advice is about. least is the least that it may have been.
-	wanted, least phases
-	served        phases  // [trace.Series.Demand]
-	waited        float64 // that of [trace.Bounds]
-	mean          float64
-	piece         float64        // length of a bootstrap piece in periods
-	enough        bool           // the recording is long enough for pieces of that length
-	pieces        *demand.Blocks // see phases.pieces; nil if the demand is unknown
+	// wanted is what advice is about. least and most are the ends of what it may have been.
+	wanted, least, most phases
+	served              phases  // [trace.Series.Demand]
+	waited              float64 // that of [trace.Bounds]
+	mean                float64
+	piece               float64        // length of a bootstrap piece in periods
+	enough              bool           // the recording is long enough for pieces of that length
+	pieces              *demand.Blocks // see phases.pieces; nil if the demand is unknown
 
 	// unknown is the reason why the demand of single periods is unknown. unsure is the reason why it
 	// does not suffice for shares of periods. Both are "" if the demand suffices.

@@ -21,6 +21,7 @@ const farApart = 2
 func (sub *subject) bound(b trace.Bounds) {
 	sub.served, sub.waited = phasesOf(&sub.demand), b.Waited
 	sub.least = phasesOf(&trace.Demand{Period: sub.period, Phases: b.Least})
+	sub.most = phasesOf(&trace.Demand{Period: sub.period, Phases: b.Most})
 	if sub.waited > trace.MaxWaited {
 		sub.demand.Phases = b.Most
 	}
@@ -44,30 +45,36 @@ func (sub *subject) whyFarApart() string {
 		quantity.Share(sub.waited), quantity.CPUs(low[1]).Amount(), quantity.CPUs(high[1]), sub.recordAgain())
 }
 
-// widen extends intervals to the least that the group may have wanted.
+// widen extends intervals to the least and the most that the group may have wanted.
 func (sub *subject) widen(ctx context.Context, c *Container, at limitAt, options Options) error {
 	if sub.obstacle() != "" || sub.waited <= trace.MaxWaited && (sub.demand.Moved == 0 || sub.demand.Exact) {
 		return nil
 	}
 	limits := []*Limit{&c.LimitWithoutBurst, &c.LimitWithBurst}
-	found, err := sub.least.bootstrap(ctx, sub.pieces, options, func(p phases, another amounts) []float64 {
-		counts := p.bursts(quotaOf(at.cpus, sub.period))
-		found := []float64{float64(counts.worthHaving(sub.goal.ThrottleRatio))}
-		for _, l := range limits {
-			quota, burst := quotaOf(l.LimitCPUs, sub.period), l.BurstPercent/100
-			found = append(found, sub.smallestLimit(p, burst), phases{another}.throttleRatio(quota, int64(burst*float64(quota))))
+	for _, end := range []phases{sub.least, sub.most} {
+		found, err := end.bootstrap(ctx, sub.pieces, options, func(p phases, another amounts) []float64 {
+			counts := p.bursts(quotaOf(at.cpus, sub.period))
+			found := []float64{float64(counts.worthHaving(sub.goal.ThrottleRatio))}
+			for _, l := range limits {
+				quota, burst := quotaOf(l.LimitCPUs, sub.period), l.BurstPercent/100
+				found = append(found, sub.smallestLimit(p, burst), phases{another}.throttleRatio(quota, int64(burst*float64(quota))))
+			}
+			return found
+		})
+		if err != nil {
+			return err
 		}
-		return found
-	})
-	if err != nil {
-		return err
-	}
-	c.Burst.LowPercent = min(c.Burst.LowPercent, found[0].low)
-	for i, l := range limits {
-		l.LowCPUs, l.LowThrottleRatio = min(l.LowCPUs, found[1+2*i].low), min(l.LowThrottleRatio, found[2+2*i].low)
+		widen(&c.Burst.LowPercent, &c.Burst.HighPercent, found[0])
+		for i, l := range limits {
+			widen(&l.LowCPUs, &l.HighCPUs, found[1+2*i])
+			widen(&l.LowThrottleRatio, &l.HighThrottleRatio, found[2+2*i])
+		}
 	}
 	return nil
 }
+
+// widen extends an interval to another one.
+func widen(low, high *float64, to interval) { *low, *high = min(*low, to.low), max(*high, to.high) }
 
 // isHeldBack reports whether the group was throttled more than wanted and waited for CPUs, too.
 // Then no limit below the present one is advised.

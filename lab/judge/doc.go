@@ -27,6 +27,10 @@
 //
 // # What is judged
 //
+// A run in which the program used a quarter more or less CPU time for the same requests than when it
+// was recorded had another load. It is listed, and not judged. Such runs come with the JVM, whose
+// starts differ, and with whatever else uses the caches of the processor.
+//
 // The interval of advise is about another recording of the same length. Runs are shorter, and
 // combined until they are as long; see [Results.Verdict].
 //

@@ -19,7 +19,7 @@ func TestTable(t *testing.T) {
 	var b strings.Builder
 	must.Do(t, results.Markdown(&b))
 	golden.Compare(t, "testdata/advice.md", b.String())
-	want := Verdict{Inside: 2, Judged: 3, AbstainedBusy: 1, Busy: 2, Idle: 1, Contradicted: 1, DisturbedRecordings: 1, Runs: 1}
+	want := Verdict{Inside: 2, Judged: 3, InsideAll: 2, JudgedAll: 3, Another: 1, All: 29, AbstainedBusy: 1, Busy: 2, Idle: 1, Contradicted: 1, DisturbedRecordings: 1, Runs: 1}
 	if got := results.Verdict(); got != want || got.Good() {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -24,6 +24,7 @@ func (j *judge) record(ctx context.Context, s service, p Program, row Row) (*Rec
 	file := filepath.Join(j.Dir, strings.ReplaceAll(row.String(), "/", "-")+".parquet")
 	t := trial{judge: j, service: s, load: p, beside: row.Beside, length: j.Size.Record + around, seed: seed(row.String())}
 	if row.Limited {
+		t.length += j.Size.Record / 10 // sample goes on while the program is throttled
 		t.limits = &bandwidth.Limits{Quota: time.Duration(RecordedLimit * float64(period)), Period: period}
 	}
 	t.during = func(ctx context.Context, group string) error {

@@ -2,10 +2,12 @@ package judge
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -46,11 +48,28 @@ type Measured struct {
 	Throttled  uint64        `json:"throttled"` // periods
 	Timer      uint64        `json:"timer"`     // periods in which the kernel's timer ran, 0 without a limit
 	Used       float64       `json:"used"`      // CPUs
+	Work       float64       `json:"work"`      // of all requests, in those of the average size; 0 if unknown
 	Neighbours float64       `json:"neighbours"`
 	Foreign    float64       `json:"foreign"`   // share of all CPUs that others used
 	Stolen     float64       `json:"stolen"`    // share of all CPUs that the host took
 	Latencies  []float64     `json:"latencies"` // milliseconds, ascending
 }
+
+// work returns the amount of work, in requests of the average size.
+func (m Measured) work() float64 { return cmp.Or(m.Work, float64(len(m.Latencies))) }
+
+// each returns the CPU time of a request of the average size.
+func (m Measured) each() float64 { return m.Used * float64(m.Time) / m.work() }
+
+// another reports whether a run had another load than a recording: for the same requests, the program
+// used at least a quarter more or less CPU time. How much of the first and the last request is in
+// the time of a run is unknown.
+func (m Measured) another(recorded Measured) bool {
+	want := m.work() * recorded.each()
+	return math.Abs(m.Used*float64(m.Time)-want) > anotherLoad*want+2*recorded.each()
+}
+
+const anotherLoad = .25
 
 // Periods returns the number of periods of the clock.
 func (m Measured) Periods() float64 { return float64(m.Time) / float64(period) }

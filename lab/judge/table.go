@@ -137,6 +137,9 @@ func (t Tried) measured() string {
 		parts = append(parts, fmt.Sprintf("(runs %s to %s)", percent(lowest), percent(highest)))
 	}
 	text := strings.Join(parts, " ")
+	if n := len(t.Another); n > 0 {
+		text += fmt.Sprintf("; %d of %d another load", n, n+len(t.Good))
+	}
 	if n := len(t.Disturbed); n > 0 {
 		text += fmt.Sprintf("; %d of %d disturbed", n, n+len(t.Good))
 	}
@@ -183,6 +186,8 @@ func (r Results) foot(b *strings.Builder) {
 		verdict = "this holds"
 	}
 	fmt.Fprintf(b, "\n- Measured shares inside of the interval: %s; wanted: 95%%.\n", of(v.Inside, v.Judged))
+	fmt.Fprintf(b, "- Runs with another load, not judged: %s; for the same requests, the program used at least a quarter more or less CPU time than in the recording. With them, %s are inside.\n",
+		of(v.Another, v.All), of(v.InsideAll, v.JudgedAll))
 	fmt.Fprintf(b, "- No advice from recordings on busy machines: %s; wanted: at most a third. On idle ones: %s; wanted: none.\n", of(v.AbstainedBusy, v.Busy), of(v.AbstainedIdle, v.Idle))
 	fmt.Fprintf(b, "- Limits below the one that throttled a program which waited: %d; wanted: none.\n", v.Contradicted)
 	fmt.Fprintf(b, "- Not judged because others disturbed them: %s, %s.\n", quantity.Count(v.DisturbedRecordings, "recording"), quantity.Count(v.Runs, "run"))

@@ -123,7 +123,9 @@ func (t trial) underLoad(ctx context.Context, client *client, group, neighbours 
 		})
 	}
 	m.Began = time.Now().Round(time.Second)
+	work := client.work
 	result, err := load.Run(ctx, t.plan(t.length, t.seed), client.send)
+	m.Work = client.work - work
 	if err != nil {
 		cancel(err)
 	} else if !sleep.For(ctx, time.Until(from.at.Add(t.length))) {
@@ -156,6 +158,7 @@ type client struct {
 	senders []*load.HTTP
 	mu      sync.Mutex
 	random  *rand.Rand
+	work    float64 // of what was sent
 }
 
 func newClient(s service, amount int, address string, seed uint64) (*client, error) {
@@ -179,6 +182,7 @@ func (c *client) close() {
 func (c *client) send(ctx context.Context) error {
 	c.mu.Lock()
 	size := c.random.IntN(len(c.senders))
+	c.work += sizes()[size]
 	c.mu.Unlock()
 	return c.senders[size].Send(ctx)
 }

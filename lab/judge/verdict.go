@@ -1,10 +1,14 @@
 package judge
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Tried are the runs of a row in one condition that are judged together.
 type Tried struct {
 	Good, Disturbed []Run
+	Another         []Run  // with another load
 	Units           []Unit // of the good ones
 }
 
@@ -19,25 +23,44 @@ func (u Unit) Share() float64 { return u.Throttled / u.Periods }
 
 // tried returns the runs of a row in one condition.
 func (r Results) tried(recording Recording, on Beside) (t Tried) {
-	length := 0.0
 	for _, run := range r.Runs {
 		switch {
 		case run.Row != recording.Row || run.On != on:
 		case run.Disturbed != "":
 			t.Disturbed = append(t.Disturbed, run)
+		case run.another(recording.Measured):
+			t.Another = append(t.Another, run)
 		default:
 			t.Good = append(t.Good, run)
-			length += run.Periods()
 		}
 	}
+	t.Units = recording.units(t.Good)
+	return t
+}
+
+// units combines runs.
+func (r Recording) units(runs []Run) (all []Unit) {
+	length := 0.0
+	for _, run := range runs {
+		length += run.Periods()
+	}
 	// Part of a recording's time is needed to begin and to end.
-	units := int(length/(recording.Advice.Recorded.Seconds/period.Seconds()) + .1)
-	n := len(t.Good)
+	units := int(length/(r.Advice.Recorded.Seconds/period.Seconds()) + .1)
+	n := len(runs)
 	units = min(max(1, units), n)
 	for i := range units {
-		t.Units = append(t.Units, unit(recording.Advice, t.Good[i*n/units:(i+1)*n/units]))
+		all = append(all, unit(r.Advice, runs[i*n/units:(i+1)*n/units]))
 	}
-	return t
+	return all
+}
+
+func inside(units []Unit) (n int) {
+	for _, u := range units {
+		if u.Inside {
+			n++
+		}
+	}
+	return n
 }
 
 // unit judges some runs. A number of periods is whole, so the ends of the interval are rounded to
@@ -54,6 +77,8 @@ func unit(a Advice, runs []Run) (u Unit) {
 // Verdict counts how good the advice is.
 type Verdict struct {
 	Inside, Judged            int // units in the interval, of all that are not disturbed
+	InsideAll, JudgedAll      int // with runs with another load
+	Another, All              int // runs with another load, of those that are not disturbed
 	AbstainedBusy, Busy       int // recordings beside neighbours
 	AbstainedIdle, Idle       int
 	Contradicted              int // advice below the limit under which it was throttled too much, and waited
@@ -89,12 +114,13 @@ func (r Results) Verdict() (v Verdict) {
 		for _, on := range tried() {
 			t := r.tried(one, on)
 			v.Runs += len(t.Disturbed)
+			v.Another += len(t.Another)
+			v.All += len(t.Another) + len(t.Good)
 			v.Judged += len(t.Units)
-			for _, u := range t.Units {
-				if u.Inside {
-					v.Inside++
-				}
-			}
+			v.Inside += inside(t.Units)
+			all := one.units(slices.Concat(t.Good, t.Another))
+			v.JudgedAll += len(all)
+			v.InsideAll += inside(all)
 		}
 	}
 	return v

@@ -44,6 +44,7 @@ type session struct {
 	names    map[string]string
 	present  map[string]bool
 	counts   map[string]int
+	catching map[string]time.Duration // when a group that was throttled will have caught up
 	cmd      *cobra.Command
 	progress *frame.Progress
 	recorder tracefile.Recorder // nil without output
@@ -68,7 +69,7 @@ func (o *sampleOptions) record(cmd *cobra.Command, fs *cgroup.FS, targets []grou
 		return nil, err
 	}
 	r := &session{
-		options: o, cmd: cmd, names: map[string]string{}, present: map[string]bool{}, counts: map[string]int{},
+		options: o, cmd: cmd, names: map[string]string{}, present: map[string]bool{}, counts: map[string]int{}, catching: map[string]time.Duration{},
 		progress: frame.NewProgress(cmd.ErrOrStderr()),
 		memory:   newMemory(o.interval, o.Remote),
 	}
@@ -143,16 +144,21 @@ func (r *session) summary(w io.Writer) error {
 // take passes a tick on, in the sampler's goroutine, and ends the sampling at the right time.
 func (r *session) take(t *sampler.Tick, ticks chan<- sampler.Tick) error {
 	ticks <- sampler.Tick{At: t.At, Samples: slices.Clone(t.Samples), Absent: slices.Clone(t.Absent)}
-	done := r.options.duration > 0 && t.At >= r.options.duration-r.options.interval/2
+	done := false
 	for i := range t.Samples {
-		group := t.Samples[i].Group
-		r.present[group] = true
-		r.counts[group]++
-		done = done || r.options.samples > 0 && r.counts[group] >= r.options.samples
+		sample := &t.Samples[i]
+		r.present[sample.Group] = true
+		r.counts[sample.Group]++
+		done = done || r.options.samples > 0 && r.counts[sample.Group] >= r.options.samples
+		if sample.WasThrottled() {
+			r.catching[sample.Group] = sample.At + catchUp*trace.PeriodOf(sample.Limits)
+		}
 	}
 	for _, a := range t.Absent {
 		delete(r.present, a.Group)
+		delete(r.catching, a.Group)
 	}
+	done = done || r.options.duration > 0 && r.isOver(t.At+r.options.interval/2)
 	if done || len(r.present) == 0 {
 		if r.exact != nil {
 			r.exact.finish(t.At)
@@ -160,6 +166,24 @@ func (r *session) take(t *sampler.Tick, ticks chan<- sampler.Tick) error {
 		return errDone
 	}
 	return nil
+}
+
+// catchUp is the number of periods without throttling from which a group has caught up: it is
+// counted when a period ends.
+const catchUp = 2
+
+// isOver reports whether the recording has its length. While a group is throttled, it is up to a
+// tenth longer: what the group wants is known when it has caught up.
+func (r *session) isOver(at time.Duration) bool {
+	if at < r.options.duration {
+		return false
+	}
+	for _, until := range r.catching {
+		if at < until {
+			return at >= r.options.duration+r.options.duration/10
+		}
+	}
+	return true
 }
 
 // write writes ticks in its own goroutine, so that a slow disk does not delay samples.

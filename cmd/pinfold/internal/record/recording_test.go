@@ -53,6 +53,33 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestIsOver ends recordings of ten seconds beside groups that were throttled.
+func TestIsOver(t *testing.T) {
+	r := &session{options: &sampleOptions{duration: 10 * time.Second, interval: 20 * time.Millisecond},
+		present: map[string]bool{}, counts: map[string]int{}, catching: map[string]time.Duration{}}
+	ticks := make(chan sampler.Tick, 10)
+	end := func(at time.Duration, throttled uint32, absent ...sampler.Absent) bool {
+		var samples []sampler.Sample
+		for _, group := range []string{"/a", "/b"} {
+			samples = append(samples, sampler.Sample{Group: group, Sample: trace.Sample{At: at, Interval: 20 * time.Millisecond, Throttled: throttled}})
+			throttled = 0
+		}
+		err := r.take(&sampler.Tick{At: at, Samples: samples, Absent: absent}, ticks)
+		<-ticks
+		return err != nil
+	}
+	const ms = time.Millisecond
+	if end(9900*ms, 1) || end(10000*ms, 0) || end(10040*ms, 1) || end(10220*ms, 0) || !end(10240*ms, 0) {
+		t.Error("it does not end when the group has caught up")
+	}
+	if end(10900*ms, 1) || !end(11000*ms, 1) {
+		t.Error("it does not end a tenth later")
+	}
+	if end(10050*ms, 1) || !end(10060*ms, 0, sampler.Absent{Group: "/a", Err: cgroup.ErrGone}) {
+		t.Error("it waits for a group that is gone")
+	}
+}
+
 // TestAbsentLines: the number of messages about groups that vanish together is bounded.
 func TestAbsentLines(t *testing.T) {
 	absent := make([]sampler.Absent, maxAbsentLines+3)

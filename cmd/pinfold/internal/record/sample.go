@@ -29,9 +29,10 @@ func NewSample() *cobra.Command {
 		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]\nsample --pid PID [flags]",
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
-at the end what limit they need at which timescale. It ends after --duration or
---samples, with ctrl-C, or when all groups are gone. A group is a path in the
-hierarchy (/kubepods/burstable), a directory, or a pattern of one in quotes.
+at the end what limit they need at which timescale. It ends after --duration (up
+to a tenth later, if a group is throttled then), or --samples, with ctrl-C, or
+when all groups are gone. A group is a path in the hierarchy
+(/kubepods/burstable), a directory, or a pattern of one in quotes.
 
 -o records to a file. Until the end, samples go to FILE.journal, so that ctrl-C,
 a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
@@ -48,7 +49,7 @@ the groups, and all above them, the kernel's largest weight until the end
 	f := cmd.Flags()
 	o.AddFlags(cmd, "sample")
 	f.DurationVar(&o.interval, "interval", 0, "take a sample of each group every `TIME`, 1ms or more (default: a fifth of the groups' shortest enforcement period; all of it for more than 100 groups)")
-	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`")
+	f.DurationVar(&o.duration, "duration", 0, "end after `TIME`; up to a tenth later, until no group is throttled")
 	frame.Var(f, &o.samples, "samples", "N", "end after N samples of a group", frame.ParseCount)
 	f.StringVarP(&o.output.Name, "output", "o", "", "record to `FILE`: *.parquet, *.csv, *.npy, or - for CSV on standard output")
 	f.BoolVar(&o.output.Replace, "force", false, "replace FILE if it exists")
