@@ -78,5 +78,5 @@ func (r *room) refuses(ask *ledger.Ask) string {
 	if largest == "" {
 		return ""
 	}
-	return fmt.Sprintf("no node serves it, even without other pods: %v on %s (reserved CPUs and minSharedCPUs stay shared)", tooLarge(r.empty[largest], ask), largest)
+	return fmt.Sprintf("no node serves it, even without other pods: %v on %s (reserved CPUs stay shared, and at least one unless minSharedCPUs is 0)", tooLarge(r.empty[largest], ask), largest)
 }

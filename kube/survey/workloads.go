@@ -12,8 +12,8 @@ import (
 	"pinfold.dev/pinfold/core/status"
 )
 
-// missingAgents adds what wants agents where there are none. A node that no DaemonSet selects has none by
-// design, if others have one.
+// missingAgents adds a problem for each DaemonSet with fewer agents than it wants, and one if no node has an
+// agent. If some have one, the others that no DaemonSet selects are taken to be without on purpose.
 func (a *assembly) missingAgents() {
 	without, wanted, starting := 0, 0, true
 	for i := range a.report.Nodes {

@@ -65,3 +65,13 @@ nothing for the release pinfold. */}}
   apiGroup: rbac.authorization.k8s.io
 {{- end }}
 {{- end }}
+
+{{/* The seconds of a duration, such as 1m0.5s. */}}
+{{- define "pinfold.seconds" -}}
+{{- $sum := 0.0 }}
+{{- range $part := regexFindAll "[0-9.]+[a-z]+" . -1 }}
+{{- $unit := regexFind "[a-z]+" $part }}
+{{- $sum = addf $sum (mulf (trimSuffix $unit $part | float64) (get (dict "us" 0.000001 "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0) $unit)) }}
+{{- end }}
+{{- $sum }}
+{{- end }}
