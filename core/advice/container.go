@@ -286,8 +286,7 @@ func DefaultGoal() Goal {
 // independent demand, the interval contained the right limit in 98% of cases, and so did that of
 // another recording (TestLimitOfExponentialDemand). For correlated demand it did in 80% to 100% of
 // cases, fewest at a correlation time of 60 periods; read it as a 90% interval there. Intervals
-// cover what waiting for CPUs hides ([trace.Series.Bounds]) and how far throttling may have been
-// overestimated ([trace.Series.Demand]).
+// cover what waiting for CPUs and throttling hide ([trace.Series.Bounds]).
 const Confidence = .95
 
 // Validate returns an error if the goal is invalid.

@@ -21,7 +21,7 @@ func (r Results) Markdown(w io.Writer) error {
 	fmt.Fprintln(&b, "| program | recorded | throttled, waited | advice (burst) | predicted | idle: measured | latency | busy: measured | latency |")
 	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|")
 	var notes []string
-	for _, one := range r.Recordings {
+	for _, one := range r.sorted() {
 		cells := append([]string{one.Program, one.how(), one.hindered()}, r.outcome(one, &notes)...)
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 	}
@@ -32,6 +32,20 @@ func (r Results) Markdown(w io.Writer) error {
 	r.foot(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// sorted returns the recordings in the order of rows.
+func (r Results) sorted() (all []Recording) {
+	var names []string
+	for _, p := range r.Programs {
+		names = append(names, p.Name)
+	}
+	for _, row := range rows(names) {
+		if one := r.recording(row); one != nil {
+			all = append(all, *one)
+		}
+	}
+	return all
 }
 
 // head says where, when and how it was measured.
@@ -120,14 +134,7 @@ func (r Results) outcome(one Recording, notes *[]string) []string {
 
 // measured says what runs measured: each unit, and the least and the largest share of a run.
 func (t Tried) measured() string {
-	var parts []string
-	for _, u := range t.Units {
-		part := percent(u.Share())
-		if !u.Inside {
-			part = "**" + part + " outside**"
-		}
-		parts = append(parts, part)
-	}
+	parts := t.shares()
 	lowest, highest := math.Inf(1), 0.0
 	for _, run := range t.shown() {
 		share := float64(run.Throttled) / run.Periods()
@@ -144,6 +151,18 @@ func (t Tried) measured() string {
 		text += fmt.Sprintf("; %d of %d disturbed", n, n+len(t.Good))
 	}
 	return text
+}
+
+// shares returns the share of each unit.
+func (t Tried) shares() (parts []string) {
+	for _, u := range t.Units {
+		part := percent(u.Share())
+		if !u.Inside {
+			part = "**" + part + " outside**"
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // shown returns the runs whose figures are shown: disturbed ones if there are no others.
