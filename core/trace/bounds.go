@@ -20,7 +20,7 @@ type Bounds struct {
 //
 // Least is the usage. Most is the usage as early as it can have been wanted: at the beginning of the
 // time without a pause in which threads ran, waited or were throttled. Without waits, the usage.
-// More CPUs than the group ever used or was throttled on at a time are not wanted.
+// More CPUs than the group ever used or waited for at a time are not wanted.
 //
 // With a trace, Most is the usage earlier by the time for which threads were throttled or waited.
 //
@@ -71,15 +71,25 @@ func (s *Series) Wanted(nominal, period time.Duration) (d Demand, waited float64
 	return d, b.Waited, nil
 }
 
-// mostCPUs returns on how many CPUs the group ran at a time in a sample, or was throttled between
-// two readings. Samples may show a tick too much.
+// mostCPUs returns on how many CPUs the group wanted to run at a time: on how many it ran in a sample, was
+// throttled between two readings, or ran and waited in a tenth of the readings. Samples may show a
+// tick too much, and single readings more waits than there were, since waits are counted when they end.
 func (s *Series) mostCPUs(readings []reading) float64 {
 	most := 1.
 	for i := range s.Samples {
 		most = max(most, math.Round(s.Samples[i].CPUs()))
 	}
+	var wanted []float64
 	for _, r := range readings {
-		most = max(most, math.Round(ratio(r.throttled, float64(s.Samples[r.end-1].At-s.Samples[r.begin].Begin()))))
+		length, used := float64(s.Samples[r.end-1].At-s.Samples[r.begin].Begin()), 0.
+		for i := r.begin; i < r.end; i++ {
+			used += float64(s.Samples[i].Usage)
+		}
+		most = max(most, math.Round(ratio(r.throttled, length)))
+		wanted = append(wanted, ratio(used+max(r.waited, r.throttled), length))
+	}
+	if slices.Sort(wanted); len(wanted) > 0 {
+		most = max(most, math.Round(wanted[len(wanted)*9/10]))
 	}
 	return most
 }

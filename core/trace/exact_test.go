@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -227,5 +228,37 @@ func TestExacts(t *testing.T) {
 	}
 	if all["/a"].Periods() != 3 || all["/a/b"].Periods() != 0 {
 		t.Errorf("periods: %d and %d, want 3 and 0", all["/a"].Periods(), all["/a/b"].Periods())
+	}
+}
+
+// TestWantedCPUs: two jobs that compete for CPUs, and never get more than 1.2, want two. One thread
+// whose waits are counted late wants one.
+func TestWantedCPUs(t *testing.T) {
+	const interval = 20 * ms
+	for name, test := range map[string]struct {
+		used   float64 // CPUs
+		waited func(reading int) time.Duration
+		want   float64
+	}{
+		"two jobs": {1.2, func(int) time.Duration { return 80 * ms }, 2},
+		"one thread": {.5, func(reading int) time.Duration {
+			return map[bool]time.Duration{true: 250 * ms, false: 44 * ms}[reading%40 == 1]
+		}, 1},
+	} {
+		s := trace.Series{Group: "/g"}
+		for i := range 2000 {
+			x := trace.Sample{At: time.Duration(i+1) * interval, Interval: interval, Limits: bandwidth.Limits{Quota: bandwidth.Unlimited, Period: 100 * ms}}
+			if i%20 < 10 { // of 400 ms it works for 200
+				x.Usage = time.Duration(test.used * float64(interval))
+				if i%5 == 4 {
+					x.Waited = test.waited(i / 5)
+				}
+			}
+			s.Samples = append(s.Samples, x)
+		}
+		b := s.Bounds(interval, 100*time.Millisecond)
+		if got := slices.Max(b.Most[0]); math.Abs(got-test.want) > .01 {
+			t.Errorf("%s: at most %v CPUs, want %v", name, got, test.want)
+		}
 	}
 }
