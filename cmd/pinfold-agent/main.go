@@ -30,10 +30,11 @@ func main() {
 func newRoot() *cobra.Command {
 	return frame.New(&cobra.Command{
 		Use:   "pinfold-agent",
-		Short: "Enforce the CPU decisions of the Pinfold scheduler on this node",
-		Long: `Set the CPUs and the quota of containers on this node as the scheduler decided,
-keep them set, and publish the CPU topology of the node. The agent runs on every
-node. When it stops, nothing is undone; "pinfold-agent cleanup" does that.`,
+		Short: "Allocate the CPUs of this node to pods, and enforce that",
+		Long: `Allocate the CPUs of this node to the pods that ask for some, set and keep the
+CPUs and the quota of containers, and publish what the node has. The agent runs
+on every node. When it stops, nothing is undone; "pinfold-agent cleanup" does
+that.`,
 		Example: `  pinfold-agent doctor
   pinfold-agent run --node-name worker-1 --kubeconfig agent.conf`,
 	}, newRun(), newStatus(), newDoctor(), newCleanup(), newUninstall(), newWait())

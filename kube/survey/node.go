@@ -286,7 +286,7 @@ func (a *assembly) conditionProblem(n *status.Node, topology *Topology) {
 		return // the condition repeats that, or is older
 	case c.Reason == nodetopology.Observing:
 		a.add(status.Problem{Kind: status.AgentObserves, Node: n.Name, Message: c.Message + ". No pod that asks for CPUs is placed here",
-			Action: "'pinfold-agent status' in the agent's pod says what it would write; set the chart's agent.mode to enforce when that is right"})
+			Action: "'/pinfold-agent status --host-root=/host' in the agent's pod says what it would write; set the chart's agent.mode to enforce when that is right"})
 		return
 	}
 	a.add(status.Problem{Kind: status.NotEnforced, Node: n.Name, Action: conditionAction(c.Reason),

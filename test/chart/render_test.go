@@ -107,7 +107,7 @@ func TestBadValues(t *testing.T) {
 		{"objective of a period", "agent: {batchPercent: 10, batchObjective: 0.2s}", "batchObjective is 0.2s: it must be 0s to 100ms"},
 		{"moves and isolates", "agent: {repack: cores, partition: isolated}", "repack is cores and partition is isolated"},
 		{"port twice", "agent: {healthPort: 9652}", "healthPort and agent.metrics.port are both 9652"},
-		{"port of the scheduler, too", "{scheduler: {hostNetwork: true, port: 9652}}", "scheduler.port is 9652, a port of pinfold-agent, too"},
+		{"port of the scheduler", "{scheduler: {hostNetwork: true, port: 9652}}", "scheduler.port is 9652, a port of pinfold-agent, too"},
 		{"short grace", "scheduler: {agentGracePeriod: 10ms}", "scheduler.agentGracePeriod is 10ms: it must be 1s or more, or 0s for no limit"},
 		{"no time to uninstall", "uninstall: {timeout: 0m}", "uninstall.timeout is 0m: it must be more than 0s"},
 		{"leases of another release", "agent: {leaseNamespace: other}", "set scheduler.enabled=false"},

@@ -29,10 +29,9 @@ func NewSample() *cobra.Command {
 		Use:   "sample CGROUP... [flags]\nsample --pod NAMESPACE/NAME [flags]\nsample --pid PID [flags]",
 		Short: "Record what control groups use, period by period",
 		Long: `Record CPU usage and throttling of control groups at a fine interval, and show
-at the end what limit they need at which timescale. It ends after --duration (up
-to a tenth later, if a group is throttled then), or --samples, with ctrl-C, or
-when all groups are gone. A group is a path in the hierarchy
-(/kubepods/burstable), a directory, or a pattern of one in quotes.
+at the end what limit they need at which timescale. It ends after --duration or
+--samples, with ctrl-C, or when all groups are gone. A group is a path in the
+hierarchy (/kubepods/burstable), a directory, or a pattern of one in quotes.
 
 -o records to a file. Until the end, samples go to FILE.journal, so that ctrl-C,
 a full disk or kill -9 lose only the last second: see 'pinfold trace recover'.
