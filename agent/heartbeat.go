@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
 
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
@@ -17,9 +18,12 @@ import (
 	"pinfold.dev/pinfold/kube/nodetopology"
 )
 
-// leaseSeconds is the duration in the lease, the same as in the kubelet's. The scheduler uses a
-// duration of its own.
-const leaseSeconds = 40
+// renewals is how many renewals are due in the duration of a lease. The scheduler uses a duration of its
+// own.
+const renewals = 3
+
+// renewalTimeout is the longest time for one renewal.
+const renewalTimeout = 10 * time.Second
 
 // heartbeat renews the agent's lease while the agent works. It tells the scheduler that decisions
 // for this node will be enforced. The controller of k8s.io/component-helpers does not say when a
@@ -44,7 +48,7 @@ func (h *heartbeat) loop(ctx context.Context) {
 		wait := h.LeaseEvery
 		renewed, err := h.once(ctx)
 		if !renewed {
-			wait = min(h.LeaseEvery, h.RetryAfter)
+			wait = apiwait.Jitter(min(h.LeaseEvery, h.RetryAfter), .5)
 		}
 		if ctx.Err() == nil {
 			h.dedup.WarnOrClear("lease", "cannot renew the agent's lease; pods that ask for CPUs will not be scheduled to this node", err)
@@ -66,7 +70,7 @@ func (h *heartbeat) once(ctx context.Context) (renewed bool, err error) {
 	if node == nil {
 		return false, nil // the Node has not been read, so no topology has been published either
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.LeaseEvery)
+	ctx, cancel := context.WithTimeout(ctx, min(h.LeaseEvery, renewalTimeout))
 	defer cancel()
 	if err := h.renew(ctx, *node); err != nil {
 		h.last = nil
@@ -105,7 +109,7 @@ func (h *heartbeat) renew(ctx context.Context, node types.UID) (err error) {
 }
 
 func (h *heartbeat) fill(lease *coordinationv1.Lease, node types.UID) {
-	seconds, now := int32(leaseSeconds), metav1.NewMicroTime(h.Now())
+	seconds, now := int32(max(1, (renewals*h.LeaseEvery).Seconds())), metav1.NewMicroTime(h.Now())
 	lease.OwnerReferences = []metav1.OwnerReference{nodetopology.NodeReference(h.NodeName, node)}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &h.NodeName, LeaseDurationSeconds: &seconds, RenewTime: &now}
 	api.SetVersion(lease, h.Version)

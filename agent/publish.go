@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	apiwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"pinfold.dev/pinfold/agent/control"
@@ -66,7 +67,7 @@ func (p *publisher) loop(ctx context.Context) {
 			return
 		case <-p.wake:
 			sleep.For(ctx, min(time.Second, p.RetryAfter)) // changes come in groups
-		case <-time.After(wait):
+		case <-time.After(apiwait.Jitter(wait, .2)): // not all agents at a time
 		}
 	}
 }

@@ -52,7 +52,7 @@ profiles:
       kind: PinfoldArgs
       scoringStrategy: LeastAllocated
       minSharedCPUs: 1
-      agentGracePeriod: 40s
+      agentGracePeriod: 2m
       agentLeaseNamespace: pinfold-system
 `
 
@@ -74,8 +74,8 @@ const (
 	argsKind    = "PinfoldArgs"
 )
 
-// defaultAgentGracePeriod is the time in which an agent renews its lease four times.
-const defaultAgentGracePeriod = 40 * time.Second
+// defaultAgentGracePeriod is the time in which an agent renews its lease three times.
+const defaultAgentGracePeriod = 2 * time.Minute
 
 // Args are the plugin's arguments in a KubeSchedulerConfiguration, for example in
 // [DefaultConfiguration].

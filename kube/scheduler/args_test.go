@@ -17,7 +17,7 @@ import (
 func TestParseArgs(t *testing.T) {
 	n := func(n int) *int { return &n }
 	args := func(a Args) Args {
-		a.AgentGracePeriod, a.AgentLeaseNamespace = &metav1.Duration{Duration: 40 * time.Second}, "pinfold-system"
+		a.AgentGracePeriod, a.AgentLeaseNamespace = &metav1.Duration{Duration: 2 * time.Minute}, "pinfold-system"
 		return a
 	}
 	defaults := args(Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1)})
@@ -38,8 +38,8 @@ func TestParseArgs(t *testing.T) {
 		{name: "truncated", text: `{"minSharedCPUs":`, err: "pluginConfig"},
 		{name: "strategy", text: `{"scoringStrategy":"Best"}`, err: `scoringStrategy "Best" is neither "LeastAllocated" nor "MostAllocated"`},
 		{name: "negative", text: `{"minSharedCPUs":-1}`, err: "minSharedCPUs is -1; it must be 0 or more"},
-		{name: "agents", text: "agentGracePeriod: 2m\nagentLeaseNamespace: kube-system\n",
-			want: Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1), AgentGracePeriod: &metav1.Duration{Duration: 2 * time.Minute}, AgentLeaseNamespace: "kube-system"}},
+		{name: "agents", text: "agentGracePeriod: 3m\nagentLeaseNamespace: kube-system\n",
+			want: Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1), AgentGracePeriod: &metav1.Duration{Duration: 3 * time.Minute}, AgentLeaseNamespace: "kube-system"}},
 		{name: "ceilings", text: "ceilings: {default: {exclusiveCPUs: {perPod: 2}}}", want: args(Args{ScoringStrategy: LeastAllocated, MinSharedCPUs: n(1),
 			Ceilings: api.Ceilings{Default: api.Ceiling{ExclusiveCPUs: api.CPUCeiling{PerPod: n(2)}}}})},
 		{name: "bad ceiling", text: "ceilings: {default: {exclusiveCPUs: {perPod: -2}}}", err: "ceilings: default.exclusiveCPUs.perPod -2: it must be 0 or more"},

@@ -130,7 +130,7 @@ func (a *assembly) age(lease *coordinationv1.Lease) (age, valid time.Duration) {
 }
 
 // defaultGrace applies to leases that do not say how long a renewal is valid.
-const defaultGrace = 40 * time.Second
+const defaultGrace = 2 * time.Minute
 
 // splitName splits NAMESPACE/NAME.
 func splitName(name string) types.NamespacedName {

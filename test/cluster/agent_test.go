@@ -301,7 +301,7 @@ spec:
 	c.agentIs(name, status.AgentReports)
 }
 
-// nodeCondition waits for the condition that the agent writes, or the scheduler 40 s after the agent
+// nodeCondition waits for the condition that the agent writes, or the scheduler 20 s after the agent
 // has stopped.
 func (c *test) nodeCondition(node string, status corev1.ConditionStatus, reason string) {
 	c.Helper()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/local/localcluster"
 	"pinfold.dev/pinfold/test/need"
@@ -106,7 +108,12 @@ func launch(data, kubernetes string, gates ...string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes}
+	config := data + "-scheduler.yaml"
+	text := strings.Replace(scheduler.DefaultConfiguration, "agentGracePeriod: 2m", "agentGracePeriod: 20s", 1) // TestSilentAgent waits for it
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	args := []string{"up", "--data-dir", data, "--kubernetes", kubernetes, "--scheduler-config", config}
 	for _, gate := range gates {
 		args = append(args, "--feature-gates="+gate+"=true")
 	}
