@@ -21,10 +21,12 @@ package top
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/report"
 )
@@ -55,6 +57,12 @@ type Status struct {
 type Worst struct {
 	Group              string
 	Throttled, OfLimit float64 // shares of the periods, and of the limit that was used
+}
+
+// Because returns a command line with the reason for it.
+func (w Worst) Because(command string) string {
+	return fmt.Sprintf("%s   # throttled in %s of its periods at %s of its limit",
+		command, quantity.Share(w.Throttled).Whole(), quantity.Share(w.OfLimit).Whole())
 }
 
 // Order is the order of the rows.

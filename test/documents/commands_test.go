@@ -13,19 +13,20 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// TestReadme executes the commands of README.md. The figures of its examples differ each time.
+// TestReadme executes the commands of README.md, and the examples of the manual that need root, whose
+// figures differ each time.
 func TestReadme(t *testing.T) {
 	s := newShell(t)
 	text := strings.Join(slices.DeleteFunc(s.blocks("README.md", "sh"), func(block string) bool {
 		return strings.HasPrefix(block, "make test") // runs this test, too
 	}), "")
-	contains(t, s.run(text), "CPUs online", "shop/web-0/app", "P(WCET = 1)", "7 of 7 containers placed")
+	contains(t, s.run(text), "limits and throttling", "shop/web-0/app", "7 of 7 containers placed")
 	t.Run("root", func(t *testing.T) {
 		requireRoot(t)
 		s.T = t
 		number := regexp.MustCompile(`[0-9.]+(ms|µs|s)?`)
-		for _, block := range golden.ReadCode(t, filepath.Join(root, "README.md")) {
-			if block.Info != "console" {
+		for _, block := range golden.ReadCode(t, filepath.Join(root, "docs/pinfold.md")) {
+			if block.Info != "console root" {
 				continue
 			}
 			for _, example := range block.Examples() {

@@ -162,22 +162,26 @@ func (s *session) findPod(ctx context.Context, namespace, name string) error {
 
 // findAgent finds the agent on the node.
 func (s *session) findAgent(ctx context.Context, namespace string) error {
-	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: agentSelector,
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", s.node).String()}
-	err := s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.parameters).Do(ctx).Into(list)
+	pods, err := s.agents(ctx, namespace, fields.OneTermEqualSelector("spec.nodeName", s.node))
 	if err != nil {
 		return fmt.Errorf("look for the agent of node %s: %w", s.node, err)
 	}
-	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil })
-	if i < 0 {
+	if len(pods) == 0 {
 		return &unable{fmt.Sprintf("no agent runs on node %s in namespace %s: 'kubectl pinfold status %s' says more; --agent-namespace names another namespace",
 			s.node, namespace, s.node)}
 	}
-	s.agent = &list.Items[i]
+	s.agent = &pods[0]
 	if s.container = agentContainer(s.agent); s.container == nil {
 		return fmt.Errorf("pod %s/%s has no container \"agent\": it is not an agent of Pinfold's chart", namespace, s.agent.Name)
 	}
 	return nil
+}
+
+// agents returns the agents' pods that run, of the pods with some fields.
+func (s *session) agents(ctx context.Context, namespace string, selector fields.Selector) ([]corev1.Pod, error) {
+	list, options := &corev1.PodList{}, &metav1.ListOptions{LabelSelector: agentSelector, FieldSelector: selector.String()}
+	err := s.pods.Get().Namespace(namespace).Resource("pods").VersionedParams(options, s.parameters).Do(ctx).Into(list)
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil }), err
 }
 
 // mayTrace reports whether the agent's container may trace the scheduler.

@@ -19,35 +19,54 @@ import (
 // NewTop returns the plugin's subcommand "top".
 func NewTop() *cobra.Command {
 	o := &podOptions{}
-	once := false
+	once, all, order := false, false, top.Orders()[0]
 	cmd := &cobra.Command{
-		Use:   "top POD [flags]\ntop --node NODE [flags]",
+		Use:   "top [POD] [flags]\ntop --node NODE [flags]",
 		Short: "Watch containers use their limits, and being throttled",
-		Long: `Watch what a pod's containers, or all of a node, use against their limits.
-'pinfold top --help' on a node says more.
+		Long: `Watch what a pod's containers, or all of a node, use against their limits,
+until q or ctrl-C; the last line shows the keys. With --once, and where the
+output is no terminal, it samples for a second and prints a table.
 
-On a terminal it continues until q or ctrl-C; the last line shows the keys.
-Otherwise, and with --once, it samples for a second and prints a table.
+Without POD and --node, this table has the containers of all nodes with agents,
+or with -n those of a namespace. What is throttled most comes first, and the
+last line is the command that says why.
 
 It runs pinfold in the agent's pod, which takes pods/exec in its namespace, or
 without an agent in a pod of its own, which it asks about (--debug).`,
-		Example: `  pinfold top web-0 -n shop
+		Example: `  pinfold top
+  pinfold top web-0 -n shop
   pinfold top --node worker-1 --sort usage --once`,
 	}
 	o.addFlags(cmd)
+	named := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return named(cmd, args)
+	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node", "", "watch all containers of the node `NAME`")
 	f.Duration("interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
-	frame.OneOf(f, new(top.Order), "sort", "what comes first: the largest value, or the first name", top.Orders()...)
-	f.Bool("all", false, "also show groups without limit that have used no CPU time since it started, and the sandboxes of pods")
+	frame.OneOf(f, &order, "sort", "what comes first: the largest value, or the first name", top.Orders()...)
+	f.BoolVar(&all, "all", false, "also show groups without limit that have used no CPU time since it started, and the sandboxes of pods")
 	f.BoolVar(&once, "once", false, "print one table and end")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if o.node != "" && len(args) > 0 {
 			return frame.Usagef("a pod is on one node: give POD or --node, not both")
 		}
+		everywhere := o.node == "" && len(args) == 0
+		if everywhere && o.debug.debug {
+			return frame.Usagef("--debug starts a pod on one node: give POD or --node NODE, too")
+		}
 		ctx, stop := frame.Interruptible(cmd.Context())
 		defer stop()
 		context.AfterFunc(ctx, stop) // a second ctrl-C kills
+		if everywhere {
+			model := top.New()
+			model.Sort, model.All = order, all
+			return o.topEverywhere(ctx, cmd, model, changedFlags(cmd, "interval"))
+		}
 		s, err := o.open(ctx, cmd, args, "")
 		if err != nil {
 			return err

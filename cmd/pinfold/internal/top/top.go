@@ -20,7 +20,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/groups"
-	"pinfold.dev/pinfold/core/quantity"
+	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
@@ -30,6 +30,7 @@ import (
 	"pinfold.dev/pinfold/report"
 	"pinfold.dev/pinfold/report/terminal"
 	"pinfold.dev/pinfold/report/top"
+	"pinfold.dev/pinfold/tracefile"
 )
 
 // New returns the subcommand "top".
@@ -56,7 +57,8 @@ Otherwise, and with --once, it samples for a second and prints a table.`,
 	o.AddFlags(cmd, "watch")
 	cmd.Flags().Lookup("all").Usage = "also show groups without limit that have used no CPU time since it started, and the sandboxes of pods"
 	frame.Var(cmd.Flags(), &o.screen, "screen", "SIZE", "draw for a terminal elsewhere, of COLUMNSxLINES, with +colour if it has", parseSize)
-	_ = cmd.Flags().MarkHidden("screen")
+	cmd.Flags().BoolVar(&o.journal, "journal", false, "print the samples of a second as a journal")
+	_, _ = cmd.Flags().MarkHidden("screen"), cmd.Flags().MarkHidden("journal")
 	cmd.Flags().DurationVar(&o.interval, "interval", 0, "`TIME` from one sample to the next, 1ms to 1s (default each group's own period)")
 	frame.OneOf(cmd.Flags(), &o.order, "sort", "what comes first: the largest value, or the first name", top.Orders()...)
 	cmd.Flags().BoolVar(&o.once, "once", false, "print one table and end")
@@ -72,6 +74,7 @@ type options struct {
 	order    top.Order
 	once     bool
 	screen   top.Size // of a terminal elsewhere, which also sends the keys; zero without
+	journal  bool
 }
 
 // parseSize parses the size of a terminal elsewhere.
@@ -146,11 +149,14 @@ func (t *watch) run(cmd *cobra.Command, args []string) (err error) {
 			frame.Notef(cmd.ErrOrStderr(), "some runs or names may not be shown: %v", t.unlisted)
 		}
 	}
-	s, err := sampler.New(t.fs, sampler.Options{Interval: t.interval})
+	s, err := sampler.New(t.fs, sampler.Options{Interval: t.interval, Waits: t.journal})
 	if err != nil {
 		return err
 	}
 	stdout := cmd.OutOrStdout()
+	if t.journal {
+		return t.send(t.Context(cmd.Context(), bufio.NewReader(cmd.InOrStdin())), s, stdout, cmd.ErrOrStderr())
+	}
 	model := top.New()
 	model.Sort, model.All = t.order, t.Sandboxes || t.Given(args)
 	model.Always, model.Never, model.Next = confine.IsRun, t.names.IsSandbox, t.next
@@ -228,8 +234,7 @@ func (t *watch) next(worst top.Worst) string {
 			command = fmt.Sprintf("kubectl pinfold why %s -n %s", pod[1], pod[0])
 		}
 	}
-	return fmt.Sprintf("%s   # throttled in %s of its periods at %s of its limit",
-		command, quantity.Share(worst.Throttled).Whole(), quantity.Share(worst.OfLimit).Whole())
+	return worst.Because(command)
 }
 
 // wait returns the part of the last ten seconds in which threads of a group waited for CPUs.
@@ -243,6 +248,21 @@ func (t *watch) wait(group string) (share float64, known bool) {
 
 // table samples for a second and prints a table.
 func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, stdout, stderr io.Writer) error {
+	err := t.second(ctx, s, stderr, func(tick *sampler.Tick) error {
+		take(m, tick)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.Rename(t.name)
+	m.SetWaits(t.wait)
+	_, err = io.WriteString(stdout, m.Draw(top.Size{Width: cmp.Or(t.screen.Width, terminal.MapOptions(stdout, os.Getenv).Width)}))
+	return err
+}
+
+// second samples for a second.
+func (t *watch) second(ctx context.Context, s *sampler.Sampler, stderr io.Writer, take func(*sampler.Tick) error) error {
 	paths, err := t.list()
 	if err != nil {
 		return err
@@ -252,22 +272,40 @@ func (t *watch) table(ctx context.Context, s *sampler.Sampler, m *top.Model, std
 		t.wait(group) // the first reading; shares are counted from here
 	}
 	err = s.Run(ctx, func(tick *sampler.Tick) error {
-		take(m, tick)
 		for _, a := range tick.Absent {
 			fmt.Fprintln(stderr, report.Printable(fmt.Sprintf("%s: %v", t.name(a.Group), a.Err)))
 		}
-		if tick.At >= maxInterval {
-			return io.EOF
+		if err := take(tick); err != nil || tick.At < maxInterval {
+			return err
+		}
+		return io.EOF
+	})
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// send samples for a second and writes a journal, for a table of several nodes.
+func (t *watch) send(ctx context.Context, s *sampler.Sampler, stdout, stderr io.Writer) error {
+	recorder, err := tracefile.RecordJournal(stdout, tracefile.Header{Start: time.Now(), Interval: trace.PeriodOf(bandwidth.Limits{})})
+	if err != nil {
+		return err
+	}
+	err = t.second(ctx, s, stderr, func(tick *sampler.Tick) error {
+		for i := range tick.Samples {
+			x := &tick.Samples[i]
+			if t.names.IsSandbox(x.Group) {
+				continue
+			}
+			if err := recorder.Append(&tracefile.Row{Group: x.Group, Name: t.names.Known(x.Group), Sample: x.Sample}); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	m.Rename(t.name)
-	m.SetWaits(t.wait)
-	_, err = io.WriteString(stdout, m.Draw(top.Size{Width: cmp.Or(t.screen.Width, terminal.MapOptions(stdout, os.Getenv).Width)}))
-	return err
+	_, finishErr := recorder.Finish()
+	return errors.Join(err, finishErr)
 }
 
 // take adds a tick to the table.
