@@ -45,6 +45,10 @@ type everywhere struct {
 	ended bool              // the table is drawn
 }
 
+func newEverywhere(namespace string, model *top.Model) *everywhere {
+	return &everywhere{namespace: namespace, model: model, names: map[string]string{}, waits: map[string]*waits{}}
+}
+
 // waits is for how long a group waited.
 type waits struct {
 	waited, of time.Duration
@@ -65,7 +69,7 @@ func (o *podOptions) topEverywhere(ctx context.Context, cmd *cobra.Command, mode
 	if len(agents) == 0 {
 		return fmt.Errorf("no agent runs in namespace %s: --agent-namespace names another one; without agents, 'kubectl pinfold top --node NODE' starts a pod on a node", o.agentNamespace)
 	}
-	e := &everywhere{namespace: o.namespace, model: model, names: map[string]string{}, waits: map[string]*waits{}}
+	e := newEverywhere(o.namespace, model)
 	silent := e.ask(ctx, s, agents, flags)
 	if e.draw(cmd.OutOrStdout()); len(e.names) == 0 {
 		frame.Notef(cmd.ErrOrStderr(), "no such containers on %s", quantity.Count(len(agents)-len(silent), "node"))
@@ -134,10 +138,8 @@ func (e *everywhere) askNode(ctx context.Context, s *session, flags []string) er
 	ended := make(chan error, 1)
 	go func() {
 		var messages bytes.Buffer
-		err := s.piped(ctx, cancel, "top", append(flags, "--journal"), strings.NewReader(""), &messages, func(in io.Reader) error {
-			_, err := tracefile.Replay(in, func(tracefile.Header) (tracefile.Recorder, error) { return nodeRecorder{e, s.node}, nil })
-			return err
-		})
+		err := s.piped(ctx, cancel, "top", append(slices.Clone(flags), "--journal"), strings.NewReader(""), &messages,
+			func(in io.Reader) error { return e.add(s.node, in) })
 		if first, _, _ := strings.Cut(strings.TrimSpace(messages.String()), "\n"); err != nil && first != "" {
 			err = errors.New(strings.TrimPrefix(first, "pinfold: "))
 		}
@@ -154,6 +156,12 @@ func (e *everywhere) askNode(ctx context.Context, s *session, flags []string) er
 	case <-time.After(endTime): // its input has ended, so it should have
 		return context.Cause(ctx)
 	}
+}
+
+// add adds the samples in a node's journal.
+func (e *everywhere) add(node string, journal io.Reader) error {
+	_, err := tracefile.Replay(journal, func(tracefile.Header) (tracefile.Recorder, error) { return nodeRecorder{e, node}, nil })
+	return err
 }
 
 // draw draws the table.
