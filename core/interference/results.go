@@ -154,8 +154,10 @@ func (r *Result) warn(c *plan) {
 		warn("no deadline was missed in %d periods: P(WCET > 1) is below about %.2g; more periods would say more", r.Periods, 3/float64(r.Periods))
 	case e > tooWide*missed:
 		more := e / (tooWide * missed)
+		periods := float64(r.Periods) * more * more
+		digit := math.Pow(10, math.Floor(math.Log10(periods)))
 		warn("P(WCET > 1) is %.2g with a standard error of %.2g, too wide to conclude; take about %.1g periods",
-			missed, e, float64(r.Periods)*more*more)
+			missed, e, math.Ceil(periods/digit)*digit)
 	}
 	if c.precision > 0 && !r.reached(c) {
 		warn("the wanted standard error of %.2g was not reached in %d periods: E[WCET] has %.2g, P(WCET = 1) has %.2g",

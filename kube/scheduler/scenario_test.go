@@ -89,7 +89,7 @@ func (s *scenario) play(commands ...string) (changes []string) {
 //	report NAME SHAPE... [kubelet=P] [reserved-cpus=LIST] [withheld=LIST] [offline=LIST] [owner=UID] [lease] [ill=WHAT] [foreign] [broken]
 //	                                  [old] [gave=POD:CPUS/...]  by the agent, which has allocated CPUs; old does not
 //	renew NAME                        renew the lease of the node's agent
-//	silence NAME                      let 73 s pass without a renewal
+//	silence NAME                      let 3 minutes pass without a renewal
 //	withdraw NAME                     delete the node's topology
 //	pod NAME FIELD...                 create a pod, see podOf
 //	edit NAME KEY=VALUE...            set annotations of a pod; KEY- removes one
@@ -109,7 +109,7 @@ func (s *scenario) run(words []string) {
 	case "renew":
 		s.renew(name)
 	case "silence":
-		s.silence(73 * time.Second)
+		s.silence(3 * time.Minute)
 	case "withdraw":
 		s.must(s.topologies.Tracker.Delete(topologyResource, "", name))
 	case "replace":

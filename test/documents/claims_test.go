@@ -24,6 +24,7 @@ type claim struct {
 var claims = map[string][]claim{
 	"README.md": {
 		{`sh\nmake test`, "not: it runs this test, too"},
+		{`sh\nbin/pinfold top`, "not: a machine may have no groups but the root"},
 		{`sh\n`, "test/documents TestReadme"},
 		{`yaml\n`, "test/documents TestLocal"},
 	},

@@ -97,6 +97,9 @@ func (o *operator) testWithoutAgent(t *testing.T) {
 	if out, err := o.try("kubectl pinfold top limited"); err == nil || !strings.Contains(out, "Or give --debug and --debug-image IMAGE") {
 		t.Errorf("%v: %s", err, out)
 	}
+	if out, err := o.try("kubectl pinfold top"); err == nil || !strings.Contains(out, "no agent runs in namespace pinfold-system") {
+		t.Errorf("%v: %s", err, out)
+	}
 	for _, what := range []string{"limited", "--node $NODE"} {
 		if out := o.do("sh ~/debug top --once " + what); !strings.Contains(out, "default/limited/main") || !strings.Contains(out, "kubectl pinfold why limited -n default") {
 			t.Errorf("%s: %s", what, out)
@@ -279,6 +282,12 @@ func (o *operator) testKubectlFiles(t *testing.T) {
 // testKubectlTop shows tables of a pod and of the node, and a live one, which ctrl-C and the end of
 // the plugin end on the node, too.
 func (o *operator) testKubectlTop(t *testing.T) {
+	if out := o.do("kubectl pinfold top"); !strings.Contains(out, "default/limited/main") || !strings.Contains(out, "kubectl pinfold why limited -n default") {
+		t.Errorf("of all nodes: %s", out)
+	}
+	if out := o.do("kubectl pinfold top -n other 2>&1"); strings.Contains(out, "default/") || !strings.Contains(out, "no such containers on 1 node") {
+		t.Errorf("of another namespace: %s", out)
+	}
 	for _, what := range []string{"limited", "--node $NODE"} {
 		if out := o.do("kubectl pinfold top " + what); !strings.Contains(out, "default/limited/main") {
 			t.Errorf("%s: %s", what, out)
