@@ -85,8 +85,6 @@ const (
 	// DefaultSampleInterval bounds the cost of sampling: about 0.1% of a CPU for each container
 	// with a period this short.
 	DefaultSampleInterval = 10 * time.Millisecond
-	// DefaultLeaseEvery makes 5,000 agents write 125 leases a second.
-	DefaultLeaseEvery = 40 * time.Second
 )
 
 func (o Options) withDefaults() Options {
@@ -100,7 +98,7 @@ func (o Options) withDefaults() Options {
 	o.BatchMaxWait = cmp.Or(o.BatchMaxWait, scx.DefaultMaxWait)
 	o.APIEvery = cmp.Or(o.APIEvery, time.Minute)
 	o.RetryAfter = cmp.Or(o.RetryAfter, 5*time.Second)
-	o.LeaseEvery = cmp.Or(o.LeaseEvery, DefaultLeaseEvery)
+	o.LeaseEvery = cmp.Or(o.LeaseEvery, 40*time.Second) // 5,000 agents write 125 leases a second
 	o.CallLimit = cmp.Or(o.CallLimit, callLimit)
 	if o.Runtime == nil {
 		o.Runtime = nri.Run

@@ -76,7 +76,7 @@ func unit(a Advice, runs []Run) (u Unit) {
 
 // Verdict counts how good the advice is.
 type Verdict struct {
-	Inside, Judged            int // units in the interval, of all that are not disturbed
+	Inside, Judged            int // units in the interval, of all that are judged
 	InsideAll, JudgedAll      int // with runs with another load
 	Another, All              int // runs with another load, of those that are not disturbed
 	AbstainedBusy, Busy       int // recordings beside neighbours

@@ -72,9 +72,9 @@ func parse(r io.Reader) (map[cpuset.CPU]Times, error) {
 	return all, lines.Err()
 }
 
-// Since returns the time since an earlier reading of a CPU, and false if there is none or a counter
-// went back. The kernel may correct iowait downwards, so that Busy grows by more than Total; then all
-// of the time was busy.
+// Since returns the time that has passed on a CPU since an earlier reading. It returns false if there is no
+// earlier reading, or a counter went back. The kernel may correct iowait downwards, so that Busy grows
+// by more than Total. Then all of the time counts as busy.
 func (t Times) Since(before map[cpuset.CPU]Times, cpu cpuset.CPU) (Times, bool) {
 	earlier, ok := before[cpu]
 	passed := Times{Total: t.Total - earlier.Total, Busy: t.Busy - earlier.Busy}

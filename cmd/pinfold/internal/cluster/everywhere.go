@@ -131,7 +131,7 @@ func (e *everywhere) ask(ctx context.Context, s *session, agents []corev1.Pod, f
 	return silent
 }
 
-// askNode adds the samples of a node. It does not wait longer than nodeTime.
+// askNode adds the samples of a node. It waits for nodeTime at most, and for endTime until that has ended.
 func (e *everywhere) askNode(ctx context.Context, s *session, flags []string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, nodeTime, fmt.Errorf("no answer for %v", nodeTime))
 	defer cancel()

@@ -268,8 +268,10 @@ func (t *watch) second(ctx context.Context, s *sampler.Sampler, stderr io.Writer
 		return err
 	}
 	s.Set(paths)
-	for _, group := range paths {
-		t.wait(group) // the first reading; shares are counted from here
+	if !t.journal { // whose samples have the waits
+		for _, group := range paths {
+			t.wait(group) // the first reading; shares are counted from here
+		}
 	}
 	err = s.Run(ctx, func(tick *sampler.Tick) error {
 		for _, a := range tick.Absent {
