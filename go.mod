@@ -242,7 +242,10 @@ require (
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	k8s.io/cli-runtime v0.37.1 // indirect
+	k8s.io/code-generator v0.37.1 // indirect
+	k8s.io/gengo/v2 v2.0.0-20260408192533-25e2208e0dc3 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
+	k8s.io/sample-apiserver v0.37.1 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.36.0 // indirect
 	sigs.k8s.io/kustomize/api v0.21.1 // indirect
 	sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 // indirect
@@ -251,16 +254,16 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-// k8s.io/kubernetes names these at v0.0.0, which exists only inside its own
-// repository; nothing here imports them, but listing the module graph needs them.
-replace (
-	k8s.io/cli-runtime v0.0.0 => k8s.io/cli-runtime v0.37.1
-	k8s.io/code-generator v0.0.0 => k8s.io/code-generator v0.37.1
-	k8s.io/sample-apiserver v0.0.0 => k8s.io/sample-apiserver v0.37.1
+tool (
+	// The client with which tests run the plugin.
+	k8s.io/kubernetes/cmd/kubectl
+	// The kubelet of a local cluster's real node: built as it is, never imported.
+	k8s.io/kubernetes/cmd/kubelet
 )
 
-// The kubelet of a local cluster's real node: built as it is, never imported.
-tool k8s.io/kubernetes/cmd/kubelet
-
-// The client with which tests run the plugin.
-tool k8s.io/kubernetes/cmd/kubectl
+// k8s.io/kubernetes names the modules of these at v0.0.0, which exists only inside its own repository. Nothing
+// here runs them: they are named so that the modules have a version without "replace", which "go install" refuses.
+tool (
+	k8s.io/code-generator/cmd/deepcopy-gen
+	k8s.io/sample-apiserver
+)

@@ -125,10 +125,3 @@ require (
 )
 
 replace pinfold.dev/pinfold => ../
-
-// As in the go.mod of Pinfold.
-replace (
-	k8s.io/cli-runtime v0.0.0 => k8s.io/cli-runtime v0.37.1
-	k8s.io/code-generator v0.0.0 => k8s.io/code-generator v0.37.1
-	k8s.io/sample-apiserver v0.0.0 => k8s.io/sample-apiserver v0.37.1
-)
