@@ -163,7 +163,7 @@ func (r *rounds) observe() (observed bool, err error) {
 	}
 	if err := e.kernel.findNaming(e.kubelet.CgroupRoot); err != nil {
 		if e.kubelet.NoPodGroups {
-			err = fmt.Errorf("the kubelet's cgroupsPerQOS is false: set it to true: %w", err)
+			err = fmt.Errorf("the kubelet's cgroupsPerQOS is false: set it to true, and restart the kubelet: %w", err)
 		}
 		return false, err
 	}

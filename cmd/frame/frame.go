@@ -156,7 +156,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			about, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return UnknownCommand(root, args[0])
+				return UnknownCommand(about, append(rest, args...)[0])
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

@@ -33,6 +33,7 @@ func TestRun(t *testing.T) {
 		{"do it", 2, `"it" is one argument too many: try do takes flags only` + "\nsee 'try do --help'"},
 		{"fly", 2, "unknown command \"fly\"\nsee 'try --help'"},
 		{"group", 0, "Usage:\n  try group COMMAND [flags]\n\nCommands:\n  one "},
+		{"help do extra", 2, `unknown command "extra"`},
 		{"group ont", 2, `unknown command "ont", did you mean "one"?`},
 		{"completion", 2, "name one shell"},
 	} {

@@ -25,7 +25,9 @@ first, or it undoes the cleanup.`,
 				return err
 			}
 			result, err := agent.Cleanup(cmd.Context(), o)
-			fmt.Fprintf(cmd.OutOrStdout(), "%d settings of control groups restored\n", len(result.Written))
+			if err == nil || len(result.Written) > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "%d settings of control groups restored\n", len(result.Written))
+			}
 			return err
 		},
 	}

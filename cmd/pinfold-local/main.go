@@ -38,8 +38,8 @@ func newRoot() *cobra.Command {
 		Short: "Run a Kubernetes cluster with Pinfold's scheduler on this machine",
 		Long: `Run a whole Kubernetes control plane on this machine: etcd, kube-apiserver,
 kube-controller-manager and Pinfold's scheduler, with any number of simulated
-nodes of any shape. It needs no privilege, listens on 127.0.0.1 only, and keeps
-everything in one directory, which it removes in the end.`,
+nodes of any shape. It keeps everything in one directory, which it removes in
+the end, and without --node needs no privilege and listens on 127.0.0.1 only.`,
 		Example: `  pinfold-local demo
   pinfold-local up --nodes amd-256=3 --detach
   pinfold-local down`,

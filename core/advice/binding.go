@@ -18,7 +18,7 @@ func (sub *subject) bindingAt(at limitAt) Binding {
 	var b Binding
 	b.CPUs = max(1, int(math.Ceil(at.cpus-1e-9)))
 	if sub.nominal > finest {
-		b.Reason = fmt.Sprintf("not enough data: samples of %v hide how many threads run at a time; record with --interval 10ms", sub.nominal)
+		b.Reason = fmt.Sprintf("not enough data: samples of %v hide how many threads run at a time; record with --interval %v", sub.nominal, finest)
 		return b
 	}
 	if b.Reason = at.obstacle(sub); b.Reason != "" {

@@ -58,6 +58,9 @@ func Measure(ctx context.Context, o Options) (err error) {
 	defer unlock()
 	j := &judge{Options: o, patience: o.Size.Patience, begun: time.Now(),
 		services: services(o.Workload), found: map[string]map[string]programs.Program{}}
+	if len(j.chosen()) == 0 {
+		return fmt.Errorf("no recording has a name that matches %q: they are like python/limit/crowd and go/free/idle", j.Only)
+	}
 	if err := j.open(); err != nil {
 		return err
 	}

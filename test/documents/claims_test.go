@@ -24,7 +24,7 @@ type claim struct {
 var claims = map[string][]claim{
 	"README.md": {
 		{`sh\nmake test`, "not: it runs this test, too"},
-		{`sh\nbin/pinfold top`, "not: a machine may have no groups but the root"},
+		{`sh (install|top|observe)\n`, "test/node TestRelease"},
 		{`sh\n`, "test/documents TestReadme"},
 		{`yaml\n`, "test/documents TestLocal"},
 	},

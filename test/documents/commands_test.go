@@ -18,9 +18,9 @@ import (
 func TestReadme(t *testing.T) {
 	s := newShell(t)
 	text := strings.Join(slices.DeleteFunc(s.blocks("README.md", "sh"), func(block string) bool {
-		return strings.HasPrefix(block, "make test") || strings.HasPrefix(block, "bin/pinfold top")
+		return strings.HasPrefix(block, "make test")
 	}), "")
-	contains(t, s.run(text), "shop/web-0/app", "7 of 7 containers placed")
+	contains(t, s.run(text), "7 of 7 containers placed")
 	t.Run("root", func(t *testing.T) {
 		requireRoot(t)
 		s.T = t

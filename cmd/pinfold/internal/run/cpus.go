@@ -33,7 +33,7 @@ func (o *options) choose(stderr io.Writer) func(confine.Room) (cpuset.Set, error
 		}
 		cpus, shared, err := o.place(m, room)
 		if err == nil && !shared.IsEmpty() {
-			fmt.Fprintf(stderr, "pinfold: too few CPUs are free of other runs: %s are shared with them\n", shared)
+			fmt.Fprintf(stderr, "pinfold: too few CPUs are free of other runs: CPUs %s are shared with them\n", shared)
 		}
 		return cpus, err
 	}

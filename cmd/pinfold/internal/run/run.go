@@ -48,7 +48,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	o := &options{output: frame.OutputFlag(cmd)}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command are the command's
-	frame.Var(f, &o.cpus, "cpus", "N", "run it on N CPUs, the best ones that no other run was given", frame.ParseCount)
+	frame.Var(f, &o.cpus, "cpus", "N", "run it on N CPUs, the best ones; only if too few are free, on some of other runs", frame.ParseCount)
 	frame.Var(f, &o.cpuset, "cpuset", "LIST", "run it on these CPUs, a list such as 0-3,8", parseCPUs)
 	frame.OneOf(f, &o.fullCores, "full-cores", "whether whole cores are preferred or required; for --cpus",
 		placement.FullCoresPreferred, placement.FullCoresRequired)
@@ -58,7 +58,7 @@ Processes that the command leaves behind are killed, unless --wait is given.`,
 	f.BoolVar(&o.idle, "idle", false, "use only CPU time that nothing else here wants")
 	f.StringVar(&o.name, "name", "", "call its control group pinfold-run-`NAME`, for 'pinfold top' and 'pinfold sample'")
 	f.BoolVar(&o.wait, "wait", false, "wait for processes that the command leaves behind")
-	f.StringVar(&o.statsFile, "stats-file", "", "write the figures to `FILE`")
+	f.StringVar(&o.statsFile, "stats-file", "", "write the figures to `FILE`, which is replaced")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return withStatus(o.run(cmd, args)) }
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return withStatus(cmd.Parent().FlagErrorFunc()(cmd, err)) })
 	return cmd

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,6 +90,21 @@ func (o *options) check(args []string) error {
 	return groups.CheckCost(o.maxCost)
 }
 
+// outermost leaves out groups that are below another one, whose threads count there.
+func outermost(targets []groups.Target, stderr io.Writer) (outer []groups.Target) {
+	for _, t := range targets {
+		i := slices.IndexFunc(targets, func(o groups.Target) bool {
+			return o.Group != t.Group && strings.HasPrefix(t.Group, strings.TrimSuffix(o.Group, "/")+"/")
+		})
+		if i < 0 {
+			outer = append(outer, t)
+		} else {
+			frame.Notef(stderr, "left out: %s, which is part of %s: name it without that", t.Group, targets[i].Group)
+		}
+	}
+	return outer
+}
+
 // maxDelays is the number of delays of a container that are shown, the longest.
 const maxDelays = 5
 
@@ -116,6 +132,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 			return fmt.Sprintf("%s  %v  (ctrl-C ends)", frame.Bar(float64(at)/float64(o.duration)), at.Round(100*time.Millisecond))
 		})
 	}}
+	targets = outermost(targets, cmd.ErrOrStderr())
 	for _, t := range targets {
 		request.Groups = append(request.Groups, t.Group)
 	}
