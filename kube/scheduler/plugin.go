@@ -11,6 +11,7 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
 )
 
@@ -38,7 +39,7 @@ var (
 
 // New is the plugin's factory for app.WithPlugin, which creates one plugin per profile of the scheduler.
 func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	return newPlugin(ctx, args, handle, environment{nodetopology.NewClient, waiting.Delay, syncTimeout, time.Now})
+	return newPlugin(ctx, args, handle, environment{apiclient.New, waiting.Delay, syncTimeout, time.Now})
 }
 
 var _ frameworkruntime.PluginFactory = New

@@ -20,6 +20,9 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 		return fwk.NewStatus(fwk.Unschedulable, message)
 	}
 	p.shared.waiting.Remove(pod.UID)
+	if c.question.asks {
+		placements.WithLabelValues(string(c.question.ask.Policy)).Inc()
+	}
 	return nil
 }
 

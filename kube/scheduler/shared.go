@@ -17,6 +17,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/kube/scheduler/agents"
 	"pinfold.dev/pinfold/kube/scheduler/evict"
 	"pinfold.dev/pinfold/kube/scheduler/waiting"
@@ -86,7 +87,7 @@ func sharedOf(ctx context.Context, args Args, handle fwk.Handle, env environment
 	informer := handle.SharedInformerFactory().InformerFor(&nodetopology.NodeTopology{},
 		func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
 			first = true
-			return &sharingInformer{SharedIndexInformer: nodetopology.NewInformer(topologies), waited: make(chan struct{})}
+			return &sharingInformer{SharedIndexInformer: apiclient.NewInformer(topologies), waited: make(chan struct{})}
 		})
 	s, ok := informer.(*sharingInformer)
 	if !ok {
@@ -112,6 +113,8 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 			known, err := informers.Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 			return err == nil && known.UID == pod.UID
 		}, env.releaseDelay)
+	allWaiting.Store(s.waiting)
+	registerMetrics()
 	s.reports = agents.New(args.AgentLeaseNamespace, args.AgentGracePeriod.Duration, env.now)
 	pods := informers.Pods().Informer()
 	go s.reports.MarkSilent(ctx, handle.ClientSet(), informers.Nodes().Lister(), s.leads.Load)

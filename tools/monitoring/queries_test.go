@@ -123,6 +123,10 @@ func hour(t *testing.T, file string) string {
 	}
 	add("up", "", "1x60")
 	add("process_cpu_seconds_total", "", "0+0.5x60")
+	for _, others := range []string{"leader_election_master_status", "pinfold_scheduler_waiting_pods", // of the scheduler
+		"kube_daemonset_status_desired_number_scheduled", "kube_daemonset_status_number_ready"} { // of kube-state-metrics
+		add(others, "", "1x60")
+	}
 	kind := ""
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {

@@ -23,6 +23,14 @@ const (
 	maxDelay = 10 * time.Second
 )
 
+// again is when pods that were released and not tried since are released again, at first; the time
+// doubles up to maxDelay. The queue does not take back a pod while the scheduler evicts others for it
+// (DefaultPreemption.PreEnqueue), and leaves it to the plugins that have refused it to ask again.
+const again = time.Second
+
+// flushed is after what time the queue itself tries each pod again (DefaultPodMaxInUnschedulablePodsDuration).
+const flushed = 5 * time.Minute
+
 // Pods are the pods that wait.
 type Pods struct {
 	activate func(map[string]*corev1.Pod) // fwk.Handle's Activate; keys are namespace/name
@@ -34,36 +42,55 @@ type Pods struct {
 	deciding atomic.Pointer[corev1.Pod]
 
 	mu      sync.Mutex
-	refused map[types.UID]*corev1.Pod
+	refused map[types.UID]*refused
 	pending bool // a release
 	next    time.Duration
 	last    time.Time // of the latest release
+	repeats bool      // the latest release is repeated for pods that were not tried since
+}
+
+// refused is a pod that was refused.
+type refused struct {
+	pod      *corev1.Pod
+	released time.Time // 0: not since it was refused
 }
 
 // New returns an empty list. The delay before the first release is usually [Delay].
 func New(activate func(map[string]*corev1.Pod), exists func(*corev1.Pod) bool, delay time.Duration) *Pods {
-	return &Pods{activate: activate, exists: exists, delay: delay, refused: map[types.UID]*corev1.Pod{}}
+	return &Pods{activate: activate, exists: exists, delay: delay, refused: map[types.UID]*refused{}}
 }
 
 // Decide records the pod of the current scheduling cycle.
-func (w *Pods) Decide(pod *corev1.Pod) { w.deciding.Store(pod) }
+func (w *Pods) Decide(pod *corev1.Pod) {
+	w.deciding.Store(pod)
+	if pod != nil {
+		w.Remove(pod.UID)
+	}
+}
 
 // Add records a refused pod. A pod that was deleted during its scheduling cycle is not recorded:
 // its call of Remove came too early.
 func (w *Pods) Add(pod *corev1.Pod) {
 	w.mu.Lock()
-	w.refused[pod.UID] = pod
+	w.refused[pod.UID] = &refused{pod: pod}
 	w.mu.Unlock()
 	if !w.exists(pod) {
 		w.Remove(pod.UID)
 	}
 }
 
-// Remove drops a pod that was deleted or has a node.
+// Remove drops a pod that was deleted, has a node, or is tried again.
 func (w *Pods) Remove(pod types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.refused, pod)
+}
+
+// Len returns the number of pods that wait.
+func (w *Pods) Len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.refused)
 }
 
 // Release returns all pods to the scheduling queue after a delay.
@@ -81,6 +108,11 @@ func (w *Pods) Release() {
 		if pods := w.take(); len(pods) > 0 {
 			w.activate(pods)
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.repeats {
+			w.repeat(again)
+		}
 	})
 	w.next = min(2*w.next, maxDelay)
 }
@@ -92,17 +124,48 @@ func (w *Pods) Releases() bool {
 	return w.pending
 }
 
+// take returns the pods to release.
 func (w *Pods) take() map[string]*corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pending, w.last = false, time.Now()
 	pods := make(map[string]*corev1.Pod, len(w.refused)+1)
-	for _, pod := range w.refused {
-		pods[klog.KObj(pod).String()] = pod
+	for _, r := range w.refused {
+		pods[klog.KObj(r.pod).String()], r.released = r.pod, w.last
 	}
-	clear(w.refused)
 	if pod := w.deciding.Load(); pod != nil {
 		pods[klog.KObj(pod).String()] = pod
+	}
+	return pods
+}
+
+// repeat releases pods again after a delay, while there are any that were released and not tried since. The
+// caller holds mu.
+func (w *Pods) repeat(delay time.Duration) {
+	if w.repeats = len(w.untried()) > 0; !w.repeats {
+		return
+	}
+	time.AfterFunc(delay, func() {
+		w.mu.Lock()
+		pods := w.untried()
+		w.mu.Unlock()
+		if len(pods) > 0 {
+			w.activate(pods)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.repeat(min(2*delay, maxDelay))
+	})
+}
+
+// untried returns the pods that were released and not tried since, but not those that the queue has tried. The
+// caller holds mu.
+func (w *Pods) untried() map[string]*corev1.Pod {
+	pods := map[string]*corev1.Pod{}
+	for _, r := range w.refused {
+		if !r.released.IsZero() && time.Since(r.released) < flushed {
+			pods[klog.KObj(r.pod).String()] = r.pod
+		}
 	}
 	return pods
 }

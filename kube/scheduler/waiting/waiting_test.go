@@ -33,6 +33,7 @@ func TestWaitingPods(t *testing.T) {
 	if got, want := <-released, []string{"default/deciding", "default/refused"}; !slices.Equal(got, want) {
 		t.Errorf("released %v, want %v", got, want)
 	}
+	w.Decide(named("refused"))
 	w.Decide(nil)
 	w.Add(named("again"))
 	w.Release()
@@ -81,6 +82,35 @@ func TestReleasesBackOff(t *testing.T) {
 		mu.Lock()
 		if got := at[len(at)-1] - paused; got != 100*ms {
 			t.Errorf("after a pause released within %v", got)
+		}
+	})
+}
+
+// TestGated: the queue does not take back a pod while a preemption for it is under way. It is activated again
+// until it is tried, and not after that.
+func TestGated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var mu sync.Mutex
+		var at []time.Duration
+		var w *Pods
+		w = New(func(pods map[string]*corev1.Pod) {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(begun).Round(time.Millisecond))
+			if pod := pods["default/gated"]; len(at) == 4 && pod != nil {
+				w.Decide(pod) // the preemption has ended
+				w.Add(pod)    // it does not fit
+			}
+		}, func(*corev1.Pod) bool { return true }, Delay)
+		w.Add(named("gated"))
+		w.Release()
+		time.Sleep(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		ms := time.Millisecond
+		if want := []time.Duration{100 * ms, 1100 * ms, 3100 * ms, 7100 * ms}; !slices.Equal(at, want) {
+			t.Errorf("activated at %v, want %v", at, want)
 		}
 	})
 }

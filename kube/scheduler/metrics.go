@@ -1,0 +1,39 @@
+package scheduler
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"pinfold.dev/pinfold/kube/scheduler/waiting"
+)
+
+// The plugin's metrics are where kube-scheduler's are. How long its calls take is in kube-scheduler's
+// scheduler_plugin_execution_duration_seconds.
+var (
+	placements = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "placements_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that ask for CPUs and were given a node, by their policy; some may not have been bound to it."}, []string{"policy"})
+	refusals = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "refusals_total", StabilityLevel: metrics.ALPHA,
+		Help: "Nodes that were refused to pods, by the reason, each node in each attempt to schedule a pod."}, []string{"reason"})
+	waitingPods = metrics.NewGaugeFunc(&metrics.GaugeOpts{Subsystem: "pinfold_scheduler", Name: "waiting_pods", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that the plugin has refused and that wait for another attempt."}, func() float64 {
+		if pods := allWaiting.Load(); pods != nil {
+			return float64(pods.Len())
+		}
+		return 0
+	})
+	allWaiting      atomic.Pointer[waiting.Pods] // of this process's scheduler
+	registerMetrics = sync.OnceFunc(func() {
+		legacyregistry.MustRegister(placements, refusals)
+		legacyregistry.RawMustRegister(waitingPods)
+	})
+)
+
+// reasonNames are the values of the label reason.
+var reasonNames = map[shortageKind]string{
+	noTopology: "no_topology", badTopology: "bad_topology", silentAgent: "silent_agent", observingAgent: "observing_agent", failingAgent: "failing_agent",
+	badKubelet: "kubelet_policy", starvedBatch: "batch_starves", oldAgent: "old_agent", tooSmall: "too_small", noExclusive: "exclusive_cpus",
+	noWholeCores: "whole_cores", noConfinement: "numa_nodes", noShared: "shared_cpus", oddCores: "odd_cores", gaveUp: "gave_up",
+}
