@@ -63,21 +63,25 @@ bpf: ## compile the BPF programs anew (clang-19, llvm-19, libbpf-dev)
 	@tools/bpf/build linux/scx/bpf/scx.bpf.c linux/scx/scx.o
 
 CHART_VERSION = $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
+PUBLISHED = GOGC=800 go run ./deploy/release
 
 .PHONY: images
 images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; also TAG, PLATFORMS, IMAGES (directory)
 	@echo "building images: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each of PLATFORMS" >&2
-	@GOGC=800 go run ./deploy/images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
+	@$(PUBLISHED) images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
 		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2> >($(PROGRESS) >&2)
 
-# The plugin of kubectl, for krew: VERSION=v0.1.0 URL=https://example.com/releases/v0.1.0
-.PHONY: krew
-krew: ## build the kubectl plugin for each platform, with krew's manifest, into bin/krew/ (VERSION, URL)
-	@for platform in linux_amd64 linux_arm64 darwin_amd64 darwin_arm64; do \
-		echo "building $$platform"; \
-		GOOS=$${platform%_*} GOARCH=$${platform#*_} go build -ldflags '-s -w' -o bin/krew/$$platform/kubectl-pinfold ./cmd/pinfold || exit 1; \
-	done
-	@go run ./deploy/krew -version '$(VERSION)' -url '$(URL)' -binaries bin/krew -out bin/krew
+# VERSION=v0.1.0 REGISTRY=registry.example.com/pinfold URL=https://example.com/v0.1.0 KEY=cosign.key
+.PHONY: release
+release: ## make the release of the tag VERSION in bin/release/ (VERSION, REGISTRY, URL, KEY); PUSH=1 pushes it; also PLATFORMS, DIR
+	@echo "making a release: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each Linux of PLATFORMS" >&2
+	@$(PUBLISHED) all -version '$(VERSION)' -registry '$(REGISTRY)' -url '$(URL)' -key '$(KEY)' -ldflags '$(LDFLAGS)' \
+		-o $(or $(DIR),bin/release) $(if $(PUSH),-push) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2> >($(PROGRESS) >&2)
+
+.PHONY: publish
+publish: ## put the files of a release on its page at GitHub, with gh (VERSION, DIR)
+	@gh release create '$(VERSION)' --verify-tag --title 'Pinfold $(VERSION)' --notes-file $(or $(DIR),bin/release)/NOTES.md \
+		$$(find $(or $(DIR),bin/release) -maxdepth 1 -type f ! -name NOTES.md)
 
 .PHONY: demo
 demo: ## place the example pods on a local cluster and draw where they went
@@ -131,11 +135,13 @@ soak: build bin/gotestsum ## run what is random with new seeds for HOURS (8)
 test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this one: experiments, benchmarks, Karpenter and pods with exclusive CPUs, Prometheus and the alerts
 	@$(SUITE) -only='^module/' whole
 
+# Of what is committed.
 .PHONY: reproducible
-reproducible: ## build the images in two directories and compare their digests
-	@copy=$$(mktemp -d) && trap 'rm -rf $$copy' EXIT && mkdir $$copy/other && git ls-files -z | tar --null -T - -cf - | tar -xf - -C $$copy/other && \
-	for dir in $$PWD $$copy/other; do $(MAKE) --no-print-directory -C $$dir GOFLAGS='$(GOFLAGS) -buildvcs=false' IMAGES=$$copy/images PLATFORMS=linux/amd64 images >$$copy/$$(basename $$dir).txt || exit; done; \
-	cat $$copy/other.txt && diff $$copy/$$(basename $$PWD).txt $$copy/other.txt
+reproducible: ## make a release in two clones and compare all of its bytes (PLATFORMS)
+	@dir=$$(mktemp -d) && trap 'rm -rf $$dir' EXIT && openssl ecparam -name prime256v1 -genkey -noout -out $$dir/key && \
+	for clone in one two; do git clone -q . $$dir/$$clone && git -C $$dir/$$clone tag v0.0.0-again && $(MAKE) --no-print-directory -C $$dir/$$clone \
+		release VERSION=v0.0.0-again REGISTRY=example.com/pinfold URL=https://example.com KEY=$$dir/key PLATFORMS='$(PLATFORMS)' || exit; done; \
+	diff -r $$dir/one/bin/release $$dir/two/bin/release && cat $$dir/one/bin/release/SHA256SUMS
 
 # Packages in which goroutines are started, by the code or by its tests. Those of test/ drive
 # other processes, which the detector does not see; those of cmd run whole commands, whose goroutines

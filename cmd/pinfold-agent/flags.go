@@ -19,12 +19,14 @@ import (
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 )
 
 // nodeOptions are the flags that several commands share.
 type nodeOptions struct {
 	nodeName, kubeconfig, root, runDir, kubeletCA, leases string
 	verbose                                               bool
+	logFormat                                             string
 }
 
 func (f *nodeOptions) add(flags *pflag.FlagSet) {
@@ -42,7 +44,12 @@ func (f *nodeOptions) addWriter(flags *pflag.FlagSet) {
 	flags.StringVar(&f.leases, "lease-namespace", nodetopology.LeaseNamespace,
 		"`NAMESPACE` of the agent's lease, which tells the scheduler that the agent works; empty for no lease")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log every write")
+	f.logFormat = logFormats[0]
+	frame.OneOf(flags, &f.logFormat, "log-format", "how messages are written", logFormats...)
 }
+
+// logFormats are the values of --log-format, the default first.
+var logFormats = []string{"text", "json"}
 
 // apply checks the flags and sets the options that they determine.
 func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
@@ -67,7 +74,10 @@ func (f *nodeOptions) apply(o *agent.Options, stderr io.Writer) error {
 	if f.verbose {
 		level = slog.LevelDebug
 	}
-	o.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	options := &slog.HandlerOptions{Level: level}
+	if o.Log = slog.New(slog.NewTextHandler(stderr, options)); f.logFormat == "json" {
+		o.Log = slog.New(slog.NewJSONHandler(stderr, options))
+	}
 	return nil
 }
 
@@ -80,7 +90,7 @@ func newClients(config *rest.Config) (kubernetes.Interface, nodetopology.Client,
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client: %w", err)
 	}
-	topologies, err := nodetopology.NewClient(config)
+	topologies, err := apiclient.New(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client: %w", err)
 	}

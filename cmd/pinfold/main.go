@@ -84,7 +84,7 @@ Only 'run' and 'sample --weight' change anything on the machine.`,
 		local = append(local, cluster.NewSample(), cluster.NewTop(), cluster.NewWhy(), cluster.NewRemovePod())
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
-		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(),
+		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(), newManual(),
 	})
 	return frame.New(root, commands...)
 }

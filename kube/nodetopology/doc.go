@@ -4,7 +4,7 @@
 //
 //	object, err := nodetopology.FromMachine(nodeName, machine, state)
 //	machine, state, err := nodetopology.ToMachine(object)
-//	client, err := nodetopology.NewClient(config)
+//	client, err := apiclient.New(config)
 //
 // # Format
 //

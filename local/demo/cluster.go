@@ -17,6 +17,7 @@ import (
 	"pinfold.dev/pinfold/internal/sleep"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/local/localnode"
 )
 
@@ -44,7 +45,7 @@ func newCluster(config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	nodes, err := nodetopology.NewClient(config)
+	nodes, err := apiclient.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"pinfold.dev/pinfold/core/placement"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/local/localcluster"
 )
 
@@ -37,12 +38,12 @@ func RunAgents(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	topologies, err := nodetopology.NewClient(config)
+	topologies, err := apiclient.New(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	r := &running{topologies: topologies, published: nodetopology.NewInformer(topologies), nodes: factory.Core().V1().Nodes().Informer(),
+	r := &running{topologies: topologies, published: apiclient.NewInformer(topologies), nodes: factory.Core().V1().Nodes().Informer(),
 		pods: factory.Core().V1().Pods().Informer(), agents: map[string]*agent{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
 	if err := r.follow(); err != nil {

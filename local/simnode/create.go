@@ -15,7 +15,7 @@ import (
 
 	"pinfold.dev/pinfold/deploy"
 	"pinfold.dev/pinfold/internal/sleep"
-	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/local/localnode"
 )
 
@@ -28,7 +28,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	topologies, err := nodetopology.NewClient(config)
+	topologies, err := apiclient.New(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
@@ -48,7 +48,7 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 // Create creates the nodes and their topologies, which are deleted with their nodes. The definition
 // of NodeTopology must be installed.
 func Create(ctx context.Context, config *rest.Config, nodes []Node) error {
-	topologies, err := nodetopology.NewClient(config)
+	topologies, err := apiclient.New(config)
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}

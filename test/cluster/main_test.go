@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/kube/versions"
 	"pinfold.dev/pinfold/local/localcluster"
@@ -183,7 +184,7 @@ func (r *running) connect(config *rest.Config) (err error) {
 	if r.objects, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("create a client: %w", err)
 	}
-	if r.topologies, err = nodetopology.NewClient(config); err != nil {
+	if r.topologies, err = apiclient.New(config); err != nil {
 		return fmt.Errorf("create a client: %w", err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +20,8 @@ import (
 	"pinfold.dev/pinfold/test/need"
 )
 
-// TestPlugin makes a release of the plugin, has krew's own program check and install it for every
-// platform, and runs it with a real kubectl. The archives of all platforms contain this machine's
-// binary, because building the others would take minutes; "make krew" builds them.
+// TestPlugin makes a release of the plugin for this platform, has krew's own program check and install
+// it, and runs it with a real kubectl.
 func TestPlugin(t *testing.T) {
 	c := begin(t)
 	root := t.TempDir()
@@ -29,12 +29,6 @@ func TestPlugin(t *testing.T) {
 	c.buildTools(bin)
 	server := httptest.NewServer(http.FileServer(http.Dir(release)))
 	defer server.Close()
-	binary, err := need.Program("pinfold")
-	c.must(err)
-	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"} {
-		c.must(os.MkdirAll(filepath.Join(root, platform), 0o755))
-		c.must(os.Symlink(binary, filepath.Join(root, platform, "kubectl-pinfold")))
-	}
 	path := filepath.Join(store, "bin") + ":" + bin + ":" + os.Getenv("PATH")
 	variables := []string{"PATH=" + path, "KREW_ROOT=" + store, "KREW_NO_UPGRADE_CHECK=1", "KUBECONFIG=" + c.kubeconfig(), "HOME=" + root}
 	t.Setenv("PATH", path) // the commands below are found there
@@ -50,9 +44,11 @@ func TestPlugin(t *testing.T) {
 		}
 		return stdout
 	}
-	sums := must("krew-release", "-version", "v0.1.0", "-url", server.URL, "-binaries", root, "-source", "../..", "-out", release)
-	if lines := strings.Split(strings.TrimSpace(sums), "\n"); len(lines) != 4 || !strings.Contains(lines[0], "  pinfold_linux_amd64.tar.gz  ") {
-		t.Errorf("the checksums are\n%s", sums)
+	archive := filepath.Join(release, "pinfold_linux_"+runtime.GOARCH+".tar.gz")
+	make := exec.CommandContext(t.Context(), filepath.Join(bin, "pinfold-release"), "cli", "-version", "v0.1.0", "-url", server.URL,
+		"-platforms", "linux/"+runtime.GOARCH, "-o", release)
+	if _, messages, exit := c.execute(make); exit != 0 {
+		t.Fatalf("make the archive: %s", messages)
 	}
 	manifest := filepath.Join(release, "pinfold.yaml")
 	must("validate-krew-manifest", "-manifest", manifest)
@@ -83,7 +79,7 @@ func TestPlugin(t *testing.T) {
 
 	// krew refuses an archive that is not the one of the manifest.
 	variables[1] = "KREW_ROOT=" + filepath.Join(root, "another")
-	c.must(os.WriteFile(filepath.Join(release, "pinfold_linux_amd64.tar.gz"), []byte("other"), 0o600))
+	c.must(os.WriteFile(archive, []byte("other"), 0o600))
 	if _, all, exit := run("kubectl", "krew", "install", "--manifest", manifest); exit == 0 || !strings.Contains(all, "checksum does not match") {
 		t.Errorf("exit status %d: %s", exit, all)
 	}
@@ -128,7 +124,7 @@ func (c *test) buildTools(dir string) {
 	c.must(errors.Join(err, os.Mkdir(dir, 0o755)))
 	c.must(os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
 	for name, pkg := range map[string][]string{
-		"krew-release":           {"../..", "pinfold.dev/pinfold/deploy/krew"},
+		"pinfold-release":        {"../..", "pinfold.dev/pinfold/deploy/release"},
 		"kubectl-krew":           {"../../tools/krew", "sigs.k8s.io/krew/cmd/krew"},
 		"validate-krew-manifest": {"../../tools/krew", "sigs.k8s.io/krew/cmd/validate-krew-manifest"},
 	} {

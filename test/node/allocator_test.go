@@ -20,6 +20,7 @@ import (
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/local/localnode"
 	"pinfold.dev/pinfold/local/simnode"
 	"pinfold.dev/pinfold/test/must"
@@ -114,7 +115,7 @@ func TestAllocator(t *testing.T) {
 	must.Do(t, holds())
 	c.eventuallySaid(t, "small", "1 exclusive CPU wanted, at most 0 available")
 
-	topologies := must.Get(nodetopology.NewClient(connection(t, filepath.Join(c.dir, "kubeconfig"))))(t)
+	topologies := must.Get(apiclient.New(connection(t, filepath.Join(c.dir, "kubeconfig"))))(t)
 	published := func(pod *corev1.Pod, want cpuset.Set) func() error {
 		return func() error {
 			object, err := topologies.Get(t.Context(), localnode.Name, metav1.GetOptions{})

@@ -22,13 +22,13 @@ func TestChoose(t *testing.T) {
 		t.Skipf("%v: make bin/helm4", err)
 	}
 	p := readPage(t, repositoryDir+"/docs/choose.md")
-	registry, images := readPage(t, operationsPage).images(t)
-	c := startWith(t, "--stock", "--images", images+"/first")
-	o := newOperator(t, c)
+	from := publish(t, firstVersion)
+	c := startWith(t, "--stock", "--images", from.images(firstVersion))
+	o := newOperator(t, c, from.variables()...)
 	for name, text := range p.files {
 		o.write(name, text)
 	}
-	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), o.siteValues()))
+	o.write("values.yaml", merged(t, p.files["values.yaml"], o.siteValues()))
 	k := openKernel(t)
 	holds := func(name string) (cpus cpuset.Set) {
 		pod := c.awaitRunning(t, name)
@@ -44,11 +44,6 @@ func TestChoose(t *testing.T) {
 	var out string
 	for _, script := range p.scripts {
 		switch script.name {
-		case "build": // done
-			continue
-		case "plugin":
-			o.installPlugin(script.text)
-			continue
 		case "status": // what the agent gives is published a little later
 			eventually(t, "the status", func() error {
 				if out, err := o.try(strings.TrimSpace(script.text)); err != nil || !strings.Contains(out, "default/annotated  1 CPU") {

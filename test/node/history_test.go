@@ -22,6 +22,7 @@ import (
 
 	"pinfold.dev/pinfold/kube/admission"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/kube/scheduler"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/local/localcluster"
@@ -84,7 +85,7 @@ func TestHistory(t *testing.T) {
 	defer recorder.Stop()
 	tenant := rest.CopyConfig(config)
 	tenant.Impersonate = rest.ImpersonationConfig{UserName: history.TenantUser, Groups: []string{"system:authenticated"}}
-	topologies := must.Get(nodetopology.NewClient(config))(t)
+	topologies := must.Get(apiclient.New(config))(t)
 	driver := &history.Driver{
 		Client: c.client, Tenant: must.Get(kubernetes.NewForConfig(tenant))(t), Topologies: topologies,
 		Random: rand.New(rand.NewPCG(uint64(seed), 0)),

@@ -31,13 +31,13 @@ func TestKubectl(t *testing.T) {
 	if _, err := os.Stat(helm); err != nil {
 		t.Skipf("%v: make bin/helm4", err)
 	}
-	registry, images := readPage(t, operationsPage).images(t)
-	c := startWith(t, "--stock", "--images", images+"/first")
+	from := publish(t, firstVersion)
+	c := startWith(t, "--stock", "--images", from.images(firstVersion))
 	o := newOperator(t, c, "NODE="+localnode.Name)
 	o.do(`mkdir -p ~/.local/bin; ln -s "$(command -v pinfold)" ~/.local/bin/kubectl-pinfold`)
 	site := o.siteValues()
 	maps.Copy(site["scheduler"].(map[string]any), map[string]any{"enabled": false})
-	o.write("values.yaml", merged(t, "image: {registry: "+registry+"}", site))
+	o.write("values.yaml", merged(t, "image: {registry: "+from.registry+"}", site))
 	limited := c.run(t, podOf("limited", "", container("main", "8001", "500m")))
 	k := openKernel(t)
 	defer k.spin(t, k.containerGroup(limited, "main"))()
@@ -54,7 +54,7 @@ func TestKubectl(t *testing.T) {
 			return err
 		})
 	}
-	o.do("IMAGE=" + registry + `/pinfold-agent:$(sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
+	o.do("IMAGE=" + from.registry + `/pinfold-agent:$(sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 		echo "kubectl pinfold \"\$@\" --debug --debug-image $IMAGE" >~/debug`)
 	t.Run("without an agent", o.testWithoutAgent)
 	kubelet := c.pid(t, localnode.Kubelet)

@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"maps"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/registry"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -49,18 +44,19 @@ func TestOperations(t *testing.T) {
 		t.Skipf("%v: make bin/helm4", err)
 	}
 	p := readPage(t, operationsPage)
-	registry, images := p.images(t)
-	c := startWith(t, "--stock", "--images", images+"/first", "--images", images+"/next")
+	from := publish(t, firstVersion, nextVersion)
+	c := startWith(t, "--stock", "--images", from.images(firstVersion), "--images", from.images(nextVersion))
 	c.chart = &installed{namespace: "pinfold-system", scheduler: "pinfold-scheduler"}
-	o := newOperator(t, c, "NODE="+localnode.Name, "VERSION=next")
+	o := newOperator(t, c, append(from.variables(), "NODE="+localnode.Name)...)
 	for name, text := range p.files {
 		o.write(name, text)
 	}
-	o.write("values.yaml", merged(t, strings.ReplaceAll(p.files["values.yaml"], "REGISTRY", registry), o.siteValues()))
+	o.write("pinfold.pub", readFile(t, from.file("pinfold.pub")))
+	o.write("values.yaml", merged(t, p.files["values.yaml"], o.siteValues()))
 	var s *settled
 	steps := map[string]func(do func(...string)){
-		"build":  func(func(...string)) {}, // done
-		"plugin": func(func(...string)) { o.installPlugin(p.text("plugin")) },
+		"key":    func(func(...string)) {}, // done
+		"make":   func(func(...string)) {}, // done
 		"doctor": func(do func(...string)) { do("--nri-socket=" + c.nriSocket(t)) },
 		"no pod": func(do func(...string)) {
 			do()
@@ -101,35 +97,6 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// imagesEnv is the environment variable of a directory with the page's images, for registry
-// pinfold.dev. Without it they are built.
-const imagesEnv = "PINFOLD_TEST_IMAGES"
-
-// images executes the page's first command for two versions of the images. It returns their
-// registry, and the directory with their OCI image layouts "first" and "next". The node's own
-// registry, which is the mirror of all others, serves these.
-func (p page) images(t *testing.T) (registryName, dir string) {
-	t.Helper()
-	if dir := os.Getenv(imagesEnv); dir != "" {
-		return "pinfold.dev", dir
-	}
-	if builtFor != "" {
-		return builtFor, filepath.Join(temporaryDir(t), "images")
-	}
-	store := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	defer store.Close()
-	registryName, dir = strings.TrimPrefix(store.URL, "http://")+"/pinfold", filepath.Join(temporaryDir(t), "images")
-	builder := &operator{T: t, dir: repositoryDir, env: append(os.Environ(), "REGISTRY="+registryName, "PLATFORMS=linux/"+runtime.GOARCH)}
-	for version, variables := range map[string]string{"first": "", "next": " TAG=next"} {
-		builder.do(strings.TrimSpace(p.text("build")) + variables + " IMAGES=" + filepath.Join(dir, version))
-	}
-	builtFor = registryName
-	return registryName, dir
-}
-
-// builtFor is the registry of the images that have been built, or "".
-var builtFor string
-
 // write writes a file that the commands read.
 func (o *operator) write(name, text string) {
 	o.Helper()
@@ -156,17 +123,6 @@ func merged(t *testing.T, page string, more map[string]any) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// installPlugin executes a page's commands that install the plugin of kubectl, except that which
-// builds it.
-func (o *operator) installPlugin(script string) {
-	o.Helper()
-	for line := range strings.Lines(script) {
-		if !strings.HasPrefix(line, "make ") {
-			o.do(line)
-		}
-	}
 }
 
 // siteValues returns the values that docs/local.md says an installation on this node needs besides

@@ -16,6 +16,7 @@ import (
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nodetopology/apiclient"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 	"pinfold.dev/pinfold/linux/sysfs"
 	"pinfold.dev/pinfold/local/localnode"
@@ -127,7 +128,7 @@ func containersOf(pod *corev1.Pod, published api.Allocations) []api.ContainerAll
 // allocated returns the exclusive CPUs that the agent has published for a pod, once it has.
 func (c *cluster) allocated(t *testing.T, pod *corev1.Pod) (cpus cpuset.Set) {
 	t.Helper()
-	s := &sampler{topologies: must.Get(nodetopology.NewClient(connection(t, filepath.Join(c.dir, "kubeconfig"))))(t)}
+	s := &sampler{topologies: must.Get(apiclient.New(connection(t, filepath.Join(c.dir, "kubeconfig"))))(t)}
 	eventually(t, "the agent publishes what it allocates", func() error {
 		published, err := s.published(t.Context())
 		if cpus = published[pod.UID].CPUs(); err == nil && cpus.IsEmpty() {

@@ -5,7 +5,7 @@
 //     entry is an error, so that every new room is placed deliberately. Rooms of one ring do not
 //     import each other, nor do commands; programs share cmd/frame. report is on the same level
 //     as local and imports core only; deploy imports internal only. internal is shared by rooms that do I/O
-//     and imports nothing. The tests of all rooms share test/bpf, test/busy, test/golden,
+//     and imports nothing. The tests of all rooms share test/bpf, test/busy, test/checkout, test/golden,
 //     test/logtext, test/must, test/need, test/race, test/variables and test/wait. Of these, only
 //     test/wait imports another room, test/busy.
 //   - Controllers of the agent (agent/control) do not import each other.

@@ -9,7 +9,7 @@ import (
 // support returns the packages that the tests of all rooms may import, including those of core. So
 // each is a room of its own, within the room test. Only test/wait imports another one.
 func support() []string {
-	return []string{"test/bpf", "test/busy", "test/golden", "test/logtext", "test/must", "test/need", "test/property", "test/race", "test/variables", "test/wait"}
+	return []string{"test/bpf", "test/busy", "test/checkout", "test/golden", "test/logtext", "test/must", "test/need", "test/property", "test/race", "test/variables", "test/wait"}
 }
 
 // rooms returns for each room which other rooms its packages may import.

@@ -34,6 +34,7 @@ func smokes() []unit {
 		smoke("cluster", "./test/cluster", "^TestSmoke$"),
 		smoke("chart", "./test/chart", "^TestServerAcceptsObjects$"),
 		smoke("node", "./test/node", "^TestSmoke$"),
+		smoke("release", "./test/node", "^TestRelease$"),
 		smoke("guest", "./test/vm", "^TestSmoke$"),
 		smoke("node-v2", "./test/vm", "^TestNodeSmoke$"), // cgroup version 2 and systemd
 		smoke("page", "./cmd/pinfold", "^TestPagesFit$"),

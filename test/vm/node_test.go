@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/test/checkout"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/need"
 	"pinfold.dev/pinfold/test/vm/guest"
@@ -77,13 +78,16 @@ func runNode(t *testing.T, some string, more ...program) {
 	node.Args = append(node.Args, "-test.timeout="+nodeTimeout.String()) // the last one counts
 	// Threads of one process never run at the same time there. An API server that used some 470 MB made
 	// no more progress, in each of four runs.
-	node.Env = []string{need.ProgramsEnv + "=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=systemd", "PINFOLD_TEST_IMAGES=" + programsDir + "/images",
+	node.Env = []string{need.ProgramsEnv + "=" + programsDir, "PINFOLD_TEST_CGROUP_DRIVER=systemd", "PINFOLD_TEST_RELEASES=" + programsDir + "/releases",
 		"GOMAXPROCS=1", "GOGC=400", "GOMEMLIMIT=256MiB", "GODEBUG=asyncpreemptoff=1"}
 	names := map[string]string{"pinfold-local": "./cmd/pinfold-local", "pinfold-agent": "./cmd/pinfold-agent"}
 	if regexp.MustCompile(some).MatchString("TestOperations") {
 		names["pinfold"], names["kubectl"] = "./cmd/pinfold", "k8s.io/kubernetes/cmd/kubectl"
-		for version, tag := range map[string]string{"first": "", "next": "next"} {
-			command(t, "make", "images", "REGISTRY=", "TAG="+tag, "PLATFORMS=linux/amd64", "IMAGES="+filepath.Join(dir, "images", version))
+		key := filepath.Join(dir, "key")
+		checkout.Shell(t, dir, "openssl ecparam -name prime256v1 -genkey -noout -out "+key)
+		for _, version := range []string{"0.1.0", "0.2.0"} { // the guest's tests serve the registry
+			command(t, "make", "-C", checkout.Copy(t, "v"+version), "release", "VERSION=v"+version, "REGISTRY=127.0.0.1:5000/pinfold", "URL=http://127.0.0.1/"+version, "KEY="+key,
+				"PLATFORMS=linux/amd64", "DIR="+filepath.Join(dir, "releases", version))
 		}
 	}
 	m := Machine{Shape: Shape{Packages: 1, Dies: 1, Cores: 2, Threads: 1}, Kernel: kernel, Init: built(t, "init", "./test/vm/guest/init"),

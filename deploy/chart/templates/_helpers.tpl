@@ -5,13 +5,19 @@ app.kubernetes.io/part-of: pinfold
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 {{- end }}
 
-{{/* The reference of an image. Takes a dict of root and image. */}}
+{{/* The reference of an image. Takes a dict of root and image. The chart of a release has annotations with the digests
+of its images, which count unless a value names a digest or a tag. */}}
 {{- define "pinfold.image" -}}
 {{- $registry := required "image.registry is not set: set it to the registry that has the images, such as --set image.registry=registry.example.com/pinfold" .root.Values.image.registry -}}
-{{- if .image.digest -}}
-{{ $registry }}/{{ .image.repository }}@{{ .image.digest }}
+{{- $tag := coalesce .image.tag .root.Values.image.tag }}
+{{- $digest := .image.digest }}
+{{- if not (or $digest $tag (empty .root.Chart.Annotations)) }}
+{{- $digest = index .root.Chart.Annotations (print "pinfold.dev/digest-of-" .image.repository) }}
+{{- end }}
+{{- if $digest -}}
+{{ $registry }}/{{ .image.repository }}@{{ $digest }}
 {{- else -}}
-{{ $registry }}/{{ .image.repository }}:{{ coalesce .image.tag .root.Values.image.tag .root.Chart.AppVersion }}
+{{ $registry }}/{{ .image.repository }}:{{ $tag | default .root.Chart.AppVersion }}
 {{- end }}
 {{- end }}
 

@@ -135,7 +135,7 @@ func (o *podOptions) open(ctx context.Context, cmd *cobra.Command, pods []string
 	}
 	s.findImage(ctx, o.agentNamespace)
 	s.agent = nil
-	return s, s.mayDebug(cmd, why)
+	return s, s.mayDebug(cmd, why, s.node)
 }
 
 // unable is why no agent can run a command.

@@ -32,24 +32,35 @@ type debugOptions struct {
 func (o *debugOptions) addFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.debug, "debug", false, "where no agent can do it, run in a privileged pod on the node, and remove it at the end")
-	flags.StringVar(&o.image, "debug-image", "", "the `IMAGE` of that pod, which has /pinfold (default that of an agent in the cluster)")
+	flags.StringVar(&o.image, "debug-image", "", "the `IMAGE` of that pod, which has /pinfold (default that of an agent in the cluster, or of the release)")
 }
 
-// mayDebug reports whether the command may run in a pod of its own: with --debug, or if the user
-// says so. why is why no agent can run it. It returns why with what to do, if not.
-func (s *session) mayDebug(cmd *cobra.Command, why error) error {
+// mayDebug reports whether the command may run in a pod of its own on each of some nodes: with --debug,
+// or if the user says so. why is why no agent can run it. It returns why with what to do, if not.
+func (s *session) mayDebug(cmd *cobra.Command, why error, nodes ...string) error {
+	on := "the node"
+	if len(nodes) > 1 {
+		on = "each node"
+	}
 	if s.debug.image == "" {
-		return fmt.Errorf("%w. Or give --debug and --debug-image IMAGE, the agent's image: then it runs in a privileged pod on the node, which is removed at the end", why)
+		return fmt.Errorf("%w. Or give --debug and --debug-image IMAGE, the agent's image: then it runs in a privileged pod on %s, which is removed at the end", why, on)
 	}
 	if s.debug.debug {
 		return nil
 	}
 	in, out := cmd.InOrStdin(), cmd.ErrOrStderr()
 	if keys, ok := in.(io.Writer); !ok || !terminal.Is(keys) || !terminal.Is(out) {
-		return fmt.Errorf("%w. Or give --debug: then it runs in a privileged pod on the node, which is removed at the end", why)
+		return fmt.Errorf("%w. Or give --debug: then it runs in a privileged pod on %s, which is removed at the end", why, on)
 	}
-	fmt.Fprintf(out, "%v.\nRun it in a privileged pod there instead, in namespace %s, with image %s? It sees all processes and control groups\nof node %s, and is removed at the end [y/N] ",
-		why, s.namespace, s.debug.image, s.node)
+	on = "node " + nodes[0]
+	if more := len(nodes) - 1; more > 0 {
+		on = fmt.Sprintf("each of %d nodes: %s", len(nodes), strings.Join(nodes[:min(len(nodes), nodeErrors)], ", "))
+		if len(nodes) > nodeErrors {
+			on += ", ..."
+		}
+	}
+	fmt.Fprintf(out, "%v.\nRun it in a privileged pod instead, in namespace %s, with image %s, on %s?\nIt sees all processes and control groups there, and is removed at the end [y/N] ",
+		why, s.namespace, s.debug.image, on)
 	var answer string
 	if _, err := fmt.Fscanln(in, &answer); err != nil || !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
 		return why
@@ -57,7 +68,10 @@ func (s *session) mayDebug(cmd *cobra.Command, why error) error {
 	return nil
 }
 
-// findImage finds the image of an agent on any node, unless one is given.
+// ReleasedImage is the image of the agent in the release that the program is of. The linker sets it.
+var ReleasedImage string
+
+// findImage finds the image of an agent on any node, or else that of the release, unless one is given.
 func (s *session) findImage(ctx context.Context, namespace string) {
 	if s.debug.image != "" {
 		return
@@ -67,8 +81,10 @@ func (s *session) findImage(ctx context.Context, namespace string) {
 	if err == nil && len(list.Items) > 0 { // without rights it is not known
 		if c := agentContainer(&list.Items[0]); c != nil {
 			s.debug.image = c.Image
+			return
 		}
 	}
+	s.debug.image = ReleasedImage
 }
 
 // debugPod returns a pod that runs a command on the node when somebody attaches to it. It has what

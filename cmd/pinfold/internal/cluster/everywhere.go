@@ -55,7 +55,8 @@ type waits struct {
 	known      bool
 }
 
-// topEverywhere samples the containers of all nodes with agents for a second, and prints a table.
+// topEverywhere samples the containers of all nodes with agents for a second, and prints a table. Without
+// any agent, and with --debug, also those of the other nodes, in pods of its own.
 func (o *podOptions) topEverywhere(ctx context.Context, cmd *cobra.Command, model *top.Model, flags []string) error {
 	s, err := o.connect()
 	if err != nil {
@@ -65,14 +66,23 @@ func (o *podOptions) topEverywhere(ctx context.Context, cmd *cobra.Command, mode
 	if err != nil {
 		return Explain(ctx, s.config.Host, fmt.Errorf("look for agents in namespace %s: %w", o.agentNamespace, err))
 	}
-	agents = slices.DeleteFunc(agents, func(p corev1.Pod) bool { return agentContainer(&p) == nil })
-	if len(agents) == 0 {
-		return fmt.Errorf("no agent runs in namespace %s: --agent-namespace names another one; without agents, 'kubectl pinfold top --node NODE' starts a pod on a node", o.agentNamespace)
+	var all []*session
+	for i := range agents {
+		if container := agentContainer(&agents[i]); container != nil {
+			one := *s
+			one.node, one.agent, one.container = agents[i].Spec.NodeName, &agents[i], container
+			all = append(all, &one)
+		}
 	}
+	others, without, err := o.others(ctx, cmd, s, all)
+	if err != nil {
+		return err
+	}
+	all = append(all, others...)
 	e := newEverywhere(o.namespace, model)
-	silent := e.ask(ctx, s, agents, flags)
+	silent := e.ask(ctx, all, flags)
 	if e.draw(cmd.OutOrStdout()); len(e.names) == 0 {
-		frame.Notef(cmd.ErrOrStderr(), "no such containers on %s", quantity.Count(len(agents)-len(silent), "node"))
+		frame.Notef(cmd.ErrOrStderr(), "no such containers on %s", quantity.Count(len(all)-len(silent), "node"))
 	}
 	for _, line := range silent[:min(len(silent), nodeErrors)] {
 		frame.Notef(cmd.ErrOrStderr(), "%s", line)
@@ -80,60 +90,86 @@ func (o *podOptions) topEverywhere(ctx context.Context, cmd *cobra.Command, mode
 	if more := len(silent) - nodeErrors; more > 0 {
 		frame.Notef(cmd.ErrOrStderr(), "and %s more", quantity.Count(more, "node"))
 	}
-	if without := s.countNodes(ctx) - len(agents); without > 0 {
-		frame.Notef(cmd.ErrOrStderr(), "%s without an agent are not shown: 'kubectl pinfold top --node NODE' starts a pod on one", quantity.Count(without, "node"))
+	if without > 0 {
+		frame.Notef(cmd.ErrOrStderr(), "not shown: %s without an agent; --debug starts pods there", quantity.Count(without, "node"))
 	}
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")
 	case len(silent) > 0:
-		return fmt.Errorf("%d of %s did not answer", len(silent), quantity.Count(len(agents), "node"))
+		return fmt.Errorf("%d of %s did not answer", len(silent), quantity.Count(len(all), "node"))
 	}
 	return nil
 }
 
-// countNodes returns the number of nodes, 0 if it is unknown.
-func (s *session) countNodes(ctx context.Context) int {
+// others returns sessions in pods of their own on the nodes that have no agent, if the user allows that, and else
+// how many nodes these are. Without any agent, no permission is an error.
+func (o *podOptions) others(ctx context.Context, cmd *cobra.Command, s *session, agents []*session) (all []*session, without int, err error) {
 	list := &corev1.NodeList{}
-	err := s.pods.Get().Resource("nodes").VersionedParams(&metav1.ListOptions{Limit: 1}, s.parameters).Do(ctx).Into(list)
-	if err != nil {
-		return 0
+	options := &metav1.ListOptions{LabelSelector: corev1.LabelOSStable + "!=windows"}
+	err = s.pods.Get().Resource("nodes").VersionedParams(options, s.parameters).Do(ctx).Into(list)
+	var names []string
+	for i := range list.Items {
+		name := list.Items[i].Name
+		if !slices.ContainsFunc(agents, func(a *session) bool { return a.node == name }) {
+			names = append(names, name)
+		}
 	}
-	n := len(list.Items)
-	if list.RemainingItemCount != nil {
-		n += int(*list.RemainingItemCount)
+	if len(agents) > 0 && (!s.debug.debug || len(names) == 0) {
+		return nil, len(names), nil // an error says nothing about those with agents
 	}
-	return n
+	why := fmt.Errorf("no agent runs in namespace %s: --agent-namespace names another one", o.agentNamespace)
+	switch {
+	case err != nil:
+		return nil, 0, Explain(ctx, s.config.Host, fmt.Errorf("list nodes: %w", err))
+	case len(names) > nodesAtOnce:
+		return nil, 0, fmt.Errorf("%s have no agent, and pods are started on %d at most: 'kubectl pinfold top --node NODE' starts one", quantity.Count(len(names), "node"), nodesAtOnce)
+	case len(names) == 0:
+		return nil, 0, errors.New("the cluster has no nodes")
+	}
+	s.findImage(ctx, o.agentNamespace)
+	if err := s.mayDebug(cmd, why, names...); err != nil {
+		return nil, 0, err
+	}
+	for _, name := range names {
+		one := *s
+		one.node = name
+		all = append(all, &one)
+	}
+	return all, 0, nil
 }
 
 // ask adds the samples of all nodes, and returns why some are missing.
-func (e *everywhere) ask(ctx context.Context, s *session, agents []corev1.Pod, flags []string) (silent []string) {
-	failed := make([]error, len(agents))
-	var all errgroup.Group
-	all.SetLimit(nodesAtOnce)
-	for i := range agents {
-		all.Go(func() error {
-			one := *s
-			one.node, one.agent, one.container = agents[i].Spec.NodeName, &agents[i], agentContainer(&agents[i])
-			failed[i] = e.askNode(ctx, &one, flags)
+func (e *everywhere) ask(ctx context.Context, all []*session, flags []string) (silent []string) {
+	failed := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(nodesAtOnce)
+	for i, s := range all {
+		group.Go(func() error {
+			failed[i] = e.askNode(ctx, s, flags)
 			return nil
 		})
 	}
-	_ = all.Wait() // the errors are in failed
+	_ = group.Wait() // the errors are in failed
 	e.mu.Lock()
 	e.ended = true
 	e.mu.Unlock()
 	for i, err := range failed {
 		if err != nil {
-			silent = append(silent, fmt.Sprintf("node %s: %v", agents[i].Spec.NodeName, err))
+			silent = append(silent, fmt.Sprintf("node %s: %v", all[i].node, err))
 		}
 	}
 	return silent
 }
 
-// askNode adds the samples of a node. It waits for nodeTime at most, and for endTime until that has ended.
+// askNode adds the samples of a node. It waits for nodeTime at most, and a pod of its own for startTime
+// before; and for endTime until that has ended.
 func (e *everywhere) askNode(ctx context.Context, s *session, flags []string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, nodeTime, fmt.Errorf("no answer for %v", nodeTime))
+	limit := nodeTime
+	if s.agent == nil {
+		limit += startTime
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer for %v", limit))
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
@@ -194,7 +230,7 @@ type nodeRecorder struct {
 
 // Append implements [tracefile.Recorder].
 func (r nodeRecorder) Append(row *tracefile.Row) error {
-	if r.namespace != "" && !strings.HasPrefix(row.Name, r.namespace+"/") {
+	if r.namespace != "" && !strings.HasPrefix(row.Name, r.namespace+"/") || strings.Contains(row.Name, "/"+debugName+"-") {
 		return nil
 	}
 	group := r.node + ":" + row.Group // no name of a node has a colon

@@ -32,7 +32,8 @@ or with -n those of a namespace. What is throttled most comes first, and the
 last line is the command that says why.
 
 It runs pinfold in the agent's pod, which takes pods/exec in its namespace, or
-without an agent in a pod of its own, which it asks about (--debug).`,
+where no agent runs in a pod of its own, which it asks about (--debug) and
+removes at the end.`,
 		Example: `  pinfold top
   pinfold top web-0 -n shop
   pinfold top --node worker-1 --sort usage --once`,
@@ -56,9 +57,6 @@ without an agent in a pod of its own, which it asks about (--debug).`,
 			return frame.Usagef("a pod is on one node: give POD or --node, not both")
 		}
 		everywhere := o.node == "" && len(args) == 0
-		if everywhere && o.debug.debug {
-			return frame.Usagef("--debug starts a pod on one node: give POD or --node NODE, too")
-		}
 		ctx, stop := frame.Interruptible(cmd.Context())
 		defer stop()
 		context.AfterFunc(ctx, stop) // a second ctrl-C kills

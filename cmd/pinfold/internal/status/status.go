@@ -50,8 +50,9 @@ it, and why pods that ask for CPUs wait. With a NODE it shows this node, with a
 map of its CPUs and who has them. With --pods it lists which pods have which
 CPUs on which nodes.
 
-It reads nodes, pods, NodeTopologies, leases, DaemonSets and Deployments. What
-this user may not list is named, and the rest is shown. It changes nothing.`,
+It reads nodes, pods, NodeTopologies and leases, and if it may DaemonSets and
+Deployments. What else this user may not list is named, and the rest is shown.
+It changes nothing.`,
 		Example: `  pinfold status worker-3           # one node, with a map of its CPUs
   pinfold status --pods -n shop     # which pods of a namespace have which CPUs
   pinfold status --check >/dev/null # exit status 1 if something is wrong`,

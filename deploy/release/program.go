@@ -6,7 +6,6 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,12 +36,12 @@ func programs() []program {
 
 // compile compiles a program, statically and without paths of this machine. The compiler writes the
 // names of packages to progress.
-func compile(ctx context.Context, pkg, out, architecture, ldflags string, progress io.Writer) error {
-	command := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", out, pkg)
-	command.Stdout, command.Stderr = progress, progress
-	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOAMD64=v1", "GOARM64=v8.0")
+func (o options) compile(ctx context.Context, pkg, out string, p platform) error {
+	command := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", o.ldflags, "-o", out, pkg)
+	command.Stdout, command.Stderr = o.progress, o.progress
+	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.OS, "GOARCH="+p.Arch, "GOAMD64=v1", "GOARM64=v8.0")
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("go build %s for linux/%s: %w", pkg, architecture, err)
+		return fmt.Errorf("go build %s for %s: %w", pkg, p, err)
 	}
 	return nil
 }
@@ -53,14 +52,14 @@ const (
 	licencesDir = "usr/share/licenses/"
 )
 
-// image returns the image of compiled programs, p's first, and the version of that.
-func (p program) image(ctx context.Context, paths []string, architecture string, all *licences) (v1.Image, string, error) {
+// image returns the image of compiled programs, p's first, and how that was built.
+func (p program) image(ctx context.Context, paths []string, on platform, all *licences) (v1.Image, *debug.BuildInfo, error) {
 	var files []ociimage.File
 	var info *debug.BuildInfo
 	for _, path := range slices.Backward(paths) {
-		contents, of, err := contents(ctx, path, architecture, all)
+		contents, of, err := contents(ctx, path, on, all)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
 		files, info = append(files, contents...), of
 	}
@@ -68,7 +67,7 @@ func (p program) image(ctx context.Context, paths []string, architecture string,
 	// The programs have licences in common.
 	files = slices.CompactFunc(files, func(a, b ociimage.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) })
 	made, err := ociimage.Build(ociimage.Spec{
-		Architecture: architecture, Files: files, Compress: true,
+		Architecture: on.Arch, Files: files, Compress: true,
 		Config: v1.Config{
 			Entrypoint: []string{"/" + p.name},
 			User:       p.user,
@@ -82,16 +81,16 @@ func (p program) image(ctx context.Context, paths []string, architecture string,
 			},
 		},
 	})
-	return made, info.Main.Version, err
+	return made, info, err
 }
 
 // contents returns the files of one program: itself, licences, and the list of what is linked.
-func contents(ctx context.Context, path, architecture string, all *licences) ([]ociimage.File, *debug.BuildInfo, error) {
+func contents(ctx context.Context, path string, on platform, all *licences) ([]ociimage.File, *debug.BuildInfo, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkTarget(info, architecture); err != nil {
+	if err := checkTarget(info, on); err != nil {
 		return nil, nil, err
 	}
 	executable, err := os.ReadFile(path)
@@ -112,9 +111,9 @@ func contents(ctx context.Context, path, architecture string, all *licences) ([]
 }
 
 // checkTarget checks that a program was built for the platform, and runs without a C library.
-func checkTarget(info *debug.BuildInfo, architecture string) error {
-	if os, arch := setting(info, "GOOS"), setting(info, "GOARCH"); os != "linux" || arch != architecture {
-		return fmt.Errorf("the program was built for %s/%s", os, arch)
+func checkTarget(info *debug.BuildInfo, p platform) error {
+	if built := (platform{setting(info, "GOOS"), setting(info, "GOARCH")}); built != p {
+		return fmt.Errorf("the program was built for %s", built)
 	}
 	if setting(info, "CGO_ENABLED") != "0" {
 		return errors.New("the program was built with cgo and may need a C library: set CGO_ENABLED=0")
