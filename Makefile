@@ -139,7 +139,8 @@ test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this on
 .PHONY: reproducible
 reproducible: ## make a release in two clones and compare all of its bytes (PLATFORMS)
 	@dir=$$(mktemp -d) && trap 'rm -rf $$dir' EXIT && openssl ecparam -name prime256v1 -genkey -noout -out $$dir/key && \
-	for clone in one two; do git clone -q . $$dir/$$clone && git -C $$dir/$$clone tag v0.0.0-again && $(MAKE) --no-print-directory -C $$dir/$$clone \
+	git clone -q . $$dir/one && git -C $$dir/one tag v0.0.0-again && git clone -q $$dir/one $$dir/two && \
+	for clone in one two; do $(MAKE) --no-print-directory -C $$dir/$$clone \
 		release VERSION=v0.0.0-again REGISTRY=example.com/pinfold URL=https://example.com KEY=$$dir/key PLATFORMS='$(PLATFORMS)' || exit; done; \
 	diff -r $$dir/one/bin/release $$dir/two/bin/release && cat $$dir/one/bin/release/SHA256SUMS
 

@@ -19,7 +19,7 @@ import (
 	"pinfold.dev/pinfold/linux/weight"
 )
 
-// Cleanup restores the cgroups to the settings of the kubelet, and then deletes the node's topology
+// Cleanup restores the cgroups to the settings of the kubelet, and deletes the node's topology
 // object, lease and conditions, and its capacity for batch pods. The agent must not be running.
 func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	o = o.withDefaults()
@@ -31,11 +31,11 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	if err := checkClaims(ctx, o); err != nil {
 		return control.Result{}, err
 	}
-	result, err := restoreGroups(ctx, o)
-	if err != nil { // what says that settings are in force stays
-		return result, fmt.Errorf("restore the control groups: %w", err)
+	result, errGroups := restoreGroups(ctx, o)
+	if errGroups != nil {
+		errGroups = fmt.Errorf("restore the control groups: %w", errGroups)
 	}
-	return result, errors.Join(deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
+	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
 }
 
 // checkClaims returns an error if a pod has CPUs for resource claims: without the driver, the kubelet

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"pinfold.dev/pinfold/internal/ociimage"
@@ -59,7 +61,7 @@ func (o options) release(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	artefacts := append(images, chart)
+	artefacts := append(slices.Clip(images), chart)
 	var digests strings.Builder
 	for _, one := range artefacts {
 		fmt.Fprintln(&digests, one)
@@ -67,21 +69,26 @@ func (o options) release(ctx context.Context, stdout io.Writer) error {
 	files = append(files, archive,
 		ociimage.File{Name: "digests.txt", Mode: 0o644, Data: []byte(digests.String())},
 		ociimage.File{Name: "NOTES.md", Mode: 0o644, Data: []byte(o.notes(changes))})
+	slices.SortFunc(files, func(a, b ociimage.File) int { return strings.Compare(a.Name, b.Name) })
 	if files, err = o.signed(s, from, files, artefacts); err != nil {
 		return err
 	}
+	others := []artefact{chart}
 	for _, one := range artefacts {
 		sig, err := s.signatureOf(one)
 		if err != nil {
 			return fmt.Errorf("sign %s: %w", one, err)
 		}
-		artefacts = append(artefacts, sig)
+		others = append(others, sig)
 	}
-	layout := func(dir string) error { return writeLayout(filepath.Join(dir, "images"), artefacts) }
-	if err := replaceDir(o.out, files, layout); err != nil {
+	layouts := func(dir string) error {
+		// Container runtimes load the images, and would fail at what is none.
+		return errors.Join(writeLayout(filepath.Join(dir, "images"), images), writeLayout(filepath.Join(dir, "chart"), others))
+	}
+	if err := replaceDir(o.out, files, layouts); err != nil {
 		return err
 	}
-	if err := o.pushAll(ctx, artefacts); err != nil {
+	if err := o.pushAll(ctx, append(images, others...)); err != nil {
 		return err
 	}
 	fmt.Fprint(stdout, digests.String())
@@ -139,7 +146,7 @@ func (o options) notes(changes string) string {
 
 The API is v1alpha1: it may change in the next version.
 
-    curl -fsSL %[2]s/pinfold_linux_amd64.tar.gz | tar -xz pinfold && sudo install pinfold /usr/local/bin/kubectl-pinfold
+    curl -fsSL %[2]s/pinfold_linux_amd64.tar.gz | tar -xz pinfold && install -D pinfold ~/.local/bin/kubectl-pinfold
     kubectl pinfold top
     helm install pinfold oci://%[3]s/charts/pinfold --version %[4]s --namespace pinfold-system --create-namespace --set agent.mode=observe
 

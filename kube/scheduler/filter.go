@@ -41,11 +41,11 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 	}
 	t := p.shared.reports.Of(node.Node())
 	if c.question.batch && p.shared.batchStarves(node.Node()) {
-		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: starvedBatch}})
+		return c.refuse(node, finding{shortage: shortage{kind: starvedBatch}})
 	}
 	unfit := p.unfit(&c.question, t)
 	if unfit != nil && c.question.asks {
-		return c.report.status(node.Node().Name, *unfit)
+		return c.refuse(node, *unfit)
 	}
 	s := p.stateOf(state, c, pod, node, t)
 	if unfit != nil {
@@ -59,6 +59,14 @@ func (p *Plugin) filter(c *cycle, state fwk.CycleState, pod *corev1.Pod, node fw
 		}
 	}
 	return p.refuse(c, a.err, node)
+}
+
+// refuse records a node's finding and returns it as a status. Trials of preemption are not counted.
+func (c *cycle) refuse(node fwk.NodeInfo, f finding) *fwk.Status {
+	if !c.trial {
+		refusals.WithLabelValues(reasonNames[f.kind]).Inc()
+	}
+	return c.report.status(node.Node().Name, f)
 }
 
 // unfit returns why a pod cannot run on a node with this topology whatever else runs there, or nil.
@@ -109,7 +117,7 @@ func (p *Plugin) refuse(c *cycle, err error, node fwk.NodeInfo) *fwk.Status {
 		return nil
 	}
 	report := func(kind shortageKind, want, have int64) *fwk.Status {
-		return c.report.status(node.Node().Name, finding{shortage: shortage{kind: kind, want: want}, have: have})
+		return c.refuse(node, finding{shortage: shortage{kind: kind, want: want}, have: have})
 	}
 	var exclusive *ledger.ExclusiveError
 	var confinement *ledger.ConfinementError

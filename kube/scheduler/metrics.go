@@ -16,11 +16,11 @@ var (
 	placements = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "placements_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that ask for CPUs and were given a node, by their policy; some may not have been bound to it."}, []string{"policy"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "refusals_total", StabilityLevel: metrics.ALPHA,
-		Help: "Nodes that were refused to pods, by the reason, each node in each attempt to schedule a pod."}, []string{"reason"})
+		Help: "Nodes that were refused to pods, by the reason, each node in each attempt to schedule a pod, without reasons of kube-scheduler."}, []string{"reason"})
 	waitingPods = metrics.NewGaugeFunc(&metrics.GaugeOpts{Subsystem: "pinfold_scheduler", Name: "waiting_pods", StabilityLevel: metrics.ALPHA,
-		Help: "Pods that the plugin has refused and that wait for another attempt."}, func() float64 {
+		Help: "Pods that ask for CPUs, were refused by the plugin and wait; not those with invalid annotations."}, func() float64 {
 		if pods := allWaiting.Load(); pods != nil {
-			return float64(pods.Len())
+			return float64(pods.Count(asks))
 		}
 		return 0
 	})

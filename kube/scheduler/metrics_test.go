@@ -23,11 +23,11 @@ func TestMetrics(t *testing.T) {
 	if got := count(refusals, "exclusive_cpus") - refused; got < 1 {
 		t.Errorf("%v refusals of the node for its exclusive CPUs", got)
 	}
-	if got := s.plugin.shared.waiting.Len(); got != 1 {
+	if got := s.plugin.shared.waiting.Count(asks); got != 1 {
 		t.Errorf("%d pods wait, want 1", got)
 	}
 	s.play("delete large")
-	s.eventually("a deleted pod waits", func() bool { return s.plugin.shared.waiting.Len() == 0 })
+	s.eventually("a deleted pod waits", func() bool { return s.plugin.shared.waiting.Count(asks) == 0 })
 	for kind := noTopology; kind <= gaveUp; kind++ {
 		if reasonNames[kind] == "" {
 			t.Errorf("shortage %d has no name", kind)

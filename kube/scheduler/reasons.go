@@ -112,7 +112,6 @@ func (r *report) first() bool { return !r.refused.Load() && !r.refused.Swap(true
 
 // status records a node's finding and returns it as a status.
 func (r *report) status(node string, f finding) *fwk.Status {
-	refusals.WithLabelValues(reasonNames[f.kind]).Inc()
 	r.mu.Lock()
 	r.nodes[node] = f
 	r.mu.Unlock()

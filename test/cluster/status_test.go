@@ -93,7 +93,7 @@ func testNoDefinition(t *testing.T) {
 	c.must(kinds.Delete(t.Context(), "nodetopologies.pinfold.dev", metav1.DeleteOptions{}))
 	c.eventually("status says that Pinfold is not installed", func() error {
 		_, messages, exit := c.pinfold(c.kubeconfig(), "status")
-		if want := "so Pinfold is not installed in it: docs/scheduler.md says how to install it"; exit != 1 || !strings.Contains(messages, want) {
+		if want := "so Pinfold is not installed in it: docs/operations.md says how to install it"; exit != 1 || !strings.Contains(messages, want) {
 			return errors.New(messages)
 		}
 		return nil

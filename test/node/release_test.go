@@ -60,7 +60,7 @@ func openReleases(t *testing.T) *releases {
 	address, store := "127.0.0.1:0", registry.New(registry.Logger(log.New(io.Discard, "", 0)))
 	if r.dir != "" {
 		address, _, _ = strings.Cut(readFile(t, r.file("digests.txt")), "/")
-		store = must.Get(localregistry.New(nil, "", []string{r.images(firstVersion), r.images(nextVersion)}, io.Discard))(t)
+		store = must.Get(localregistry.New(nil, "", []string{r.images(firstVersion), r.images(nextVersion), filepath.Join(r.dir, firstVersion, "chart"), filepath.Join(r.dir, nextVersion, "chart")}, io.Discard))(t)
 	} else {
 		r.dir = filepath.Join(temporaryDir(t), "releases")
 		must.Do(t, os.Mkdir(r.dir, 0o755))

@@ -86,11 +86,16 @@ func (w *Pods) Remove(pod types.UID) {
 	delete(w.refused, pod)
 }
 
-// Len returns the number of pods that wait.
-func (w *Pods) Len() int {
+// Count returns how many of the pods that wait are of a kind.
+func (w *Pods) Count(kind func(*corev1.Pod) bool) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.refused)
+	for _, r := range w.refused {
+		if kind(r.pod) {
+			n++
+		}
+	}
+	return n
 }
 
 // Release returns all pods to the scheduling queue after a delay.

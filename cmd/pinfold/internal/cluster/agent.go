@@ -50,7 +50,7 @@ type podOptions struct {
 func (o *podOptions) addFlags(cmd *cobra.Command) {
 	o.AddFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `NAMESPACE` (default that of the context)")
+	flags.StringVarP(&o.namespace, "namespace", "n", "", "the pod's `NAMESPACE` (default that of the context; of a table of all nodes: all)")
 	flags.StringVar(&o.agentNamespace, "agent-namespace", nodetopology.LeaseNamespace, "the agents run in `NAMESPACE`")
 	o.debug.addFlags(cmd)
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
