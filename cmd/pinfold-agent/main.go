@@ -33,8 +33,8 @@ func newRoot() *cobra.Command {
 		Short: "Allocate the CPUs of this node to pods, and enforce that",
 		Long: `Allocate the CPUs of this node to the pods that ask for some, set and keep the
 CPUs and the quota of containers, and publish what the node has. The agent runs
-on every node. When it stops, nothing is undone; "pinfold-agent cleanup" does
-that.`,
+on every node. When it stops, nothing is undone but raised quotas:
+"pinfold-agent cleanup" does that.`,
 		Example: `  pinfold-agent doctor
   pinfold-agent run --node-name worker-1 --kubeconfig agent.conf`,
 	}, newRun(), newStatus(), newDoctor(), newCleanup(), newUninstall(), newWait())

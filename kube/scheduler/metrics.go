@@ -16,7 +16,7 @@ var (
 	placements = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "placements_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that ask for CPUs and were given a node, by their policy; some may not have been bound to it."}, []string{"policy"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "refusals_total", StabilityLevel: metrics.ALPHA,
-		Help: "Nodes that were refused to pods, by the reason, each node in each attempt to schedule a pod, without reasons of kube-scheduler."}, []string{"reason"})
+		Help: "Nodes that were refused to pods, by the reason, each node in each attempt to schedule a pod; not pods that are refused as a whole, and not by kube-scheduler's reasons."}, []string{"reason"})
 	waitingPods = metrics.NewGaugeFunc(&metrics.GaugeOpts{Subsystem: "pinfold_scheduler", Name: "waiting_pods", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that ask for CPUs, were refused by the plugin and wait; not those with invalid annotations."}, func() float64 {
 		if pods := allWaiting.Load(); pods != nil {
