@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -42,6 +43,11 @@ var madeReleases *releases
 // publish makes releases of some versions with the commands of docs/operations.md, unless they are there.
 func publish(t *testing.T, versions ...string) *releases {
 	t.Helper()
+	for _, program := range []string{"curl", "openssl"} { // of the documents' commands
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("%v: install it to run this test", err)
+		}
+	}
 	if madeReleases == nil {
 		madeReleases = openReleases(t)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -105,12 +106,9 @@ func (o *podOptions) topEverywhere(ctx context.Context, cmd *cobra.Command, mode
 // others returns sessions in pods of their own on the nodes that have no agent, if the user allows that, and else
 // how many nodes these are. Without any agent, no permission is an error.
 func (o *podOptions) others(ctx context.Context, cmd *cobra.Command, s *session, agents []*session) (all []*session, without int, err error) {
-	list := &corev1.NodeList{}
-	options := &metav1.ListOptions{LabelSelector: corev1.LabelOSStable + "!=windows"}
-	err = s.pods.Get().Resource("nodes").VersionedParams(options, s.parameters).Do(ctx).Into(list)
+	nodes, err := s.nodeNames(ctx)
 	var names []string
-	for i := range list.Items {
-		name := list.Items[i].Name
+	for _, name := range nodes {
 		if !slices.ContainsFunc(agents, func(a *session) bool { return a.node == name }) {
 			names = append(names, name)
 		}
@@ -137,6 +135,21 @@ func (o *podOptions) others(ctx context.Context, cmd *cobra.Command, s *session,
 		all = append(all, &one)
 	}
 	return all, 0, nil
+}
+
+// nodeNames returns the names of the nodes that may run the pods. Nothing else is read of them: a Node is large.
+func (s *session) nodeNames(ctx context.Context) (names []string, err error) {
+	options := &metav1.ListOptions{LabelSelector: corev1.LabelOSStable + "!=windows"}
+	text, err := s.pods.Get().Resource("nodes").VersionedParams(options, s.parameters).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
+	list := metav1.PartialObjectMetadataList{}
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, err
 }
 
 // ask adds the samples of all nodes, and returns why some are missing.
