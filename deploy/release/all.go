@@ -81,14 +81,14 @@ func (o options) release(ctx context.Context, stdout io.Writer) error {
 		}
 		others = append(others, sig)
 	}
-	layouts := func(dir string) error {
-		// Container runtimes load the images, and would fail at what is none.
-		return errors.Join(writeLayout(filepath.Join(dir, "images"), images), writeLayout(filepath.Join(dir, "chart"), others))
+	write := func(dir string) error {
+		// A container runtime that loads a layout fails at entries that are not images, so these have one of their own.
+		return errors.Join(writeFiles(dir, files), writeLayout(filepath.Join(dir, "images"), images), writeLayout(filepath.Join(dir, "chart"), others))
 	}
-	if err := replaceDir(o.out, files, layouts); err != nil {
+	if err := ociimage.ReplaceDir(o.out, replaceable, write); err != nil {
 		return err
 	}
-	if err := o.pushAll(ctx, append(images, others...)); err != nil {
+	if err := o.pushAll(ctx, slices.Concat(images, others)); err != nil {
 		return err
 	}
 	fmt.Fprint(stdout, digests.String())

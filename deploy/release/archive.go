@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ import (
 // The command line's package.
 const cliPackage = "pinfold.dev/pinfold/cmd/pinfold"
 
-// homepage is shown by "kubectl krew info".
+// homepage is where the source is, for krew and the provenance.
 const homepage = "https://pinfold.dev/pinfold"
 
 //go:embed pinfold.yaml.tmpl
@@ -43,11 +42,7 @@ func (o options) archives(ctx context.Context) (all []ociimage.File, err error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if problem := os.RemoveAll(dir); err == nil {
-			err = problem
-		}
-	}()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	program := func(p platform) string { return filepath.Join(dir, p.String(), "pinfold") }
 	if err := o.compile(ctx, cliPackage, program(here), here); err != nil {
@@ -70,7 +65,7 @@ func (o options) archives(ctx context.Context) (all []ociimage.File, err error) 
 				return nil, err
 			}
 		}
-		files, _, err := contents(ctx, program(p), p, licences)
+		files, info, err := contents(ctx, program(p), p, licences)
 		if err != nil {
 			return nil, err
 		}
@@ -79,14 +74,14 @@ func (o options) archives(ctx context.Context) (all []ociimage.File, err error) 
 		if err != nil {
 			return nil, fmt.Errorf("write %s: %w", made.Name, err)
 		}
-		made.SHA256 = fmt.Sprintf("%x", sha256.Sum256(data))
+		made.SHA256 = checksum(data)
 		manifest.Archives = append(manifest.Archives, made)
-		all = append(all, ociimage.File{Name: made.Name, Mode: 0o644, Data: data})
-		for _, file := range files {
-			if file.Name == fmt.Sprintf(sbomPath, "pinfold") {
-				all = append(all, ociimage.File{Name: fmt.Sprintf("pinfold_%s.cdx.json", p), Mode: 0o644, Data: file.Data})
-			}
+		list, err := bom("pinfold", info)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, ociimage.File{Name: made.Name, Mode: 0o644, Data: data},
+			ociimage.File{Name: fmt.Sprintf("pinfold_%s.cdx.json", p), Mode: 0o644, Data: list})
 	}
 	text, err := template.New(manifestFile).Parse(krewManifest)
 	if err != nil {
@@ -157,34 +152,12 @@ func replaceable(dir string) error {
 	return nil
 }
 
-// replaceDir writes files to a directory, and what more writes there, in place of what it contains: all
-// of it, or on an error nothing.
-func replaceDir(dir string, files []ociimage.File, more func(dir string) error) error {
-	parent := filepath.Dir(filepath.Clean(dir))
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return err
-	}
-	temporary, err := os.MkdirTemp(parent, ".release-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temporary) // of what a failure leaves
-	if err := os.Chmod(temporary, 0o755); err != nil {
-		return err
-	}
+// writeFiles writes files to a directory.
+func writeFiles(dir string, files []ociimage.File) error {
 	for _, file := range files {
-		if err := os.WriteFile(filepath.Join(temporary, file.Name), file.Data, os.FileMode(file.Mode)); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, file.Name), file.Data, os.FileMode(file.Mode)); err != nil {
 			return err
 		}
 	}
-	if err := more(temporary); err != nil {
-		return err
-	}
-	if err := replaceable(dir); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	return os.Rename(temporary, dir)
+	return nil
 }

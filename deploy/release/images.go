@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -90,11 +91,7 @@ func (o options) images(ctx context.Context) (all []artefact, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if problem := os.RemoveAll(dir); err == nil {
-			err = problem
-		}
-	}()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	licences := newLicences()
 	for _, program := range o.programs {
 		index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)

@@ -28,6 +28,8 @@ import (
 	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/name"
+
+	"pinfold.dev/pinfold/internal/ociimage"
 )
 
 func main() {
@@ -86,7 +88,7 @@ func run(ctx context.Context, programs []program, args []string, stdout, stderr 
 		if err != nil {
 			return err
 		}
-		return replaceDir(o.out, files, func(string) error { return nil })
+		return ociimage.ReplaceDir(o.out, replaceable, func(dir string) error { return writeFiles(dir, files) })
 	default:
 		return o.release(ctx, stdout)
 	}

@@ -73,7 +73,7 @@ func loadSigner(file string) (signer, error) {
 	case *rsa.PrivateKey:
 		s.key = key
 	default:
-		return s, fmt.Errorf("private key %s: %T is none that openssl verifies by digest: use one of ECDSA P-256, such as that of 'cosign generate-key-pair'", file, key)
+		return s, fmt.Errorf("private key %s: openssl cannot verify the signatures of %T by a digest: use one of ECDSA P-256, such as that of 'cosign generate-key-pair'", file, key)
 	}
 	s.public, err = cryptoutils.MarshalPublicKeyToPEM(s.key.Public())
 	return s, err

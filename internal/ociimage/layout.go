@@ -24,6 +24,23 @@ type Named struct {
 // replaces a layout, and returns an error if the directory contains anything else. Images have
 // their names in the annotation [RefName].
 func WriteLayout(dir string, all []Named) error {
+	return ReplaceDir(dir, replaceable, func(dir string) error {
+		path, err := layout.Write(dir, empty.Index)
+		if err != nil {
+			return err
+		}
+		for _, one := range all {
+			if err := add(path, one); err != nil {
+				return fmt.Errorf("write %s: %w", one.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// ReplaceDir replaces a directory by what write writes into another one: all of it, or on an error
+// nothing. Before, replaceable returns an error if the directory contains anything else.
+func ReplaceDir(dir string, replaceable, write func(dir string) error) error {
 	if err := replaceable(dir); err != nil {
 		return err
 	}
@@ -31,7 +48,7 @@ func WriteLayout(dir string, all []Named) error {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
-	temporary, err := os.MkdirTemp(parent, ".images-")
+	temporary, err := os.MkdirTemp(parent, ".new-")
 	if err != nil {
 		return err
 	}
@@ -39,14 +56,8 @@ func WriteLayout(dir string, all []Named) error {
 	if err := os.Chmod(temporary, 0o755); err != nil {
 		return err
 	}
-	path, err := layout.Write(temporary, empty.Index)
-	if err != nil {
+	if err := write(temporary); err != nil {
 		return err
-	}
-	for _, one := range all {
-		if err := add(path, one); err != nil {
-			return fmt.Errorf("write %s: %w", one.Name, err)
-		}
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -1,11 +1,8 @@
 package node
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"pinfold.dev/pinfold/local/load"
 	"pinfold.dev/pinfold/report/session"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -80,24 +78,9 @@ func TestTerminal(t *testing.T) {
 // serve sends a request every 600 ms until the test ends.
 func serve(t *testing.T, address string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
+	sender := must.Get(load.NewHTTP(address))(t)
 	go func() {
-		for ticks := time.Tick(600 * time.Millisecond); ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticks:
-			}
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-			if err != nil {
-				continue
-			}
-			if answer, err := http.DefaultClient.Do(request); err == nil {
-				_, _ = io.Copy(io.Discard, answer.Body)
-				_ = answer.Body.Close()
-			}
-		}
+		_, _ = load.Run(t.Context(), load.Plan{Batch: 1, Every: 600 * time.Millisecond, Duration: time.Hour, Timeout: time.Minute}, sender.Send)
 	}()
 }
 
