@@ -30,6 +30,7 @@ func (c Config) Check() error {
 		refuse(window.Duration < minWindow || window.Duration > maxWindow, "%s: %v: must be from %v to %v", name, window, minWindow, maxWindow)
 	}
 	refuse(!(c.Foreign > 0 && c.Foreign <= 1), "foreign: %v: must be more than 0%% and at most 100%%", c.Foreign)
+	refuse(c.NoDifference != 0 && !(c.NoDifference > 1 && c.NoDifference <= 2), "margin: %v: must be above 1 and at most 2", c.NoDifference)
 	refuse(c.Repeated < 0, "repeated: %d: must not be negative", c.Repeated)
 	refuse(len(c.Services) == 0, "there must be a service")
 	refuse(len(c.Conditions) == 0, "there must be a condition")
@@ -192,8 +193,8 @@ func (c Config) checkPrediction(p Published) error {
 		return fmt.Errorf("figure %q: it is predicted for the program %q with the default period", p.Figure, Demand)
 	case of.Limit.Value == 0 || from.Limit.Value > 0 || from.Count() > 1:
 		return fmt.Errorf("figure %q: it is predicted for a condition with a limit, from one without and with one replica", p.Figure)
-	case !slices.Contains(averages(), p.Figure):
-		return fmt.Errorf("figure %q: only %q can be predicted", p.Figure, averages())
+	case !slices.Contains(predicted(), p.Figure):
+		return fmt.Errorf("figure %q: only %q can be predicted", p.Figure, predicted())
 	case p.Value != 0 || p.Of != 0:
 		return fmt.Errorf("figure %q: it has a value, or is predicted from a condition, not both", p.Figure)
 	}

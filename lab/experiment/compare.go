@@ -1,22 +1,21 @@
 package experiment
 
-import (
-	"math"
-	"slices"
-
-	"pinfold.dev/pinfold/core/trace"
-)
+import "math"
 
 // Comparison is a figure of a condition beside that of another one.
 type Comparison struct {
 	Answer
 	Baseline    string
 	Value, Base Value
-	// Ratio is that of the values of each round. It has no rounds if a value of the baseline is 0.
+	// Ratio is that of the two. It has no rounds if the baseline's can be 0.
 	Ratio Value
-	// P is the probability of values that differ so much if the conditions do not (Mann-Whitney U
-	// test).
-	P float64
+	// P is the probability of a ratio that is so far from 1 if the conditions do not differ. It is below 5%
+	// if the interval of the ratio excludes 1, and NaN without an interval. Threshold is the largest that is
+	// significant, such as that of package-level [Threshold].
+	P, Threshold float64
+	// Missing is how many more rounds must be there for the quantile: it is not given if fewer than ten
+	// requests are slower.
+	Missing int
 	// Unlike is why the conditions cannot be compared, "" if they can.
 	Unlike string
 }
@@ -34,7 +33,7 @@ const (
 // Verdict returns whether the figure is higher or lower than that of the baseline.
 func (c Comparison) Verdict() Verdict {
 	switch {
-	case c.Unlike != "":
+	case c.Unlike != "" || c.ByChance():
 		return Unknown
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded() && c.Ratio.Low > 1:
 		return Higher
@@ -50,42 +49,39 @@ func (c Comparison) Verdict() Verdict {
 	return Unknown
 }
 
-// Value returns the values of a figure in a condition, one per round of which there is an
-// undisturbed window.
+// ByChance reports whether the interval of the ratio excludes 1, which is not significant among all the
+// comparisons that are made.
+func (c Comparison) ByChance() bool { return c.P <= 1-confidence && c.P > c.Threshold }
+
+// More returns about how many more rounds a comparison needs until its interval excludes 1 or has nothing beyond
+// a margin. An interval gets narrower with the root of the number of rounds.
+func (c Comparison) More(margin float64) int {
+	if c.Missing > 0 {
+		return c.Missing
+	}
+	distance := math.Abs(math.Log(c.Ratio.Estimate))
+	wanted := max(distance, math.Log(margin)-distance)
+	times := math.Log(c.Ratio.High/c.Ratio.Low) / 2 / wanted
+	return int(max(1, min(1e6, math.Ceil(float64(c.Ratio.Rounds)*(times*times-1)))))
+}
+
+// Value returns a figure of a condition.
 func (r Result) Value(f Figure, condition, load string) Value {
-	return median(r.byRound(f, condition, r.load(load)))
+	load = r.load(load)
+	return r.value(f, r.estimate(f, condition, load), condition, load)
 }
-
-// Average returns the mean of a figure in a condition over rounds, for a figure that is itself an
-// average over periods: the median of what happens rarely would be 0. ok is false for other
-// figures.
-func (r Result) Average(a Answer) (v Value, ok bool) {
-	if !slices.Contains(averages(), a.Figure) {
-		return v, false
-	}
-	all := r.byRound(a.Figure, a.Condition, r.load(a.Load))
-	most, periods := math.Inf(1), 0.
-	if Figures()[a.Figure].Unit == Share {
-		most = 1
-	}
-	for _, w := range r.Windows {
-		if a.Figure == Full && w.Disturbed == "" && w.Condition == a.Condition && w.Load == r.load(a.Load) {
-			periods += float64(w.To-w.From) / float64(trace.DefaultPeriod)
-		}
-	}
-	return mean(all, most, periods), true
-}
-
-// averages are the figures that are averages over periods.
-func averages() []Figure { return []Figure{Full, Throttled, Backlog} }
 
 // Compare compares a figure of a condition with that of its baseline.
 func (r Result) Compare(a Answer) Comparison {
-	c := Comparison{Answer: a, Baseline: r.Baseline(a.Condition)}
+	c := Comparison{Answer: a, Baseline: r.Baseline(a.Condition), Threshold: 1 - confidence}
 	c.Load = r.load(a.Load)
-	of, base := r.byRound(a.Figure, a.Condition, c.Load), r.byRound(a.Figure, c.Baseline, c.Load)
-	c.Value, c.Base, c.Ratio, c.P = median(of), median(base), ratio(of, base), difference(of, base)
-	c.Unlike = r.unlike(c)
+	of, base := r.estimate(a.Figure, a.Condition, c.Load), r.estimate(a.Figure, c.Baseline, c.Load)
+	c.Value, c.Base = r.value(a.Figure, of, a.Condition, c.Load), r.value(a.Figure, base, c.Baseline, c.Load)
+	c.Ratio, c.P = of.over(base).bounds(true)
+	if c.Ratio.Rounds == 0 {
+		c.Ratio = Value{}
+	}
+	c.Missing, c.Unlike = max(0, of.missing, base.missing), r.unlike(c)
 	return c
 }
 
@@ -105,15 +101,4 @@ func (r Result) load(name string) string {
 		return r.Config.Loads[0].Name
 	}
 	return name
-}
-
-// byRound returns the values of a figure in undisturbed windows.
-func (r Result) byRound(f Figure, condition, load string) byRound {
-	found := byRound{}
-	for _, w := range r.Windows {
-		if value, ok := w.Figures[f]; ok && w.Disturbed == "" && w.Condition == condition && w.Load == load {
-			found[w.Round] = value
-		}
-	}
-	return found
 }

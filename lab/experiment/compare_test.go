@@ -1,103 +1,106 @@
 package experiment
 
 import (
-	"cmp"
 	"encoding/json"
-	"maps"
 	"math"
-	"math/bits"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"pinfold.dev/pinfold/test/must"
 )
 
-// measured returns a result in which the p99 of "with" is ratio times that of "alone", both with
-// the noise of a machine, which is partly the same for the windows of a round.
-func measured(random *rand.Rand, rounds int, ratio float64) Result {
+// measured returns a result in which latencies of "with" are ratio times those of "alone", both with the
+// noise of a machine, which is partly the same for the windows of a round, and of requests.
+func measured(t *testing.T, random *rand.Rand, rounds, requests int, ratio float64) Result {
 	r := Result{Config: Config{Conditions: []Condition{{Name: "alone"}, {Name: "with"}}, Foreign: .05}}
 	for round := range rounds {
 		common := math.Exp(0.1 * random.NormFloat64())
 		for condition, factor := range map[string]float64{"alone": 1, "with": ratio} {
-			value := factor * common * math.Exp(0.05*random.NormFloat64())
-			r.Windows = append(r.Windows, Window{Round: round, Condition: condition, Figures: map[Figure]float64{P99: value}})
+			own, h, mean := factor*common*math.Exp(0.05*random.NormFloat64()), hdr.New(1, 100_000_000, 3), 0.
+			for range requests {
+				latency := 50 * own * math.Exp(0.5*random.NormFloat64()) // milliseconds
+				must.Do(t, h.RecordValue(int64(1000*latency)))
+				mean += latency / float64(requests)
+			}
+			r.Windows = append(r.Windows, Window{Round: round, Condition: condition, Figures: map[Figure]float64{P50: 0, P90: 0, P99: 0, Mean: mean},
+				Latencies: must.Get(h.Encode(hdr.V2CompressedEncodingCookieBase))(t)})
 		}
 	}
 	return r
 }
 
-// TestIntervals checks that the interval contains the true ratio at least as often as it promises,
-// and that it is as narrow as the noise within a round allows: that of whole rounds cancels out.
-func TestIntervals(t *testing.T) {
+// TestCoverage checks that the interval contains the true ratio about as often as it promises, for means and
+// quantiles, with the numbers of rounds and requests that experiments have, and that it is as narrow as the
+// noise within a round allows: that of whole rounds cancels out.
+func TestCoverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	const experiments, rounds = 400, 20
-	contained, wrong, width := 0, 0, 0.0
-	for range experiments {
-		ratio := math.Exp(0.3 * random.NormFloat64())
-		c := measured(random, rounds, ratio).Compare(Answer{Figure: P99, Condition: "with"})
-		if c.Ratio.Low <= ratio && ratio <= c.Ratio.High {
-			contained++
+	const experiments = 100
+	for _, test := range []struct {
+		figure           Figure
+		rounds, requests int
+	}{{Mean, 6, 40}, {P90, 6, 40}, {P50, 12, 40}, {P99, 12, 200}, {P99, 30, 40}} {
+		contained, wrong, width := 0, 0, 0.
+		for range experiments {
+			ratio := math.Exp(0.3 * random.NormFloat64())
+			c := measured(t, random, test.rounds, test.requests, ratio).Compare(Answer{Figure: test.figure, Condition: "with"})
+			if c.Ratio.Low <= ratio && ratio <= c.Ratio.High {
+				contained++
+			}
+			if v := c.Verdict(); v == Higher && ratio < 1 || v == Lower && ratio > 1 {
+				wrong++
+			}
+			if significant := c.P < 1-confidence; significant != (c.Verdict() != Unknown) {
+				t.Fatalf("%+v: p %g, verdict %d", test, c.P, c.Verdict())
+			}
+			width += math.Log(c.Ratio.High/c.Ratio.Low) / experiments
 		}
-		if v := c.Verdict(); v == Higher && ratio < 1 || v == Lower && ratio > 1 {
-			wrong++
+		t.Logf("%+v: %d of %d intervals contain the ratio, %d verdicts are wrong; mean width %.3f", test, contained, experiments, wrong, width)
+		if contained < 95-7 { // three standard errors of a share of 100
+			t.Errorf("%+v: %d of %d intervals contain the ratio", test, contained, experiments)
 		}
-		width += math.Log(c.Ratio.High/c.Ratio.Low) / experiments
-	}
-	// 95%, less four standard errors of the share of 400.
-	if contained < experiments*907/1000 {
-		t.Errorf("%d of %d intervals contain the ratio", contained, experiments)
-	}
-	if wrong > experiments*5/100 {
-		t.Errorf("%d of %d verdicts are wrong", wrong, experiments)
-	}
-	// An interval of the median of differences with a deviation of 0.05 * sqrt(2), by order
-	// statistics.
-	if want := 2 * 2.1 * 1.25 * 0.05 * math.Sqrt(2.0/rounds); width > 1.3*want {
-		t.Errorf("the intervals have a mean width of %.4f, want at most about %.4f", width, want)
+		if wrong > experiments*5/100 {
+			t.Errorf("%+v: %d of %d verdicts are wrong", test, wrong, experiments)
+		}
+		// The deviations of rounds and requests, as if the figure were a mean of as many as count for it.
+		within := 0.5 / math.Sqrt(float64(test.requests)*map[Figure]float64{Mean: 1, P50: .6, P90: .3, P99: .07}[test.figure])
+		if want := 2 * 2.2 * math.Sqrt(2*(0.05*0.05+within*within)/float64(test.rounds)); width > 1.4*want {
+			t.Errorf("%+v: the intervals have a mean width of %.4f, want at most about %.4f", test, width, want)
+		}
 	}
 }
 
-// TestDifference compares p with the definition of the test: of all ways to divide the values, the
-// share in which the ranks of the first condition are as low, or as high, as they were measured.
-func TestDifference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		draw := func(name string) []float64 {
-			return rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 1, 2, 2, 3.5}), 1, 6).Draw(t, name)
+// TestPooled: a quantile is that of all requests of all windows, and is not given for too few of them.
+func TestPooled(t *testing.T) {
+	r := Result{Config: Config{Conditions: []Condition{{Name: "alone"}}}}
+	for round := range 10 {
+		h := NewHistogram()
+		for i := range 100 {
+			must.Do(t, h.RecordValue(int64(1000*(1+100*round+i))))
 		}
-		of, base := draw("of"), draw("base")
-		all := slices.Concat(of, base)
-		twoU := func(first uint) (sum int) { // twice the pairs in which a value of the first is larger
-			for i, x := range all {
-				for j, y := range all {
-					if first>>i&1 == 1 && first>>j&1 == 0 {
-						sum += 1 + cmp.Compare(x, y)
-					}
-				}
-			}
-			return sum
+		r.Windows = append(r.Windows, Window{Round: round, Condition: "alone", Figures: map[Figure]float64{P50: 1, P99: 2, P999: 3},
+			Latencies: must.Get(h.Encode(hdr.V2CompressedEncodingCookieBase))(t)})
+	}
+	for f, want := range map[Figure]float64{P50: 500, P99: 990} {
+		if got := r.Value(f, "alone", "").Estimate; math.Abs(got-want) > 2 {
+			t.Errorf("%s: %g ms, want %g", f, got, want)
 		}
-		measured := twoU(1<<len(of) - 1)
-		ways, lower, higher := 0., 0., 0.
-		for first := range uint(1) << len(all) {
-			if bits.OnesCount(first) != len(of) {
-				continue
-			}
-			ways++
-			if u := twoU(first); u < measured {
-				lower++
-			} else if u > measured {
-				higher++
-			}
-		}
-		equal := ways - lower - higher
-		want := min(1, 2*(equal+min(lower, higher))/ways)
-		rounds := func(values []float64) byRound { return maps.Collect(slices.All(values)) }
-		got := difference(rounds(of), rounds(base))
-		if math.Abs(got-want) > 1e-9 || got != difference(rounds(base), rounds(of)) {
-			t.Fatalf("p = %g, want %g, for both orders", got, want)
-		}
-	})
+	}
+	if got := r.Value(P999, "alone", "").Estimate; !math.IsNaN(got) {
+		t.Errorf("a quantile beyond which one request is: %g", got)
+	}
+}
+
+// TestThreshold compares with an example of Benjamini and Hochberg (1995).
+func TestThreshold(t *testing.T) {
+	ps := []float64{.0001, .0004, .0019, .0095, .0201, .0278, .0298, .0344, .0459, .324, .4262, .5719, .6528, .759, 1, math.NaN()}
+	if got := Threshold(ps); got < .0095 || got >= .0201 {
+		t.Errorf("the threshold %g has other results than the first four", got)
+	}
+	if got := Threshold(nil); got != 0 {
+		t.Errorf("of nothing: %g", got)
+	}
 }
 
 // TestVerdicts checks what can be concluded from few rounds, disturbed windows, and baselines of 0.
@@ -188,14 +191,16 @@ func TestUnlike(t *testing.T) {
 func TestDisturbed(t *testing.T) {
 	c := Config{Foreign: 0.02}
 	for _, test := range []struct {
-		figures map[Figure]float64
-		want    string
+		figures   map[Figure]float64
+		generator float64
+		want      string
 	}{
-		{map[Figure]float64{Foreign: 0.02, Stolen: 0.02, P99: 1e9}, ""},
-		{map[Figure]float64{Foreign: 0.021}, "other processes used 2.10% of the CPUs"},
-		{map[Figure]float64{Stolen: 0.03}, "the hypervisor took 3.00% of the CPUs"},
+		{map[Figure]float64{Foreign: 0.02, Stolen: 0.02, P99: 1e9}, 0.9, ""},
+		{nil, 0.98, "the load generator used 98.0% of its CPUs"},
+		{map[Figure]float64{Foreign: 0.021}, 0, "other processes used 2.10% of the CPUs"},
+		{map[Figure]float64{Stolen: 0.03}, 0, "the hypervisor took 3.00% of the CPUs"},
 	} {
-		if got := c.Disturbed(Window{Figures: test.figures}); got != test.want {
+		if got := c.Disturbed(Window{Figures: test.figures}, test.generator); got != test.want {
 			t.Errorf("%v: %q, want %q", test.figures, got, test.want)
 		}
 	}

@@ -48,9 +48,14 @@ type Config struct {
 	Figures   []Figure    `json:"figures"`
 	Answers   []Answer    `json:"answers"`
 	Published []Published `json:"published"`
+	// NoDifference is the largest ratio that counts as no difference; 0: 1.05. Its inverse is the smallest.
+	NoDifference float64 `json:"margin,omitempty"`
 	// Notes say what differs from the document, and what this machine cannot show.
 	Notes []string `json:"notes,omitempty"`
 }
+
+// Margin is the largest ratio that counts as no difference.
+func (c Config) Margin() float64 { return cmp.Or(c.NoDifference, 1.05) }
 
 // Quick has the values of a quick run.
 type Quick struct {

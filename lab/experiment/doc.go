@@ -17,11 +17,12 @@
 //
 // # Comparison
 //
-// Each window has figures, such as a quantile of latency ([Figures]). Of each figure there is a
-// value per round and condition. [Value] is their median, with an interval that contains the true
-// median with a confidence of 95% (order statistics, golang.org/x/perf/benchmath). Two conditions
-// are compared by the ratio of their values in each round. If the interval of that ratio contains
-// 1, the experiment cannot conclude that they differ.
+// Each window has figures, such as the mean latency ([Figures]), and a histogram of its latencies. A
+// [Value] is that of all windows of a condition together: a quantile is that of all their requests, and not
+// given if fewer than ten are slower. Two conditions are compared by the ratio of their values. Intervals of
+// 95% confidence and p come from rounds that are drawn again with replacement, the same for all conditions
+// (a paired bootstrap, with Student's t distribution for few rounds). If the interval of the ratio contains 1,
+// the experiment cannot conclude that they differ. Among many comparisons, [Threshold] says which count.
 //
 // # Scale
 //

@@ -17,18 +17,18 @@ const (
 	P90       Figure = "p90"       //
 	P99       Figure = "p99"       //
 	P999      Figure = "p99.9"     //
-	Longest   Figure = "longest"   // latency
+	Longest   Figure = "longest"   // latency of a window
 	Goodput   Figure = "goodput"   // work done: per cycle, or per second of programs without cycles
 	Backlog   Figure = "backlog"   // milliseconds of CPU time that are left at the end of a period: mean of "demand"
 	Full      Figure = "full"      // share of periods of 100 ms in which the services used all CPUs
 	Elapsed   Figure = "elapsed"   // seconds until the service ended
 	Used      Figure = "used"      // CPUs that the service used
-	Peak      Figure = "peak"      // the same, in the 100 ms in which it used most
-	PeakSlow  Figure = "peak1s"    // the same, in the second in which it used most
+	Peak      Figure = "peak"      // the same, in the 100 ms of a window in which it used most
+	PeakSlow  Figure = "peak1s"    // the same, in the second of a window in which it used most
 	Throttled Figure = "throttled" // share of the periods of the quota's timer in which the service was throttled
 	Waited    Figure = "waited"    // milliseconds per second that threads of the service were ready and did not run
 	Others    Figure = "others"    // CPUs that the other services used
-	Machine   Figure = "machine"   // share of the CPUs that everything used
+	Machine   Figure = "machine"   // share of the CPUs that everything but the load generator used
 	Generator Figure = "generator" // share of the CPUs that the load generator used
 	Cost      Figure = "cost"      // microseconds of CPU time of the load generator for a request
 	Lateness  Figure = "lateness"  // of the load generator: the longest, in milliseconds
@@ -38,6 +38,11 @@ const (
 
 // latencies are the figures of the latency of requests.
 func latencies() []Figure { return []Figure{Mean, P50, P90, P99, P999, Longest} }
+
+// quantiles are the shares of requests that are not slower than figures of latency.
+func quantiles() map[Figure]float64 {
+	return map[Figure]float64{P50: .5, P90: .9, P99: .99, P999: .999}
+}
 
 // Unit is how the values of a figure are formatted.
 type Unit string

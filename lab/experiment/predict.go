@@ -17,7 +17,7 @@ import (
 const predictedPeriods = 200_000
 
 // Predict simulates a condition in which the replicas of the first service have a limit, and
-// returns the average of a figure there ([Result.Average]). The demand of a replica in a period is
+// returns the figure there. The demand of a replica in a period is
 // drawn from the usage of one that ran alone and without a limit, in the condition p.From. usage is
 // the recording of the run. Draws are the same in each call.
 func (r Result) Predict(ctx context.Context, p Published, usage *trace.Recording) (float64, error) {
@@ -77,3 +77,6 @@ func (r Result) recorded(condition string, usage *trace.Recording, period time.D
 	d, err := undisturbed.Demand(usage.Interval, period)
 	return d.CPUs, err
 }
+
+// predicted are the figures that can be predicted.
+func predicted() []Figure { return []Figure{Full, Throttled, Backlog} }

@@ -99,35 +99,32 @@ func multiply(samples []trace.Sample, by time.Duration) {
 	}
 }
 
-// TestAverage checks means of what happens rarely, and intervals if it did not happen.
-func TestAverage(t *testing.T) {
+// TestRare checks means of what happens rarely, and intervals if it did not happen.
+func TestRare(t *testing.T) {
 	result, _ := bursting(1)
 	add := func(round int, share float64, disturbed string) {
 		result.Windows = append(result.Windows, Window{Round: round, Condition: "burst", Disturbed: disturbed,
 			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, Backlog: 0, P99: 1}})
 	}
-	a := Answer{Figure: Full, Condition: "burst"}
+	value := func(f Figure) Value { return result.Value(f, "burst", "") }
 	for round := range MinRounds {
-		if v, ok := result.Average(a); !ok || v.Bounded() {
+		if v := value(Full); v.Bounded() {
 			t.Errorf("%d rounds have the interval %+v", round, v)
 		}
 		add(round, 0, "")
 	}
 	add(6, 1, "by the test")
-	if v, ok := result.Average(a); !ok || v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
-		t.Errorf("%+v, %t, want 0 to 0.005", v, ok)
+	if v := value(Full); v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
+		t.Errorf("%+v, want 0 to 0.005", v)
 	}
-	if v, ok := result.Average(Answer{Figure: Backlog, Condition: "burst"}); !ok || v.Low != 0 || v.High != 0 {
-		t.Errorf("%+v, %t, want 0 milliseconds", v, ok)
+	if v := value(Backlog); v.Low != 0 || v.High != 0 {
+		t.Errorf("%+v, want 0 milliseconds", v)
 	}
 	add(7, .14, "")
-	if v, ok := result.Average(a); !ok || math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {
-		t.Errorf("%+v, %t, want a mean of 0.02", v, ok)
+	if v := value(Full); math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {
+		t.Errorf("%+v, want a mean of 0.02", v)
 	}
-	if v, ok := result.Average(Answer{Figure: P99, Condition: "burst"}); ok {
-		t.Errorf("%+v of a figure that is no average", v)
-	}
-	if v, ok := result.Average(Answer{Figure: Full, Condition: "quota"}); !ok || v.Bounded() || v.Rounds != 0 {
+	if v := result.Value(Full, "quota", ""); v.Bounded() || v.Rounds != 0 {
 		t.Errorf("%+v of a condition that was not measured", v)
 	}
 }

@@ -67,9 +67,15 @@ func (w Window) Group(service string) string {
 	return "/" + w.Condition + "/" + w.Load + "/" + service
 }
 
-// Disturbed returns why a window is not used, "" if it is.
-func (c Config) Disturbed(w Window) string {
+// busy is the share of its CPUs from which on a load generator may be late, or slow down others there.
+const busy = 0.9
+
+// Disturbed returns why a window is not used, "" if it is. generator is the share of the CPUs on which the
+// load generator may run that it used.
+func (c Config) Disturbed(w Window, generator float64) string {
 	switch {
+	case generator > busy:
+		return fmt.Sprintf("the load generator used %s of its CPUs", Generator.Format(generator))
 	case w.Figures[Foreign] > float64(c.Foreign):
 		return fmt.Sprintf("other processes used %s of the CPUs", Foreign.Format(w.Figures[Foreign]))
 	case w.Figures[Stolen] > float64(c.Foreign):

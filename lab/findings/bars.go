@@ -2,6 +2,7 @@ package findings
 
 import (
 	"html/template"
+	"math"
 	"slices"
 	"time"
 
@@ -32,7 +33,7 @@ func (r Run) bars() []bars {
 		answers = append(answers, p.Answer)
 	}
 	for _, a := range answers {
-		one := experiment.Answer{Figure: a.Figure, Load: r.Result.Compare(a).Load}
+		one := experiment.Answer{Figure: a.Figure, Load: r.compare(a).Load}
 		if b := r.barsOf(one.Figure, one.Load); !done[one] && len(b.Rows) > 0 {
 			all = append(all, b)
 		}
@@ -46,8 +47,8 @@ func (r Run) barsOf(f experiment.Figure, load string) bars {
 	var drawings []chart.Bar
 	full := 0.
 	for i, c := range r.Result.Config.Conditions {
-		v := r.Result.Value(f, c.Name, load)
-		if v.Rounds == 0 {
+		v := r.compare(experiment.Answer{Figure: f, Condition: c.Name, Load: load}).Value
+		if math.IsNaN(v.Estimate) || v.Rounds == 0 {
 			continue
 		}
 		one := chart.Bar{Parts: []chart.Part{{Value: v.Estimate, Colour: style(i).Colour}}}

@@ -12,10 +12,11 @@
 // itself: the load generator, the disturbed windows, the environment and the configuration. A page
 // also has plots of latency and usage, bars of the main figures, and where the time of threads went.
 //
-// A result is a row: figure, condition, published, measured, interval, verdict. Every value is a
-// median over rounds, with an interval of 95% confidence. A change is the median of the ratios in
-// each round. A verdict claims a difference only if the interval of the ratio excludes 1. It
-// compares with a published figure by that interval too, never by the median alone.
+// A result is a row: figure, condition, published, measured, interval, verdict. Values, changes and their
+// intervals of 95% confidence are those of [experiment.Comparison]. A verdict claims a difference only if
+// the interval of the ratio excludes 1, and if that is significant among all comparisons of the report
+// ([experiment.Threshold]). It compares with a published figure by that interval too, never by the estimate
+// alone. Otherwise it says whether the two are equal within the margin, or how many more rounds it needs.
 //
 // # Pages
 //

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -22,6 +23,58 @@ type Run struct {
 	// "/CONDITION/LOAD/SERVICE", or "/CONDITION/SERVICE" if there is no load. Times are those of
 	// windows.
 	Usage *trace.Recording
+	// compared has all comparisons.
+	compared map[experiment.Answer]experiment.Comparison
+}
+
+// compare makes all comparisons of the runs in one report. One is significant among all of them.
+func compare(runs []Run) []Run {
+	runs = slices.Clone(runs)
+	var ps []float64
+	for i, r := range runs {
+		compared := map[experiment.Answer]experiment.Comparison{}
+		for _, load := range r.loads() {
+			for _, f := range r.figures() {
+				for _, condition := range r.Result.Config.Conditions {
+					c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
+					if compared[c.Answer] = c; c.Unlike == "" && c.Condition != c.Baseline {
+						ps = append(ps, c.P)
+					}
+				}
+			}
+		}
+		runs[i].compared = compared
+	}
+	threshold := experiment.Threshold(ps)
+	for _, r := range runs {
+		for a, c := range r.compared {
+			c.Threshold = threshold
+			r.compared[a] = c
+		}
+	}
+	return runs
+}
+
+// figures returns those of which the report says something.
+func (r Run) figures() []experiment.Figure {
+	c := r.Result.Config
+	all := slices.Clone(c.Figures)
+	for _, a := range c.Answers {
+		all = append(all, a.Figure)
+	}
+	for _, p := range c.Published {
+		all = append(all, p.Figure)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// compare compares a condition with its baseline.
+func (r Run) compare(a experiment.Answer) experiment.Comparison {
+	if a.Load == "" {
+		a.Load = r.loads()[0]
+	}
+	return r.compared[a]
 }
 
 // findings is what a run says.
@@ -68,6 +121,35 @@ func (r Run) findings() (findings, error) {
 	return f, nil
 }
 
+// tally counts the verdicts.
+func tally(all []findings) string {
+	count := map[string]int{}
+	rows := 0
+	for _, f := range all {
+		for _, row := range f.Results.flat() {
+			verdict, _, _ := strings.Cut(row[len(row)-1], ":")
+			count[cmp.Or(verdict, "no verdict")]++
+			rows++
+		}
+	}
+	verdicts := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+	for i, v := range verdicts {
+		verdicts[i] = fmt.Sprintf("%s: %d", v, count[v])
+	}
+	return fmt.Sprintf("Of %s: %s.", quantity.Count(rows, "row"), strings.Join(verdicts, "; "))
+}
+
+// machines describes where the runs were.
+func machines(runs []Run) string {
+	var all []string
+	for _, r := range runs {
+		e := r.Result.Environment
+		all = append(all, plain(fmt.Sprintf("%s, %s, Linux %s, control groups of version %d", e.Model, quantity.Count(e.CPUs, "CPU"), e.Kernel, e.Cgroup)))
+	}
+	slices.Sort(all)
+	return "Measured on " + strings.Join(slices.Compact(all), "; and on ") + "."
+}
+
 // check returns an error if a run cannot be reported.
 func (r Run) check() error {
 	if err := r.Result.Config.Check(); err != nil {
@@ -91,7 +173,7 @@ func (r Run) check() error {
 	return nil
 }
 
-// rounds says how many rounds the medians have.
+// rounds says how many rounds the figures have.
 func (r Run) rounds() string {
 	low, high := math.MaxInt, 0
 	for _, condition := range r.Result.Config.Conditions {
@@ -112,7 +194,7 @@ func (r Run) rounds() string {
 	case low < high:
 		text = fmt.Sprintf("%d to %d", low, high)
 	}
-	return fmt.Sprintf("Medians of %s undisturbed %s, with intervals of 95%% confidence. Changes are medians of the ratios in each round; p is that of a Mann-Whitney U test.",
+	return fmt.Sprintf("Figures are those of all windows of %s undisturbed %s together. Intervals have a confidence of 95%% and come from rounds that are drawn again, and so does p, the probability of such a change by chance.",
 		text, quantity.Plural(high, "round"))
 }
 

@@ -5,10 +5,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 
+	"pinfold.dev/pinfold/lab/experiment"
 	"pinfold.dev/pinfold/report/chart"
 )
 
@@ -31,44 +31,23 @@ func (r Run) latencies() (charts []*chart.Chart, remarks []string) {
 // distributions returns a line for each condition of which there are latencies.
 func (r Run) distributions(load string) (lines []chart.Series, remarks []string) {
 	for i, c := range r.Result.Config.Conditions {
-		all := merged()
+		all := experiment.NewHistogram()
 		for n, w := range r.Result.Windows {
 			if w.Condition != c.Name || w.Load != load || w.Disturbed != "" || len(w.Latencies) == 0 {
 				continue
 			}
-			h, err := decode(w.Latencies)
-			if err == nil && all.Merge(h) > 0 {
-				err = fmt.Errorf("it has latencies of more than %v", longest)
-			}
+			h, err := w.Histogram()
 			if err != nil {
 				remarks = append(remarks, plain(fmt.Sprintf("The latencies of window %d were left out: %v.", n+1, err)))
+				continue
 			}
+			all.Merge(h)
 		}
 		if points := tail(all); len(points) > 0 {
 			lines = append(lines, chart.Series{Name: plain(c.Name), Points: points, Style: style(i)})
 		}
 	}
 	return lines, remarks
-}
-
-// longest is the longest latency of a histogram.
-const longest = time.Hour
-
-// merged returns a histogram for the latencies of several windows, in microseconds.
-func merged() *hdr.Histogram { return hdr.New(1, longest.Microseconds(), 3) }
-
-// decode returns a histogram as its Encode method wrote it. The library panics on some damaged
-// ones.
-func decode(encoded []byte) (h *hdr.Histogram, err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			h, err = nil, fmt.Errorf("the histogram is damaged: %v", problem)
-		}
-	}()
-	if h, err = hdr.Decode(encoded); err != nil {
-		return nil, fmt.Errorf("the histogram is damaged: %w", err)
-	}
-	return h, nil
 }
 
 // style returns the style of the nth condition in all charts.

@@ -12,6 +12,7 @@ import (
 // Markdown writes a section for each run, after an overview if there are several. It refers to
 // the [Pictures] of the runs. It has no HTML, and its tables can be read as text.
 func Markdown(w io.Writer, runs []Run) error {
+	runs = compare(runs)
 	all := make([]findings, len(runs))
 	for i, r := range runs {
 		var err error
@@ -21,7 +22,7 @@ func Markdown(w io.Writer, runs []Run) error {
 	}
 	out, drawn := markdown{bufio.NewWriter(w)}, pictures(runs)
 	if len(all) > 1 {
-		out.overview(all)
+		out.overview(all, runs)
 	}
 	for i := range all {
 		if i > 0 {
@@ -38,8 +39,8 @@ type markdown struct{ *bufio.Writer }
 func (m markdown) print(format string, args ...any) { fmt.Fprintf(m, format+"\n", args...) }
 
 // overview prints the results of all experiments.
-func (m markdown) overview(all []findings) {
-	m.print("# Experiments\n")
+func (m markdown) overview(all []findings, runs []Run) {
+	m.print("# Experiments\n\n%s %s\n", escape(tally(all)), escape(machines(runs)))
 	t := table{Heads: append([]string{"experiment"}, all[0].Results.Heads...)}
 	for _, f := range all {
 		t.Groups = append(t.Groups, group{f.Name, f.Results.flat()})

@@ -22,6 +22,8 @@ type page struct {
 	Title    string
 	Program  string
 	Several  bool
+	Tally    string // of the verdicts
+	Machine  string
 	Sections []section
 }
 
@@ -40,7 +42,7 @@ type section struct {
 // Page writes an HTML page about one or several runs. program made it.
 func Page(w io.Writer, runs []Run, program string) error {
 	p := page{Style: chart.CSS(pageCSS), Title: "Experiments", Program: plain(program), Several: len(runs) != 1}
-	for i, r := range runs {
+	for i, r := range compare(runs) {
 		f, err := r.findings()
 		if err != nil {
 			return err
@@ -61,6 +63,11 @@ func Page(w io.Writer, runs []Run, program string) error {
 		s.Remarks = append(s.Remarks, remarks...)
 		p.Sections = append(p.Sections, s)
 	}
+	var all []findings
+	for _, s := range p.Sections {
+		all = append(all, s.findings)
+	}
+	p.Tally, p.Machine = tally(all), machines(runs)
 	if !p.Several {
 		p.Title = p.Sections[0].Question
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/lab/experiment"
 )
 
@@ -24,12 +25,12 @@ func (r Run) results() (t table, notes []string) {
 	}
 	published := r.Result.Config.Published
 	for _, a := range r.Result.Config.Answers {
-		if c := r.Result.Compare(a); !slices.ContainsFunc(published, func(p experiment.Published) bool { return p.Answer == a }) {
-			add(c.Answer, answered(c))
+		if c := r.compare(a); !slices.ContainsFunc(published, func(p experiment.Published) bool { return p.Answer == a }) {
+			add(c.Answer, r.answered(c))
 		}
 	}
 	for _, p := range published {
-		c := r.Result.Compare(p.Answer)
+		c := r.compare(p.Answer)
 		cells, err := r.result(p, c)
 		add(c.Answer, cells)
 		note := plain(p.Note)
@@ -44,15 +45,15 @@ func (r Run) results() (t table, notes []string) {
 }
 
 // answered returns the cells of a figure without a published one.
-func answered(c experiment.Comparison) []string {
+func (r Run) answered(c experiment.Comparison) []string {
 	if c.Condition == c.Baseline {
 		return []string{plain(c.Condition), "", measured(c.Figure, c.Value), interval(c.Figure, c.Value), ""}
 	}
 	verdict := direction(c.Verdict())
 	if c.Verdict() == experiment.Unknown {
-		verdict = unclear(c)
+		verdict = r.unclear(c)
 	}
-	return []string{against(c), "", effect(c), spread(c), verdict}
+	return []string{against(c), "", r.effect(c), spread(c), verdict}
 }
 
 func against(c experiment.Comparison) string {
@@ -69,23 +70,22 @@ func (r Run) result(p experiment.Published, c experiment.Comparison) (cells []st
 	}
 	if p.Of != 0 {
 		published := change(p.Value/p.Of) + ": " + cmp.Or(plain(p.Text), f.Format(p.Of)+" to "+f.Format(p.Value))
-		return []string{against(c), published, effect(c), spread(c), conclude(p, c)}, nil
-	}
-	mean := ""
-	if average, ok := r.Result.Average(p.Answer); ok {
-		c.Value, mean = average, " (mean)" // like published and predicted values
+		return []string{against(c), published, r.effect(c), spread(c), r.conclude(p, c)}, nil
 	}
 	published, verdict := cmp.Or(plain(p.Text), f.Format(p.Value)), concludeValue(p.Value, c.Value)
 	if err != nil {
 		published, verdict = "not predicted", inconclusive
 	}
-	return []string{plain(c.Condition), published, measured(f, c.Value) + mean, interval(f, c.Value), verdict}, err
+	return []string{plain(c.Condition), published, measured(f, c.Value), interval(f, c.Value), verdict}, err
 }
 
-// measured formats a median.
+// measured formats an estimate.
 func measured(f experiment.Figure, v experiment.Value) string {
-	if v.Rounds == 0 {
+	switch {
+	case v.Rounds == 0:
 		return "not measured"
+	case math.IsNaN(v.Estimate):
+		return "too few requests"
 	}
 	return f.Format(v.Estimate)
 }
@@ -100,10 +100,12 @@ const (
 )
 
 // effect describes the change of a comparison, without its interval.
-func effect(c experiment.Comparison) string {
+func (r Run) effect(c experiment.Comparison) string {
 	switch verdict := c.Verdict(); {
 	case c.Unlike != "":
 		return incomparable
+	case verdict == experiment.Unknown && r.same(c):
+		return r.noDifference()
 	case verdict == experiment.Unknown:
 		return inconclusive
 	case c.Ratio.Rounds == 0:
@@ -128,17 +130,38 @@ func spread(c experiment.Comparison) string {
 }
 
 // unclear is the verdict on a comparison that does not say whether the conditions differ.
-func unclear(c experiment.Comparison) string {
+func (r Run) unclear(c experiment.Comparison) string {
 	switch {
 	case c.Unlike != "":
 		return incomparable
 	case c.Value.Rounds == 0:
 		return inconclusive + ": not measured"
-	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():
-		return inconclusive
+	case c.Missing == 0 && (c.Ratio.Rounds == 0 || !c.Ratio.Bounded()):
+		return inconclusive + ": " + missing(c)
+	case r.same(c):
+		return r.noDifference()
+	case c.ByChance():
+		return inconclusive + ": perhaps by chance, among so many comparisons"
 	}
-	return inconclusive + ": " + missing(c)
+	more := c.More(r.Result.Config.Margin())
+	if more > maxMore {
+		return inconclusive + ": this machine's windows differ too much"
+	}
+	return fmt.Sprintf("%s: about %s", inconclusive, quantity.Count(more, "more round"))
 }
+
+// same reports whether the ratio differs from 1 by no more than the margin.
+func (r Run) same(c experiment.Comparison) bool {
+	margin := r.Result.Config.Margin()
+	return c.Ratio.Rounds > 0 && c.Ratio.Low >= 1/margin && c.Ratio.High <= margin
+}
+
+func (r Run) noDifference() string {
+	return fmt.Sprintf("equal within %.3g%%", 100*(r.Result.Config.Margin()-1))
+}
+
+// maxMore is how many more rounds are worth a try.
+const maxMore = 1000
 
 // margin is the width of an interval of shares or ratios that suffices even where the published
 // effect is smaller.
@@ -151,7 +174,7 @@ func wide(v experiment.Value, effect float64) bool {
 }
 
 // conclude returns the verdict on a published change.
-func conclude(p experiment.Published, c experiment.Comparison) string {
+func (r Run) conclude(p experiment.Published, c experiment.Comparison) string {
 	published, verdict := p.Value/p.Of, c.Verdict()
 	unknown := verdict == experiment.Unknown
 	within := c.Ratio.Rounds > 0 && c.Ratio.Bounded() && c.Ratio.Low <= published && published <= c.Ratio.High
@@ -162,7 +185,7 @@ func conclude(p experiment.Published, c experiment.Comparison) string {
 		}
 		return agrees
 	case unknown:
-		return unclear(c)
+		return r.unclear(c)
 	case published == 1:
 		return differs
 	case (published > 1) != (verdict == experiment.Higher):

@@ -45,13 +45,13 @@ func TestChanges(t *testing.T) {
 
 // compared returns a comparison of condition a with condition b.
 func compared(f experiment.Figure, v, base, ratio experiment.Value) experiment.Comparison {
-	return experiment.Comparison{Answer: experiment.Answer{Figure: f, Condition: "a", Load: "steady"}, Baseline: "b", Value: v, Base: base, Ratio: ratio}
+	return experiment.Comparison{Answer: experiment.Answer{Figure: f, Condition: "a", Load: "steady"}, Baseline: "b", Value: v, Base: base, Ratio: ratio, Threshold: .05}
 }
 
 // TestResults: figures that answer the question have a row, but not twice.
 func TestResults(t *testing.T) {
 	r := newMaker(t).burst(9)
-	results, notes := r.results()
+	results, notes := compare([]Run{r})[0].results()
 	var rows []string
 	for _, cells := range results.flat() {
 		rows = append(rows, strings.Join(slices.Delete(cells, 3, 5), "; "))
@@ -72,6 +72,8 @@ func TestVerdicts(t *testing.T) {
 	ratio := func(low, median, high float64) experiment.Comparison {
 		return compared(experiment.P99, some, some, value(low, median, high))
 	}
+	byChance := ratio(.54, .6, .7)
+	byChance.P, byChance.Threshold = .02, .01
 	for _, test := range []struct {
 		value, of float64
 		compared  experiment.Comparison
@@ -90,8 +92,11 @@ func TestVerdicts(t *testing.T) {
 		{123, 100, ratio(.54, .57, .6), "opposite direction"},
 		{57, 100, ratio(1.2, 1.23, 1.26), "opposite direction"},
 		{100, 100, ratio(1.2, 1.23, 1.26), "differs"},
-		{57, 100, ratio(.5, .8, 1.2), "cannot conclude"},
-		{57, 100, ratio(.97, .99, 1.05), "cannot conclude"},
+		{57, 100, ratio(.5, .8, 1.2), "cannot conclude: about 26 more rounds"},
+		{57, 100, ratio(.97, .99, 1.05), "equal within 5%"},
+		{57, 100, ratio(.97, .999, 1.06), "cannot conclude: about 1 more round"},
+		{57, 100, ratio(.001, .95, 900), "cannot conclude: this machine's windows differ too much"},
+		{57, 100, byChance, "cannot conclude: perhaps by chance, among so many comparisons"},
 		{57, 100, compared(experiment.P99, infinite(1, 3), infinite(1, 3), infinite(1, 3)), "cannot conclude: too few rounds"},
 		{57, 100, compared(experiment.P99, none, none, undefined), "cannot conclude: not measured"},
 		{.3, .1, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "same direction"},
@@ -110,7 +115,7 @@ func TestVerdicts(t *testing.T) {
 		p := experiment.Published{Answer: test.compared.Answer, Value: test.value, Of: test.of}
 		got := concludeValue(p.Value, test.compared.Value)
 		if p.Of != 0 {
-			got = conclude(p, test.compared)
+			got = Run{}.conclude(p, test.compared)
 		}
 		if got != test.want {
 			t.Errorf("published %v of %v: %q, want %q", test.value, test.of, got, test.want)

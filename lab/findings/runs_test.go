@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,7 +99,7 @@ func (m maker) addWindow(r *Run, round int, condition, load string, slowest, thr
 		w.From, w.To, w.Disturbed = w.To+time.Second, w.To+11*time.Second, ""
 	}
 	h := hdr.New(1, 60_000_000, 3)
-	for range 80 {
+	for range 160 {
 		latency := 3000 + m.ExpFloat64()*4000
 		if m.Float64() < .2 {
 			latency += m.Float64() * 1000 * slowest
@@ -175,7 +176,7 @@ func (m maker) incomplete() Run {
 func (m maker) zero() Run {
 	r := m.burst(7)
 	c := &r.Result.Config
-	c.Name, c.Notes = "zero", nil
+	c.Name, c.Notes, c.Figures = "zero", nil, slices.DeleteFunc(c.Figures, func(f experiment.Figure) bool { return f == experiment.P999 })
 	c.Answers = []experiment.Answer{{Figure: experiment.Throttled, Condition: "quota"}, {Figure: experiment.Throttled, Condition: "quota + burst"},
 		{Figure: experiment.Throttled, Condition: "without a limit"}}
 	c.Published = []experiment.Published{{Answer: c.Answers[0], Value: .33, Of: .01}, {Answer: c.Answers[1], Value: .2}}

@@ -38,18 +38,18 @@ const interval95 = "95% interval"
 // conditions cannot be compared.
 func (r Run) tables() (all []table, notes []string) {
 	for _, load := range r.loads() {
-		t := table{Heads: []string{"figure", "condition", "median", interval95, "change", interval95, "p"}}
+		t := table{Heads: []string{"figure", "condition", "measured", interval95, "change", interval95, "p"}}
 		if len(r.Result.Config.Loads) > 1 {
 			t.Load = plain(load)
 		}
 		for _, f := range r.Result.Config.Figures {
 			g := group{Name: label(f)}
 			for _, condition := range r.Result.Config.Conditions {
-				c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
+				c := r.compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
 				if c.Value.Rounds == 0 {
 					continue
 				}
-				g.Rows = append(g.Rows, row(f, c))
+				g.Rows = append(g.Rows, r.row(f, c))
 				note := fmt.Sprintf("%s cannot be compared with %s%s: %s.", plain(c.Condition), plain(c.Baseline), r.load(load), plain(c.Unlike))
 				if c.Unlike != "" && !slices.Contains(notes, note) {
 					notes = append(notes, note)
@@ -79,9 +79,9 @@ func (r Run) loads() []string {
 }
 
 // row returns the cells of a figure in a condition.
-func row(f experiment.Figure, c experiment.Comparison) []string {
-	cells := []string{plain(c.Condition), f.Format(c.Value.Estimate), interval(f, c.Value)}
-	change, spread, p := effect(c), spread(c), probability(c.P)
+func (r Run) row(f experiment.Figure, c experiment.Comparison) []string {
+	cells := []string{plain(c.Condition), measured(f, c.Value), interval(f, c.Value)}
+	change, spread, p := r.effect(c), spread(c), probability(c.P)
 	switch {
 	case c.Condition == c.Baseline:
 		change, spread, p = "baseline", "", ""
@@ -107,6 +107,8 @@ func probability(p float64) string {
 // missing returns why a change has no interval.
 func missing(c experiment.Comparison) string {
 	switch {
+	case c.Missing > 0:
+		return ""
 	case c.Base.Rounds == 0:
 		return "no value of the baseline"
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():

@@ -54,7 +54,7 @@ func (m *meter) end(w *measured, client time.Duration) error {
 	}
 	w.Figures[experiment.Full] = full(w.usage, m.cpus.Len())
 	if w.Disturbed == "" {
-		w.Disturbed = m.config.Disturbed(w.Window)
+		w.Disturbed = m.config.Disturbed(w.Window, w.Figures[experiment.Generator]*float64(m.cpus.Len())/float64(m.running.shared.Len()))
 	}
 	for i := range w.usage {
 		w.usage[i].Group = w.Group(m.running.all[i].Name)
@@ -87,7 +87,7 @@ func (m *meter) account(figures map[experiment.Figure]float64, after usage, clie
 	foreign := max(0, after.all-before.all-total-generator)
 	figures[experiment.Generator], figures[experiment.Foreign] = share(generator), share(foreign)
 	figures[experiment.Stolen] = share(after.stolen - before.stolen)
-	figures[experiment.Machine] = share(after.all - before.all)
+	figures[experiment.Machine] = share(after.all - before.all - generator)
 	if calls := figures[experiment.Calls] * wall.Seconds(); calls > 0 {
 		figures[experiment.Cost] = float64(generator) / float64(time.Microsecond) / calls
 	}

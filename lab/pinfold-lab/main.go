@@ -27,8 +27,8 @@ func newRoot() *cobra.Command {
 		Use:   "pinfold-lab",
 		Short: "Repeat experiments on this machine",
 		Long: `Repeat experiments about CPUs on this machine, and compare what is measured in
-many short windows, in random order. An experiment makes control groups, which
-needs root or a delegated group, and removes them in the end.`,
+many short windows, in random order. An experiment needs root: it makes control
+groups, and removes them in the end.`,
 		Example: `  pinfold-lab list
   pinfold-lab run burst --quick`,
 	}, newAdvice(), newList(), newRun(), newReport(), newWorkload())
