@@ -67,14 +67,14 @@ PUBLISHED = GOGC=800 go run ./deploy/release
 
 .PHONY: images
 images: ## build the container images into bin/images/; REGISTRY=HOST/PATH pushes them; also TAG, PLATFORMS, IMAGES (directory)
-	@echo "building images: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each of PLATFORMS" >&2
+	@echo "building images: the first time this compiles Kubernetes, 6 to 20 minutes on two cores for each of PLATFORMS" >&2
 	@$(PUBLISHED) images -ldflags '$(LDFLAGS)' -o $(or $(IMAGES),bin/images) -tag $(or $(TAG),$(CHART_VERSION)) \
 		$(if $(REGISTRY),-push $(REGISTRY)) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2> >($(PROGRESS) >&2)
 
 # VERSION=v0.1.0 REGISTRY=registry.example.com/pinfold URL=https://example.com/v0.1.0 KEY=cosign.key
 .PHONY: release
 release: ## make the release of the tag VERSION in bin/release/ (VERSION, REGISTRY, URL, KEY); PUSH=1 pushes it; also PLATFORMS, DIR
-	@echo "making a release: the first time this compiles Kubernetes, 6 to 10 minutes on two cores for each Linux of PLATFORMS" >&2
+	@echo "making a release: the first time this compiles Kubernetes, 6 to 20 minutes on two cores for each Linux of PLATFORMS" >&2
 	@$(PUBLISHED) all -version '$(VERSION)' -registry '$(REGISTRY)' -url '$(URL)' -key '$(KEY)' -ldflags '$(LDFLAGS)' \
 		-o $(or $(DIR),bin/release) $(if $(PUSH),-push) $(if $(PLATFORMS),-platforms $(PLATFORMS)) 2> >($(PROGRESS) >&2)
 

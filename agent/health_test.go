@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // health checks that the published health of the agent contains a text.
@@ -39,6 +42,27 @@ func TestGroupsCannotBeRead(t *testing.T) {
 	w.mu.Unlock()
 	w.enforced(k, bound, beside)
 	w.eventually(w.ready)
+}
+
+// TestCeilingsCannotBeRead damages the file of the ceilings of a running agent and corrects it.
+func TestCeilingsCannotBeRead(t *testing.T) {
+	w, k, bound, beside := bothPods(t)
+	var read atomic.Pointer[error]
+	w.more = func(o *Options) {
+		o.ReadCeilings = func() (api.Ceilings, error) {
+			if err := read.Load(); err != nil {
+				return api.Ceilings{}, *err
+			}
+			return must.Get(api.ParseCeilings([]byte("default: {exclusiveCPUs: {perPod: 5}}")))(t), nil
+		}
+	}
+	w.start()
+	w.enforced(k, bound, beside)
+	w.eventually(func() error { return w.log.Says("the ceilings have changed") })
+	read.Store(new(errors.New("it is damaged")))
+	w.eventually(func() error { return w.log.Says("the ceilings that were read before apply") })
+	read.Store(nil)
+	w.eventually(func() error { return w.health(nodetopology.AgentHealthy) })
 }
 
 // TestMachineCannotBeRead damages the list of online CPUs of a running agent and corrects it.

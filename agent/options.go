@@ -13,6 +13,7 @@ import (
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
+	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/kube/nri"
@@ -42,6 +43,8 @@ type Options struct {
 	Socket string
 	// Runtime serves the container runtime until the context ends. The default is [nri.Run].
 	Runtime func(context.Context, nri.Options, nri.Handler)
+	// ReadCeilings reads the ceilings again. It may be nil.
+	ReadCeilings func() (api.Ceilings, error)
 	// Listen is the address of metrics, and HealthListen that of health checks; "" for none.
 	Listen, HealthListen string
 	// Secure restricts the access to metrics. If it is nil, everybody who reaches the address may

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -76,6 +77,21 @@ const (
 // waitingEvery is the interval of rounds while changed annotations wait for write budgets.
 const waitingEvery = time.Second
 
+// readCeilings lets changed ceilings apply.
+func (r *rounds) readCeilings() {
+	e := r.engine
+	if e.ReadCeilings == nil {
+		return
+	}
+	ceilings, err := e.ReadCeilings()
+	e.reports.dedup.WarnOrClear("ceilings", "the ceilings that were read before apply", err)
+	if err == nil && !reflect.DeepEqual(ceilings, e.Ceilings) {
+		e.Log.Info("the ceilings have changed")
+		e.Ceilings = ceilings
+		e.control.Step(control.Event{Ceilings: &ceilings})
+	}
+}
+
 // untilNextRound returns when the next round begins if nothing requests it.
 func (r *rounds) untilNextRound() time.Duration {
 	e := r.engine
@@ -98,6 +114,7 @@ func (r *rounds) round() {
 	e := r.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	r.readCeilings()
 	e.control.Step(control.Event{Standing: e.reports.standing()})
 	machineErr := r.readMachine()
 	observed, err := r.observe()

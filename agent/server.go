@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"time"
 
@@ -35,8 +36,13 @@ func newServer(a *agent) (*server, error) {
 	s := &server{observe: func(d time.Duration) { duration.Observe(d.Seconds()) }, reload: func(context.Context) {}}
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxPages})
 	var certificates *tls.Config
+	mux := http.NewServeMux()
 	if a.Secure != nil && a.Listen != "" {
-		metrics = newReaders(a.Secure.Reviews).authorized(metrics)
+		readers := newReaders(a.Secure.Reviews)
+		metrics = readers.authorized(metrics)
+		mux.Handle("GET /debug/pprof/", readers.authorized(http.HandlerFunc(pprof.Index)))
+		mux.Handle("GET /debug/pprof/profile", readers.authorized(http.HandlerFunc(pprof.Profile)))
+		mux.Handle("GET /debug/pprof/trace", readers.authorized(http.HandlerFunc(pprof.Trace)))
 		var err error
 		if certificates, s.reload, err = a.Secure.tlsConfig(); err != nil {
 			return nil, err
@@ -45,7 +51,6 @@ func newServer(a *agent) (*server, error) {
 	health := http.NewServeMux()
 	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.alive()) })
 	health.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { writeHealth(w, a.ready()) })
-	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
 	var err error
 	if s.metrics, err = listen("listen", a.Listen, perSecond, mux, certificates, a.Log); err != nil {
@@ -78,8 +83,8 @@ func writeHealth(w http.ResponseWriter, err error) {
 	fmt.Fprintln(w, "ok")
 }
 
-// Secure serves metrics over TLS, to clients that the API server allows the verb get on the path
-// /metrics. Clients send a bearer token, as to the kubelet.
+// Secure serves metrics, and the profiles of package net/http/pprof, over TLS, to clients that the API
+// server allows the verb get on the path. Clients send a bearer token, as to the kubelet.
 type Secure struct {
 	// CertFile and KeyFile are the server's certificate. They are read again when they change.
 	// Without them the agent creates a self-signed certificate.

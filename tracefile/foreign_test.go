@@ -65,6 +65,13 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
+// TestTableOfSpans: the second table of an exact recording names the first.
+func TestTableOfSpans(t *testing.T) {
+	if err := errForeign("dir/web.spans.parquet"); !strings.Contains(err.Error(), "name dir/web.parquet") {
+		t.Error(err)
+	}
+}
+
 // converted runs the command of the message about a Parquet file and returns the name of the CSV
 // file that it writes.
 func converted(t *testing.T, python, file string) string {

@@ -180,6 +180,9 @@ func hasColumns(file, own *parquet.Schema) bool {
 
 // errForeign says how a Parquet file of another program becomes one that is read.
 func errForeign(name string) error {
+	if recording, spans := strings.CutSuffix(name, spansSuffix); spans {
+		return fmt.Errorf("this is the table of spans that belongs to a recording: name %s.parquet", recording)
+	}
 	if strings.ContainsAny(name, "\"'$`\\") { // would end the quotation
 		name = "FILE.parquet"
 	}

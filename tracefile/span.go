@@ -16,8 +16,11 @@ import (
 	"pinfold.dev/pinfold/internal/atomicfile"
 )
 
+// spansSuffix ends the names of tables of spans.
+const spansSuffix = ".spans.parquet"
+
 // SpansOf returns the name of the table of spans that belongs to a Parquet file.
-func SpansOf(output string) string { return strings.TrimSuffix(output, ".parquet") + ".spans.parquet" }
+func SpansOf(output string) string { return strings.TrimSuffix(output, ".parquet") + spansSuffix }
 
 // spanRecord is a row of a table of spans. Numbers about threads are 0 at an edge, and those about
 // quotas 0 otherwise.

@@ -49,6 +49,8 @@ type Event struct {
 	Allocations api.Allocations
 	Unreadable  error
 	InForce     bool
+	// Ceilings replace those of the configuration.
+	Ceilings *api.Ceilings
 	// Unclaim are resource claims whose CPUs are taken back.
 	Unclaim []types.UID
 	// Standing are the warnings of those that carry out decisions, not nil if they are known. They have no
@@ -76,6 +78,12 @@ func (c *Control) Step(e Event) {
 	}
 	if e.StrangeKubelet != nil {
 		n.strangeKubelet = *e.StrangeKubelet
+	}
+	if e.Ceilings != nil {
+		ceilings := e.Ceilings.Allowing(c.config.Burst)
+		c.Pods.SetCeilings(ceilings)
+		c.allocate.SetCeilings(ceilings)
+		c.quota.SetCeilings(ceilings)
 	}
 	if e.Reserved != nil {
 		n.reserved = e.Reserved

@@ -137,6 +137,35 @@ func TestCeilingsOfPods(t *testing.T) {
 	}
 }
 
+// TestCeilingsChange checks that ceilings which are lowered or raised apply to pods that run, and that a pod
+// keeps CPUs of its own above them.
+func TestCeilingsChange(t *testing.T) {
+	n := newFakeNode()
+	n.config.Burst = burst.Policy{Mode: burst.None, BurstPercent: 100, QuotaPercent: 300, QuotaBurstSeconds: 60}
+	n.play(t, "machine cores=8 threads=1", "restart", "round", `pod web app=100m burst={"policy":"auto"}`, "create web/app", "start web/app", "status web/app",
+		"agent", "pod first app=3@?", "create first/app", "start first/app", "round")
+	for _, step := range []struct {
+		ceilings string
+		commands []string
+		burst    time.Duration
+		cpus     int // of the second pod
+	}{
+		{"{default: {burst: {policy: none}, exclusiveCPUs: {perPod: 2}}}", []string{"pod second app=3@?", "create second/app", "start second/app"}, 0, 0},
+		{"{default: {exclusiveCPUs: {perPod: 3}}}", nil, 10 * ms, 3},
+	} {
+		n.control.Step(Event{Ceilings: new(must.Get(api.ParseCeilings([]byte(step.ceilings)))(t))})
+		n.play(t, append(step.commands, "wait 10m", "round")...)
+		if got := n.kernel.groups[n.kernel.pathOf("web/app")].Burst; got != step.burst {
+			t.Errorf("%s: the burst is %v, want %v", step.ceilings, got, step.burst)
+		}
+		for pod, want := range map[string]int{"first": 3, "second": step.cpus} {
+			if got := n.control.allocate.InForce()[n.pods[pod].UID].CPUs().Len(); got != want {
+				t.Errorf("%s: pod %s has %d CPUs, want %d", step.ceilings, pod, got, want)
+			}
+		}
+	}
+}
+
 // TestCeilingsOfExclusiveCPUs checks that ceilings hold for pods and for claims, also of what other
 // pods of the namespace have on the node.
 func TestCeilingsOfExclusiveCPUs(t *testing.T) {
@@ -145,10 +174,10 @@ func TestCeilingsOfExclusiveCPUs(t *testing.T) {
 	n.play(t, "agent", "restart", "machine cores=8 threads=1", "pod large app=3@=3", "pod claimant app=2@=2", "pod second app=2@=2", "pod asks app=2@?", "create asks/app")
 	for _, step := range []struct{ command, want string }{
 		{"claim large app=3@numa-0", "the pod asks for 3 exclusive CPUs: the administrator allows 2 per pod in its namespace"},
-		{"claim claimant app=2@numa-0", "the pod asks for 2 exclusive CPUs and its namespace has 2: the administrator allows the namespace 3"},
+		{"claim claimant app=2@numa-0", "the pod asks for 2 exclusive CPUs and its namespace has or wants 2: the administrator allows the namespace 3"},
 		{"remove asks", ""}, {"end asks/app", ""}, {"round", ""},
 		{"claim claimant app=2@numa-0", ""},
-		{"claim second app=2@numa-0", "its namespace has 2"},
+		{"claim second app=2@numa-0", "its namespace has or wants 2"},
 	} {
 		if got := must.Get(n.run(strings.Fields(step.command)))(t); !strings.Contains(got, step.want) {
 			t.Errorf("%s: %q, want %q", step.command, got, step.want)

@@ -68,7 +68,7 @@ func (c *Control) tellAuthors(n *groups.Notices) {
 			}
 		}
 		if s.Annotations.Class == qos.BE && c.config.Priority.IsNone() && c.config.Batch.Threshold == 0 && !s.Departed {
-			n.Tell(s, groups.Ignored, "label %s: %s has no effect on this node, whose agent runs without --batch-priority and --batch-percent: "+
+			n.Tell(s, groups.Ignored, "label %s: %s does not put the pod behind others on this node, whose agent runs without --batch-priority and --batch-percent: "+
 				"give it one of them (chart: agent.batchPriority, agent.batchPercent), or remove the label", api.QoSLabel, qos.BE)
 		}
 	}

@@ -92,6 +92,8 @@ func TestCommandLine(t *testing.T) {
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --burst-percent 99.5%", 2, "must be a whole percentage such as 5%"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent 101", 2, "--trace-percent 101: it must be 0 to 100"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --trace-percent NaN", 2, `"--trace-percent" flag: must be a percentage such as 5%`},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --on-failure refuse --nri-socket=", 2, "--on-failure=refuse needs --nri-socket"},
+		{"run --node-name n1 --kubeconfig " + kubeconfig + " --burst-policy quota --sample-interval 0", 2, "without sampling no quota is raised"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-percent 0 --batch-objective 1ms", 2, "--batch-objective needs --batch-percent"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-objective 0", 2, "--batch-objective has no effect without --batch-percent: give both"},
 		{"run --node-name n1 --kubeconfig " + kubeconfig + " --batch-floor 1", 2, "--batch-floor has no effect without --batch-percent"},

@@ -112,12 +112,9 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return config, nil
 }
 
-// readCeilings reads the file of the ceilings, if one is named. The agent must not start when that
-// fails: pods would get more than the administrator allows.
+// readCeilings reads the file of the ceilings. The agent must not start when that fails: pods would get more
+// than the administrator allows.
 func readCeilings(path string) (ceilings api.Ceilings, err error) {
-	if path == "" {
-		return ceilings, nil
-	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return ceilings, fmt.Errorf("--ceilings: %w", err)

@@ -52,9 +52,9 @@ meets its requirements.`,
 	}
 	flags := cmd.Flags()
 	o.node.addWriter(flags)
-	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: write nothing, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
+	frame.OneOf(flags, &o.mode, "mode", "enforce decisions, or only observe: give back what an earlier agent has set, and say what would be written (status, metrics)", agent.Enforce, agent.Observe)
 	frame.OneOf(flags, &o.onFailure, "on-failure", "where pods run that ask for CPUs and are allocated none: in the shared CPUs, or not at all", "shared", "refuse")
-	frame.OneOf(flags, &o.agent.Repack, "repack", "how much better its CPUs must get for a running pod to move: fewer split cores; or as many, and fewer last-level caches; or also CPUs of other NUMA nodes than its memory's",
+	frame.OneOf(flags, &o.agent.Repack, "repack", "how much better its CPUs must get for a running pod to move: designs of core, NUMA nodes or split cores; also last-level caches; also CPUs of NUMA nodes other than its memory's",
 		allocate.RepackNone, allocate.RepackCores, allocate.RepackLLCs, allocate.RepackNUMA)
 	frame.OneOf(flags, &o.claims, "claims", "serve resource claims for CPUs (DRA driver "+dra.Driver+"), with one device for each NUMA node, package, or the machine",
 		noClaims, dra.ByNUMA, dra.ByPackage, dra.ByMachine)
@@ -67,11 +67,11 @@ meets its requirements.`,
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 	frame.PercentVar(flags, &o.tracePercent, "trace-percent",
 		"trace each delay of each container's threads, while that uses at most this PERCENT of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
-	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read once, at the start")
+	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read again in each round, and while it cannot be read what it had applies")
 	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
 	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", "`ADDRESS` where /metrics is served; \"\" for nowhere")
 	flags.StringVar(&o.agent.HealthListen, "health-listen", "127.0.0.1:9653", "`ADDRESS` where /healthz and /readyz are served without TLS; \"\" for nowhere")
-	flags.BoolVar(&o.secure, "metrics-secure", false, "serve over TLS, and /metrics only to clients that the API server allows to get it")
+	flags.BoolVar(&o.secure, "metrics-secure", false, "serve over TLS, and only to clients that the API server allows to get the path: /metrics, and profiles of the agent in /debug/pprof/")
 	flags.StringVar(&o.certificate.CertFile, "tls-cert-file", "", "`FILE` with the server's certificate, read again when it changes (default: self-signed)")
 	flags.StringVar(&o.certificate.KeyFile, "tls-private-key-file", "", "`FILE` with the key of --tls-cert-file")
 	flags.StringVar(&o.agent.Socket, "nri-socket", "", "the container runtime's NRI socket, a `PATH`; empty disables NRI (default: run/nri/nri.sock below --host-root)")
@@ -176,6 +176,12 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 		return frame.Usagef("--claims needs --mode=enforce: an agent that observes allocates no CPUs")
 	}
 	a := &o.agent
+	if o.onFailure == "refuse" && a.Socket == "" && cmd.Flags().Changed("nri-socket") {
+		return frame.Usagef("--on-failure=refuse needs --nri-socket: without NRI the agent cannot keep a container from starting")
+	}
+	if a.Burst.Mode == burst.Quota && a.SampleInterval == 0 {
+		return frame.Usagef("--burst-policy=quota does not go with --sample-interval=0: without sampling no quota is raised")
+	}
 	if o.claims != noClaims {
 		a.Devices = o.claims
 	}
@@ -198,8 +204,11 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	if !cmd.Flags().Changed("nri-socket") {
 		a.Socket = agent.DefaultSocket(a.Root)
 	}
-	if a.Ceilings, err = readCeilings(o.ceilings); err != nil {
-		return err
+	if o.ceilings != "" {
+		a.ReadCeilings = func() (api.Ceilings, error) { return readCeilings(o.ceilings) }
+		if a.Ceilings, err = a.ReadCeilings(); err != nil {
+			return err
+		}
 	}
 	return agent.Run(cmd.Context(), *a)
 }

@@ -211,7 +211,11 @@ func (sub *subject) limitToAdviseFor(advised Limit) limitAt {
 	if !advised.Enough {
 		return limitAt{}
 	}
-	return limitAt{cpus: advised.LimitCPUs, name: fmt.Sprintf("the advised limit of %s (none was recorded)", quantity.CPUs(advised.LimitCPUs))}
+	present := "none was recorded"
+	if sub.summary.Unknown.Has(trace.Limits) {
+		present = "the present one is unknown"
+	}
+	return limitAt{cpus: advised.LimitCPUs, name: fmt.Sprintf("the advised limit of %s (%s)", quantity.CPUs(advised.LimitCPUs), present)}
 }
 
 // unknown returns why nothing can be advised at this limit, or "".

@@ -38,7 +38,7 @@ func TestTemplates(t *testing.T) {
 				named(MisplacedName, Misplaced(), MisplacedBinding())...)...))
 	raise, raiseBinding := Requests(), RequestsBinding()
 	raise.Name, raiseBinding.Name, raiseBinding.Spec.PolicyName = RequestsName+chartSuffix, RequestsName+chartSuffix, RequestsName+chartSuffix
-	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (or .Values.scheduler.enabled .Values.agent.enabled)",
+	compareTemplate(t, "requests.yaml", "and .Values.admissionPolicies.enabled .Values.admissionPolicies.raiseRequests (not (include \"pinfold.observes\" .))",
 		"# Autoscalers, quotas and other schedulers count requests: raises those of containers that get exclusive CPUs to\n"+
 			"# their limits, or, before Kubernetes 1.36, warns.\n"+
 			"# A namespace with the label "+KeepRequestsLabel+": \"true\" is exempt.\n"+

@@ -339,7 +339,7 @@ func TestRequestsWarning(t *testing.T) {
 // many again, costs less than the API server allows.
 func TestRequestsOfManyContainers(t *testing.T) {
 	pod := requesting("p", "1", "4")
-	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1000")}}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("200")}}
 	pod.Spec.Containers = slices.Repeat(pod.Spec.Containers, api.MostPlaced)
 	pod.Spec.InitContainers = slices.Clone(pod.Spec.Containers)
 	got, _ := newServer(t).create(t, pod)

@@ -41,8 +41,9 @@ type Allocation struct {
 	Time time.Time `json:"time,omitzero"`
 }
 
-// MaxAllocation bounds the text of an allocation that an agent gives, in bytes.
-const MaxAllocation = 3 << 10
+// MaxAllocation bounds the text of an allocation that an agent gives, in bytes. [MostPlaced] containers with the
+// longest names have less, unless their CPUs are far apart.
+const MaxAllocation = 16 << 10
 
 // ClaimRef names a ResourceClaim in the namespace of a pod.
 type ClaimRef struct {

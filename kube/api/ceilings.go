@@ -166,7 +166,7 @@ func (c *CPUCeiling) CheckNamespace(cpus, inUse int) error {
 	if c.PerNamespace == nil || cpus <= 0 || cpus+inUse <= *c.PerNamespace {
 		return nil
 	}
-	return fmt.Errorf("the pod asks for %s and its namespace has %d: the administrator allows the namespace %d",
+	return fmt.Errorf("the pod asks for %s and its namespace has or wants %d: the administrator allows the namespace %d",
 		quantity.Count(cpus, "exclusive CPU"), inUse, *c.PerNamespace)
 }
 

@@ -119,7 +119,7 @@ func TestCPUCeiling(t *testing.T) {
 		{c.CheckPod(9), "the pod asks for 9 exclusive CPUs: the administrator allows 8 per pod in its namespace"},
 		{c.CheckNamespace(8, 56), ""},
 		{c.CheckNamespace(0, 100), ""},
-		{c.CheckNamespace(8, 57), "the pod asks for 8 exclusive CPUs and its namespace has 57: the administrator allows the namespace 64"},
+		{c.CheckNamespace(8, 57), "the pod asks for 8 exclusive CPUs and its namespace has or wants 57: the administrator allows the namespace 64"},
 		{new(CPUCeiling).CheckPod(1000), ""},
 		{new(CPUCeiling).CheckNamespace(1000, 1000), ""},
 	} {

@@ -69,8 +69,8 @@ func placed(pod *corev1.Pod) []ledger.ContainerAsk {
 }
 
 // MostPlaced is how many containers of a pod may get CPUs or a confinement. Each costs a search for
-// its CPUs, and a part of the allocation, which has to fit in the pod's annotations.
-const MostPlaced = 256
+// its CPUs, and a part of the allocation, whose text fits in [MaxAllocation].
+const MostPlaced = 64
 
 // ErrTooMany is why a pod asks in vain whatever the node.
 var ErrTooMany = fmt.Errorf("and no node has more than %d CPUs", cpuset.MaxCPUs)

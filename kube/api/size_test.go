@@ -76,8 +76,8 @@ func TestLargePods(t *testing.T) {
 func TestMostPlaced(t *testing.T) {
 	for asking, want := range map[int]string{
 		MostPlaced: "",
-		MostPlaced + 1: `annotation pinfold.dev/cpuset-scheduler: "true" asks for CPUs, but 257 of its containers have a whole number of CPUs as ` +
-			`limits.cpu: at most 256 may, so split the pod or give the others a fraction`,
+		MostPlaced + 1: `annotation pinfold.dev/cpuset-scheduler: "true" asks for CPUs, but 65 of its containers have a whole number of CPUs as ` +
+			`limits.cpu: at most 64 may, so split the pod or give the others a fraction`,
 	} {
 		pod := largePod(2 * asking)
 		_, err := Parse(pod)

@@ -45,7 +45,7 @@ func TestReserveChecksCeiling(t *testing.T) {
 	p.handle = snapshotOf{nodes: map[string]fwk.NodeInfo{"n": node.Snapshot()}}
 	second.Spec.NodeName = "n"
 	status := p.Reserve(context.Background(), secondCycle, second, "n")
-	if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "its namespace has 4") {
+	if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "its namespace has or wants 4") {
 		t.Errorf("the second pod exceeds the ceiling, and its status is %v", status)
 	}
 }

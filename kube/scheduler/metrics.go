@@ -15,6 +15,8 @@ import (
 var (
 	placements = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "placements_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that ask for CPUs and were given a node, by their policy; some may not have been bound to it."}, []string{"policy"})
+	predictions = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "predictions_total", StabilityLevel: metrics.ALPHA,
+		Help: "Pods that were given a node and whose agent has published their CPUs (kept), or that it could not allocate any (failed); only pods that this process placed."}, []string{"result"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{Subsystem: "pinfold_scheduler", Name: "refusals_total", StabilityLevel: metrics.ALPHA,
 		Help: "Nodes that were refused to pods, by the reason, each node in each attempt to schedule a pod; not pods that are refused as a whole, and not by kube-scheduler's reasons."}, []string{"reason"})
 	waitingPods = metrics.NewGaugeFunc(&metrics.GaugeOpts{Subsystem: "pinfold_scheduler", Name: "waiting_pods", StabilityLevel: metrics.ALPHA,
@@ -26,7 +28,7 @@ var (
 	})
 	allWaiting      atomic.Pointer[waiting.Pods] // of this process's scheduler
 	registerMetrics = sync.OnceFunc(func() {
-		legacyregistry.MustRegister(placements, refusals)
+		legacyregistry.MustRegister(placements, predictions, refusals)
 		legacyregistry.RawMustRegister(waitingPods)
 	})
 )

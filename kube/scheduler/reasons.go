@@ -62,7 +62,7 @@ func (s shortage) texts() (one, several string) {
 	case starvedBatch:
 		return "has no CPU time left for batch pods", "have no CPU time left for batch pods"
 	case oldAgent:
-		return "has a Pinfold agent of an earlier version, which allocates no CPUs", "have Pinfold agents of an earlier version, which allocate no CPUs"
+		return "has a Pinfold agent of an earlier version, which allocates no CPUs: upgrade it", "have Pinfold agents of an earlier version, which allocate no CPUs: upgrade them"
 	case tooSmall:
 		return have("fewer than %d CPUs", s.want)
 	case noExclusive:

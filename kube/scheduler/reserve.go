@@ -22,9 +22,12 @@ func (p *Plugin) Reserve(_ context.Context, state fwk.CycleState, pod *corev1.Po
 	p.shared.waiting.Remove(pod.UID)
 	if c.question.asks {
 		placements.WithLabelValues(string(c.question.ask.Policy)).Inc()
+		p.shared.predicted.Store(pod.UID, nil)
 	}
 	return nil
 }
 
 // Unreserve implements the framework's ReservePlugin.
-func (p *Plugin) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.shared.predicted.Delete(pod.UID)
+}

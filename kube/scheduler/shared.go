@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -39,6 +40,8 @@ type shared struct {
 	leads atomic.Bool
 	// published are told when the agent of a node has published what it has allocated.
 	published followers
+	// predicted are the UIDs of pods that were given a node, of whose CPUs its agent has not published anything.
+	predicted sync.Map
 	// synced reports whether the first list of topologies has been handled, and missing that the
 	// cluster does not know their kind.
 	synced  cache.InformerSynced
@@ -125,7 +128,10 @@ func (s *sharingInformer) start(ctx context.Context, args Args, handle fwk.Handl
 	if s.evicts = args.EvictBatchPods; s.evicts {
 		go evict.New(handle, s.podsOn, s.batchStarves, s.leads.Load, time.Now).Run(ctx)
 	}
-	if _, err := pods.AddEventHandler(informerHandlers(nil, func(pod *corev1.Pod) { s.waiting.Remove(pod.UID) })); err != nil {
+	if _, err := pods.AddEventHandler(informerHandlers(nil, func(pod *corev1.Pod) {
+		s.waiting.Remove(pod.UID)
+		s.predicted.Delete(pod.UID)
+	})); err != nil {
 		return err
 	}
 	if err := s.reports.FollowLeases(ctx, handle.ClientSet(), func(report *agents.Report) {
@@ -166,6 +172,12 @@ func (s *sharingInformer) followReports() error {
 
 // received keeps what a node reports.
 func (s *shared) received(report *agents.Report) {
+	for pod := range report.Allocations() {
+		s.answered(pod, "kept")
+	}
+	for _, pod := range report.NotAllocated {
+		s.answered(pod, "failed")
+	}
 	before := s.reports.Named(report.Name)
 	switch {
 	case !s.reports.Set(report):
@@ -175,6 +187,12 @@ func (s *shared) received(report *agents.Report) {
 		}
 	default:
 		s.waiting.Release()
+	}
+}
+
+func (s *shared) answered(pod types.UID, result string) {
+	if _, open := s.predicted.LoadAndDelete(pod); open {
+		predictions.WithLabelValues(result).Inc()
 	}
 }
 

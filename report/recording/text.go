@@ -79,9 +79,9 @@ func printSeries(w io.Writer, s *trace.Series, interval time.Duration) trace.Sum
 	report.Line(w, "group", "%s", report.Printable(title))
 	report.Line(w, "samples", "%d of %v in %v; %d late, %d gaps", sum.Samples, interval, Rounded(sum.Time), sum.Late, sum.Gaps)
 	period := trace.PeriodOf(sum.Limits)
-	p, bins := sum.PerPeriod, fmt.Sprintf("%d periods of %v", sum.PerPeriod.Bins, period)
+	p, bins := sum.PerPeriod, fmt.Sprintf("%s of %v", quantity.Count(sum.PerPeriod.Bins, "period"), period)
 	if interval > period {
-		bins = fmt.Sprintf("%d samples of %v", p.Bins, interval)
+		bins = fmt.Sprintf("%s of %v", quantity.Count(p.Bins, "sample"), interval)
 	}
 	usage := fmt.Sprintf("in %s: sd %s, p95 %s, p99 %s, max %s",
 		bins, quantity.CPUs(p.SD).Fixed(), quantity.CPUs(p.P95).Fixed(), quantity.CPUs(p.P99).Fixed(), quantity.CPUs(p.Max).Fixed())

@@ -27,9 +27,9 @@ func WriteHolders(w io.Writer, r *status.Report, namespace string, o Options) er
 	case len(holders) > 0:
 		p.rows(rows)
 	case namespace != "":
-		fmt.Fprintf(p, "no pod of namespace %s has CPUs of its own, or asks for some on a node\n", report.Printable(namespace))
+		fmt.Fprintf(p, "no pod of namespace %s has CPUs of its own, or has waited for some on a node for two minutes\n", report.Printable(namespace))
 	default:
-		fmt.Fprintln(p, "no pod has CPUs of its own, or asks for some on a node")
+		fmt.Fprintln(p, "no pod has CPUs of its own, or has waited for some on a node for two minutes")
 	}
 	return report.Flush(p.Writer, "print the status")
 }

@@ -160,7 +160,7 @@ func (p *printer) agents() {
 	if len(parts) > 0 {
 		text += "; " + strings.Join(parts, ", ")
 	}
-	if p.Nodes == nil { // not listed
+	if len(p.Nodes) == 0 && !p.read("nodes") {
 		text = "not known"
 	}
 	p.fact("Agents", text)
@@ -207,7 +207,7 @@ func (p *printer) pods() {
 	if lost > 0 {
 		text += fmt.Sprintf(", %d without the CPUs that they asked for", lost)
 	}
-	if known == 0 && (len(p.Nodes) > 0 || p.Nodes == nil) {
+	if known == 0 && (len(p.Nodes) > 0 || !p.read("nodes") || !p.read("pods")) {
 		text = "not known"
 	} else {
 		text += p.unknownOf(known)

@@ -103,11 +103,15 @@ func TestSchedulerConfiguration(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			manifest := render(t, values)
-			deployment := find[*appsv1.Deployment](t, manifest, "pinfold-scheduler")
+			object := "pinfold-scheduler"
+			if strings.Contains(values, "nameOverride: cpu\n") {
+				object = "cpu-scheduler"
+			}
+			deployment := find[*appsv1.Deployment](t, manifest, object)
 			if err := command.New("pinfold-scheduler", command.Settle).ParseFlags(deployment.Spec.Template.Spec.Containers[0].Args); err != nil {
 				t.Error(err)
 			}
-			text := find[*corev1.ConfigMap](t, manifest, "pinfold-scheduler").Data["scheduler.yaml"]
+			text := find[*corev1.ConfigMap](t, manifest, object).Data["scheduler.yaml"]
 			var strict scheduler.Args
 			if problems, err := json.UnmarshalStrict(schedulerArgs(t, text), &strict); err != nil || len(problems) > 0 {
 				t.Errorf("arguments of the plugin: %v %v", problems, err)
@@ -117,7 +121,7 @@ func TestSchedulerConfiguration(t *testing.T) {
 			}
 			spec := deployment.Spec.Template.Spec
 			mount, volume := spec.Containers[0].VolumeMounts[0], spec.Volumes[0]
-			if mount.MountPath != "/etc/pinfold" || mount.Name != volume.Name || volume.ConfigMap == nil || volume.ConfigMap.Name != "pinfold-scheduler" {
+			if mount.MountPath != "/etc/pinfold" || mount.Name != volume.Name || volume.ConfigMap == nil || volume.ConfigMap.Name != object {
 				t.Errorf("the configuration is not mounted: %+v of %+v", mount, volume)
 			}
 			if name == "mode-default" {

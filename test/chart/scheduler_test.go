@@ -48,9 +48,13 @@ func TestSchedulerWithItsRights(t *testing.T) {
 	c := begin(t)
 	for mode, lease := range map[string]string{"secondary": namespace + "/pinfold-scheduler", "default": "kube-system/kube-scheduler"} {
 		t.Run(mode, func(t *testing.T) {
+			own := map[string]any{}
+			if mode == "default" {
+				must.Do(t, yaml.Unmarshal([]byte(clusterConfiguration), &own))
+			}
 			values := must.Get(yaml.Marshal(map[string]any{
 				"agent":     map[string]any{"enabled": false},
-				"scheduler": map[string]any{"mode": mode, "replicas": 1},
+				"scheduler": map[string]any{"mode": mode, "replicas": 1, "configuration": own},
 			}))(t)
 			must.Get(helm(t, helm4, c.install(t, string(values))...))(t)
 			t.Cleanup(func() { c.uninstall(t, helm4, release, namespace) })
@@ -85,6 +89,25 @@ func TestSchedulerWithItsRights(t *testing.T) {
 		})
 	}
 }
+
+// clusterConfiguration is that of a scheduler which the release replaces.
+const clusterConfiguration = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false, leaseDuration: 20s, resourceName: mine}
+parallelism: 8
+profiles:
+- schedulerName: default-scheduler
+  percentageOfNodesToScore: 100
+  plugins:
+    multiPoint: {disabled: [{name: ImageLocality}]}
+    filter: {enabled: [{name: NodePorts}, {name: NodeName}]}
+    score: {disabled: [{name: PodTopologySpread}]}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated}}
+- schedulerName: packed
+`
 
 func twoCPUs() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}

@@ -40,7 +40,7 @@ func (c *test) createRole(role *rbacv1.ClusterRole) {
 	c.Cleanup(func() { c.must(roles.Delete(context.Background(), role.Name, metav1.DeleteOptions{})) })
 }
 
-// metricsAreGuarded requests an agent's metrics without authentication, without the permission, and
+// metricsAreGuarded requests an agent's metrics and profiles without authentication, without the permission, and
 // as Prometheus. Health needs no authentication.
 func (c *test) metricsAreGuarded(address string) {
 	c.Helper()
@@ -49,8 +49,8 @@ func (c *test) metricsAreGuarded(address string) {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the agent's own certificate, on loopback
 	defer client.CloseIdleConnections()
-	ask := func(token string) (int, error) {
-		request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
+	ask := func(path, token string) (int, error) {
+		request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "https://"+address+path, nil)
 		c.must(err)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
@@ -61,18 +61,27 @@ func (c *test) metricsAreGuarded(address string) {
 		}
 		return response.StatusCode, response.Body.Close()
 	}
-	reader, stranger := c.tokenOf("reader", "metrics-reader"), c.tokenOf("stranger", "")
+	const metrics, profiles, profile = "/metrics", "/debug/pprof/", "/debug/pprof/heap"
+	c.createRole(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "profile-reader"},
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{profiles + "*"}, Verbs: []string{"get"}}}})
+	reader, developer, stranger := c.tokenOf("reader", "metrics-reader"), c.tokenOf("developer", "profile-reader"), c.tokenOf("stranger", "")
 	for _, test := range []struct {
-		what, token string
-		want        int
+		what, path, token string
+		want              int
 	}{
-		{"anonymous", "", http.StatusUnauthorized},
-		{"a forged token", "eyJhbGciOiJub25lIn0.e30.", http.StatusUnauthorized},
-		{"without permission", stranger, http.StatusForbidden},
-		{"Prometheus", reader, http.StatusOK},
+		{"anonymous", metrics, "", http.StatusUnauthorized},
+		{"a forged token", metrics, "eyJhbGciOiJub25lIn0.e30.", http.StatusUnauthorized},
+		{"without permission", metrics, stranger, http.StatusForbidden},
+		{"Prometheus", metrics, reader, http.StatusOK},
+		{"anonymous", profile, "", http.StatusUnauthorized},
+		{"Prometheus", profile, reader, http.StatusForbidden},
+		{"a developer", profiles, developer, http.StatusOK},
+		{"a developer", profile, developer, http.StatusOK},
+		{"a developer", profiles + "profile?seconds=1", developer, http.StatusOK},
+		{"a developer", metrics, developer, http.StatusForbidden},
 	} {
-		c.eventually(test.what+" asks for metrics", func() error { // a new permission becomes effective after a moment
-			got, err := ask(test.token)
+		c.eventually(test.what+" asks for "+test.path, func() error { // a new permission becomes effective after a moment
+			got, err := ask(test.path, test.token)
 			if err == nil && got != test.want {
 				err = fmt.Errorf("status %d, want %d", got, test.want)
 			}

@@ -120,7 +120,7 @@ func (o *operator) testWithoutAgent(t *testing.T) {
 		}
 	}
 	for _, end := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-		plugin := exec.CommandContext(t.Context(), "sh", o.dir+"/debug", "sample", "limited", "--duration", "1h")
+		plugin := exec.CommandContext(t.Context(), "sh", o.dir+"/debug", "sample", "limited", "--duration", "1h", "--weight")
 		plugin.Dir, plugin.Env = o.dir, o.env
 		plugin.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		must.Do(t, plugin.Start())
@@ -131,6 +131,11 @@ func (o *operator) testWithoutAgent(t *testing.T) {
 		must.Do(t, syscall.Kill(-plugin.Process.Pid, end))
 		_ = plugin.Wait()
 		gone(end.String())
+	}
+	// The weights of a recording that was killed are put back by the next one at the latest.
+	o.do("sh ~/debug sample limited --duration 1s -o after.parquet --weight")
+	if out, err := o.try(`find /sys/fs/cgroup -path '*kubepods*' \( -name cpu.shares -o -name cpu.weight \) -exec grep -lx '262144\|10000' {} +`); err == nil {
+		t.Errorf("groups with the largest weight: %s", out)
 	}
 }
 

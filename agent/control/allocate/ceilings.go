@@ -4,7 +4,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"pinfold.dev/pinfold/agent/control/groups"
+	"pinfold.dev/pinfold/kube/api"
 )
+
+// SetCeilings replaces the ceilings. Pods keep what they have.
+func (c *Controller) SetCeilings(ceilings api.Ceilings) {
+	c.ceilings, c.refused = ceilings, refusals{}
+}
 
 // aboveCeiling returns an error if a pod asks for more exclusive CPUs than the administrator allows.
 // An agent knows only those pods of a namespace that are on its node.

@@ -23,9 +23,9 @@ type Repack string
 const (
 	// RepackNone moves no pod.
 	RepackNone Repack = "none"
-	// RepackCores moves a pod that gets fewer split cores.
+	// RepackCores moves a pod that gets fewer designs of core, NUMA nodes or split cores.
 	RepackCores Repack = "cores"
-	// RepackLLCs also moves one that gets as many split cores and fewer last-level caches.
+	// RepackLLCs also moves one that gets as many of these and fewer last-level caches.
 	RepackLLCs Repack = "llcs"
 	// RepackNUMA also moves containers to NUMA nodes that they have no CPUs of. Their memory stays
 	// where it is.

@@ -16,20 +16,33 @@ import (
 // What is allocated is in force, and published, when it is saved. The books count it at once, and what a
 // pod had before is its own until then.
 
-// laterText bounds an allocation that is made while many pods have one, in bytes: all of a node are
-// published in one object, of which others read 1 MiB. That is enough for 750 pods.
-const laterText, many = 512, 250
+// All allocations of a node are published in one object, of which others read allText bytes. mostPods, more
+// than a kubelet runs, have room for smallText each whatever the others have.
+const allText, smallText, mostPods = 1 << 20, 512, 750
+
+// fits returns an error if a pod cannot be published.
+func (c *Controller) fits(pod types.UID, size int) error {
+	if size <= smallText {
+		return nil
+	}
+	sum, left := size, mostPods
+	for uid, a := range c.allocated {
+		if uid != pod {
+			sum, left = sum+len(a.Encode()), left-1
+		}
+	}
+	if most := min(api.MaxAllocation, max(smallText, allText-(sum-size)-smallText*max(0, left))); size > most {
+		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
+	}
+	return nil
+}
 
 // put sets the allocation of a pod.
 func (c *Controller) put(n node, at int, a api.Allocation) error {
 	s := &n.Pods[at]
 	a.Time = n.Now.UTC()
-	most := api.MaxAllocation
-	if len(c.allocated) >= many {
-		most = laterText
-	}
-	if size := len(a.Encode()); size > most {
-		return fmt.Errorf("its allocation has %d bytes, and the agent publishes %d: give CPUs to fewer containers, or shorten their names", size, most)
+	if err := c.fits(s.Object.UID, len(a.Encode())); err != nil {
+		return err
 	}
 	if err := a.Matches(s.Object); err != nil && !s.MayResize() {
 		return err

@@ -71,6 +71,18 @@ func (p *Pods) read(object *corev1.Pod) Pod {
 	return s
 }
 
+// SetCeilings replaces the ceilings.
+func (p *Pods) SetCeilings(ceilings api.Ceilings) {
+	p.config.Ceilings = ceilings
+	p.All = slices.Clone(p.All) // the last round refers to the pods
+	for i, s := range p.All {
+		if !s.Departed {
+			p.All[i] = p.read(s.Object)
+			p.All[i].denied, p.All[i].Plan.ID = s.denied, s.Plan.ID
+		}
+	}
+}
+
 // SetPods sets all pods that are bound to the node. Those that were set before and still run keep
 // their limits; see [Pod.depart].
 func (p *Pods) SetPods(objects []*corev1.Pod, runs func(ledger.PodID) bool) {

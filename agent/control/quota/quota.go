@@ -87,6 +87,9 @@ type Controller struct {
 	began   time.Time
 }
 
+// SetCeilings replaces the ceilings.
+func (c *Controller) SetCeilings(ceilings api.Ceilings) { c.ceilings = ceilings }
+
 // New returns a controller without any state. leaves is set if values that other programs write
 // stay in force until the cgroup ends or its limit changes.
 func New(ceilings api.Ceilings, leaves bool) *Controller {

@@ -1,8 +1,18 @@
+{{/* What the names of objects in the release's namespace begin with. Labels have pinfold whatever it is: by them
+objects are found. */}}
+{{- define "pinfold.name" -}}
+{{- .Values.nameOverride | default "pinfold" }}
+{{- end }}
+
 {{/* Labels of an object. Takes a dict of root and name. */}}
 {{- define "pinfold.labels" -}}
 app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/part-of: pinfold
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The reference of an image. Takes a dict of root and image. The chart of a release has annotations with the digests

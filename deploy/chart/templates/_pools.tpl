@@ -2,6 +2,7 @@
 as agent the values of its pool over those of agent. No node is in two of them as far as their
 nodeSelectors go: each excludes the nodes of the pools before it, and the first one those of all. */}}
 {{- define "pinfold.daemonSets" -}}
+{{- $prefix := include "pinfold.name" . }}
 {{- $values := omit .Values.agent "pools" }}
 {{- $pools := list }}
 {{- range $name, $own := .Values.agent.pools }}
@@ -12,13 +13,22 @@ nodeSelectors go: each excludes the nodes of the pools before it, and the first 
 {{- if not $own.nodeSelector }}
 {{- $_ := set $agent.nodeSelector "pinfold.dev/pool" $name }}
 {{- end }}
-{{- $pool := dict "name" (print "pinfold-agent-" $name) "pool" $name "agent" $agent }}
+{{- $pool := dict "name" (print $prefix "-agent-" $name) "pool" $name "agent" $agent }}
 {{- include "pinfold.exclude" (dict "from" $pool "pools" $pools) }}
 {{- $pools = append $pools $pool }}
 {{- end }}
-{{- $rest := dict "name" "pinfold-agent" "pool" (ternary "default" "" (not (empty $pools))) "agent" (deepCopy $values) }}
+{{- $rest := dict "name" (print $prefix "-agent") "pool" (ternary "default" "" (not (empty $pools))) "agent" (deepCopy $values) }}
 {{- include "pinfold.exclude" (dict "from" $rest "pools" $pools) }}
 {{- prepend $pools $rest | toJson }}
+{{- end }}
+
+{{/* Not empty if the agents of all pools only observe. */}}
+{{- define "pinfold.observes" -}}
+{{- $modes := list }}
+{{- range .Values.agent.enabled | ternary (include "pinfold.daemonSets" . | fromJsonArray) list }}
+{{- $modes = append $modes .agent.mode }}
+{{- end }}
+{{- if eq (uniq $modes | join " ") "observe" }}true{{ end }}
 {{- end }}
 
 {{/* Not empty if the agents of a pool serve resource claims. */}}

@@ -15,7 +15,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/api"
 	"pinfold.dev/pinfold/kube/nodetopology"
@@ -26,6 +28,8 @@ import (
 type Report struct {
 	metav1.ObjectMeta // name and versions only
 	nodetopology.Decoded
+	// NotAllocated are pods whose CPUs the agent could not allocate.
+	NotAllocated []types.UID
 	// Silent is the time of the last renewal of the agent's lease if the agent is silent, otherwise
 	// zero.
 	Silent time.Time
@@ -111,8 +115,14 @@ func (r *Reports) Transform(obj any) (any, error) {
 // Read decodes an object. It keeps the part of the metadata that the informer needs.
 func (r *Reports) Read(obj *nodetopology.NodeTopology) *Report {
 	decoded := r.decoder.Decode(obj)
-	decoded.State.Findings = nil // they are for people
-	return &Report{metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion}, decoded, time.Time{}}
+	report := &Report{ObjectMeta: metav1.ObjectMeta{Name: obj.Name, UID: obj.UID, ResourceVersion: obj.ResourceVersion}, Decoded: decoded}
+	for _, f := range decoded.State.Findings {
+		if f.Reason == string(status.NotAllocated) {
+			report.NotAllocated = append(report.NotAllocated, f.Pod)
+		}
+	}
+	report.State.Findings = nil // they are for people
+	return report
 }
 
 // Names returns the names of all nodes that have reported a topology.

@@ -112,6 +112,9 @@ func (s *session) debugPod(command []string) *corev1.Pod {
 	mount("devices", "/sys/devices", corev1.HostPathDirectory, true)
 	mount("proc", "/proc", corev1.HostPathDirectory, true)
 	mount("containers", "/var/log/containers", corev1.HostPathDirectoryOrCreate, true)
+	if slices.ContainsFunc(command, func(arg string) bool { return strings.HasPrefix(arg, "--weight") }) {
+		mount("run", "/run/pinfold", corev1.HostPathDirectoryOrCreate, false) // the weights from before outlive the pod
+	}
 	return pod
 }
 

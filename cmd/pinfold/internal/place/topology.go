@@ -1,5 +1,5 @@
 // Package place implements the subcommands "topology" ([NewTopology]), which shows a machine, and
-// "place" ([NewPlace]), which chooses CPUs on one, for one request or for a batch of them.
+// "place" ([NewPlace]), which chooses CPUs on one.
 package place
 
 import (
