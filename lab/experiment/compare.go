@@ -10,8 +10,8 @@ type Comparison struct {
 	// Ratio is that of the two. It has no rounds if the baseline's can be 0.
 	Ratio Value
 	// P is the probability of a ratio that is so far from 1 if the conditions do not differ. It is below 5%
-	// if the interval of the ratio excludes 1, and NaN without an interval. Threshold is the largest that is
-	// significant, such as that of package-level [Threshold].
+	// if the interval of the ratio excludes 1, and NaN without an interval. Threshold is the largest significant
+	// P: 5%, or less among many comparisons (the function Threshold).
 	P, Threshold float64
 	// Missing is how many more rounds must be there for the quantile: it is not given if fewer than ten
 	// requests are slower.
@@ -49,8 +49,7 @@ func (c Comparison) Verdict() Verdict {
 	return Unknown
 }
 
-// ByChance reports whether the interval of the ratio excludes 1, which is not significant among all the
-// comparisons that are made.
+// ByChance reports whether the interval of the ratio excludes 1, but P is above the threshold.
 func (c Comparison) ByChance() bool { return c.P <= 1-confidence && c.P > c.Threshold }
 
 // More returns about how many more rounds a comparison needs until its interval excludes 1 or has nothing beyond

@@ -16,7 +16,7 @@ import (
 )
 
 // This file has all statistics. A figure of a condition is that of all its undisturbed windows
-// together: the quantile of all their requests, the mean of what there is one of per window. How far it
+// together: the quantile of all their requests, or the mean of a figure that each window has once. How far it
 // can be from the true one is seen by resampling: rounds are drawn with replacement, as many as there
 // are, and the figure is computed again. All conditions use the same draws, so that what the windows of a
 // round have in common cancels out of a ratio.
@@ -64,26 +64,42 @@ func draws(n int) (all [][]int32) {
 	return all
 }
 
-// estimate estimates a figure of a condition.
-func (r Result) estimate(f Figure, condition, load string) estimates {
-	places := map[int]int{} // of rounds, in ascending order
+// windows returns a window for each round, in the order of rounds: nil if the round has no undisturbed one of
+// the condition with the figure. rounds is how many are not nil.
+func (r Result) windows(f Figure, condition, load string) (windows []*Window, rounds int) {
+	places := map[int]int{} // of rounds
 	for _, w := range r.Windows {
 		places[w.Round] = 0
 	}
 	for i, round := range slices.Sorted(maps.Keys(places)) {
 		places[round] = i
 	}
-	windows := make([]*Window, len(places))
-	e := estimates{value: math.NaN()}
+	windows = make([]*Window, len(places))
 	for i, w := range r.Windows {
 		if _, ok := w.Figures[f]; ok && w.Disturbed == "" && w.Condition == condition && w.Load == load {
 			if windows[places[w.Round]] == nil {
-				e.rounds++
+				rounds++
 			}
 			windows[places[w.Round]] = &r.Windows[i]
 		}
 	}
-	if e.rounds == 0 {
+	return windows, rounds
+}
+
+// once counts each of n rounds once.
+func once(n int) []int32 { return slices.Repeat([]int32{1}, n) }
+
+// mean returns the mean of a figure of a condition, NaN without a window.
+func (r Result) mean(f Figure, condition, load string) float64 {
+	windows, _ := r.windows(f, condition, load)
+	return meanOf(f, windows)(once(len(windows)))
+}
+
+// estimate estimates a figure of a condition.
+func (r Result) estimate(f Figure, condition, load string) estimates {
+	windows, rounds := r.windows(f, condition, load)
+	e := estimates{value: math.NaN(), rounds: rounds}
+	if rounds == 0 {
 		return e
 	}
 	of := meanOf(f, windows)
@@ -95,11 +111,7 @@ func (r Result) estimate(f Figure, condition, load string) estimates {
 			}
 		}
 	}
-	once := make([]int32, len(windows))
-	for i := range once {
-		once[i] = 1
-	}
-	e.value = of(once)
+	e.value = of(once(len(windows)))
 	for _, drawn := range draws(len(windows)) {
 		e.resampled = append(e.resampled, of(drawn))
 	}
@@ -121,7 +133,7 @@ func meanOf(f Figure, windows []*Window) func([]int32) float64 {
 }
 
 // quantileOf returns a quantile of the latencies of windows in milliseconds, as a function of how often each
-// counts, and how many there are. There are none if a window has no histogram that can be read.
+// window counts. total is the number of latencies, 0 if a window has no readable histogram.
 func quantileOf(q float64, windows []*Window) (of func([]int32) float64, total int64) {
 	type bar struct {
 		window int
@@ -168,8 +180,8 @@ const longest = time.Hour
 // NewHistogram returns a histogram for the latencies of several windows, in microseconds.
 func NewHistogram() *hdr.Histogram { return hdr.New(1, longest.Microseconds(), 3) }
 
-// Histogram returns the latencies of a window in microseconds. It returns an error if there are none, or
-// if they are damaged, on some of which the library panics.
+// Histogram returns the latencies of a window in microseconds. It returns an error if the window has none,
+// or a damaged histogram; the library panics on some of these.
 func (w Window) Histogram() (h *hdr.Histogram, err error) {
 	if len(w.Latencies) == 0 {
 		return nil, errors.New("it has no latencies")

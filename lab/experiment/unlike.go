@@ -21,8 +21,7 @@ func (r Result) unlike(c Comparison) string {
 	if Figures()[c.Figure].Better == 0 || c.Condition == c.Baseline {
 		return ""
 	}
-	median := func(f Figure, condition string) float64 { return r.Value(f, condition, c.Load).Estimate }
-	others, before := median(Others, c.Condition), median(Others, c.Baseline)
+	others, before := r.mean(Others, c.Condition, c.Load), r.mean(Others, c.Baseline, c.Load)
 	if min(others, before) > 0 && min(others, before) < starved*max(others, before) {
 		return fmt.Sprintf("the other services used %s here and %s in the baseline: they did not do the same work",
 			Others.Format(others), Others.Format(before))
@@ -30,7 +29,7 @@ func (r Result) unlike(c Comparison) string {
 	if !slices.Contains(latencies(), c.Figure) || !r.planned(c.Load) {
 		return ""
 	}
-	used := max(median(Used, c.Condition), median(Used, c.Baseline))
+	used := max(r.mean(Used, c.Condition, c.Load), r.mean(Used, c.Baseline, c.Load))
 	for _, condition := range []string{c.Condition, c.Baseline} {
 		service, _ := r.First(condition) // without a limit if there is no such condition
 		if limit := service.Limit.Value * float64(service.Count()); limit > 0 && used > float64(overload)*limit {
