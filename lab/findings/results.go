@@ -141,7 +141,7 @@ func (r Run) unclear(c experiment.Comparison) string {
 	case r.same(c):
 		return r.noDifference()
 	case c.ByChance():
-		return inconclusive + ": perhaps by chance, among so many comparisons"
+		return inconclusive + ": not significant among all comparisons"
 	}
 	more := c.More(r.Result.Config.Margin())
 	if more > maxMore {

@@ -96,7 +96,7 @@ func TestVerdicts(t *testing.T) {
 		{57, 100, ratio(.97, .99, 1.05), "equal within 5%"},
 		{57, 100, ratio(.97, .999, 1.06), "cannot conclude: about 1 more round"},
 		{57, 100, ratio(.001, .95, 900), "cannot conclude: this machine's windows differ too much"},
-		{57, 100, byChance, "cannot conclude: perhaps by chance, among so many comparisons"},
+		{57, 100, byChance, "cannot conclude: not significant among all comparisons"},
 		{57, 100, compared(experiment.P99, infinite(1, 3), infinite(1, 3), infinite(1, 3)), "cannot conclude: too few rounds"},
 		{57, 100, compared(experiment.P99, none, none, undefined), "cannot conclude: not measured"},
 		{.3, .1, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "same direction"},
