@@ -64,12 +64,6 @@ func (c Comparison) More(margin float64) int {
 	return int(max(1, min(1e6, math.Ceil(float64(c.Ratio.Rounds)*(times*times-1)))))
 }
 
-// Value returns a figure of a condition.
-func (r Result) Value(f Figure, condition, load string) Value {
-	load = r.load(load)
-	return r.value(f, r.estimate(f, condition, load), condition, load)
-}
-
 // Compare compares a figure of a condition with that of its baseline.
 func (r Result) Compare(a Answer) Comparison {
 	c := Comparison{Answer: a, Baseline: r.Baseline(a.Condition), Threshold: 1 - confidence}

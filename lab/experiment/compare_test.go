@@ -83,11 +83,11 @@ func TestPooled(t *testing.T) {
 			Latencies: must.Get(h.Encode(hdr.V2CompressedEncodingCookieBase))(t)})
 	}
 	for f, want := range map[Figure]float64{P50: 500, P99: 990} {
-		if got := r.Value(f, "alone", "").Estimate; math.Abs(got-want) > 2 {
+		if got := r.Compare(Answer{Figure: f, Condition: "alone"}).Value.Estimate; math.Abs(got-want) > 2 {
 			t.Errorf("%s: %g ms, want %g", f, got, want)
 		}
 	}
-	if got := r.Value(P999, "alone", "").Estimate; !math.IsNaN(got) {
+	if got := r.Compare(Answer{Figure: P999, Condition: "alone"}).Value.Estimate; !math.IsNaN(got) {
 		t.Errorf("a quantile beyond which one request is: %g", got)
 	}
 }

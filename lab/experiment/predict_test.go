@@ -106,7 +106,7 @@ func TestRare(t *testing.T) {
 		result.Windows = append(result.Windows, Window{Round: round, Condition: "burst", Disturbed: disturbed,
 			From: time.Duration(10*round) * time.Second, To: time.Duration(10*round+10) * time.Second, Figures: map[Figure]float64{Full: share, Backlog: 0, P99: 1}})
 	}
-	value := func(f Figure) Value { return result.Value(f, "burst", "") }
+	value := func(f Figure) Value { return result.Compare(Answer{Figure: f, Condition: "burst"}).Value }
 	for round := range MinRounds {
 		if v := value(Full); v.Bounded() {
 			t.Errorf("%d rounds have the interval %+v", round, v)
@@ -124,7 +124,7 @@ func TestRare(t *testing.T) {
 	if v := value(Full); math.Abs(v.Estimate-.02) > 1e-12 || v.Low != 0 || !(v.High > .05 && v.High < .1) {
 		t.Errorf("%+v, want a mean of 0.02", v)
 	}
-	if v := result.Value(Full, "quota", ""); v.Bounded() || v.Rounds != 0 {
+	if v := result.Compare(Answer{Figure: Full, Condition: "quota"}).Value; v.Bounded() || v.Rounds != 0 {
 		t.Errorf("%+v of a condition that was not measured", v)
 	}
 }
