@@ -35,7 +35,7 @@ func BenchmarkMonteCarlo(b *testing.B) {
 
 // kindOf returns m identical groups with a quota of quotaTicks.
 func kindOf(m int, p demand.Process) planKind {
-	return newPlanKind(Group{Count: m, Quota: 1, Burst: 1, Demand: p}, quotaTicks, roomTicks)
+	return newPlanKind(Group{Count: m, Quota: 1, Burst: 1, Demand: p}, quotaTicks, 0, roomTicks)
 }
 
 func exponential(tb testing.TB, mean float64) demand.Distribution {

@@ -23,14 +23,20 @@
 // capacity is then divided in the same way, no token is used, and the period counts as missed under
 // both rules.
 //
+// That is the published model, in which the periods of all groups begin together. In the kernel each
+// group's begin at a time of its own. With [Apart], periods are divided into slots: a group's quota is
+// refilled in a slot of its own, its demand comes slot by slot, and the capacity of each slot is
+// divided among all that quotas and tokens let through, in proportion to the quotas. So a group can
+// use its quota at the end of one period and again at the beginning of the next.
+//
 //	Config    groups, capacity, rule
 //	   v
 //	plan.go          amounts as integers, warm-up, engine
 //	   v
 //	montecarlo.go    64 replicas with their own random sources
 //	   v
-//	replica.go       periods: engine.go, if all groups are equal and fill the capacity, or mixed.go;
-//	   v             demands from draw.go or package demand
+//	replica.go       periods: engine.go, if all groups are equal and fill the capacity, or mixed.go,
+//	   v             or slotted.go; demands from draw.go or package demand
 //	results.go       Result, with standard errors
 //
 // A replica depends only on its source, so the result does not depend on the number of threads.

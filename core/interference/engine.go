@@ -23,6 +23,7 @@ type engine interface {
 type sums struct {
 	demand, backlog, burst float64
 	throttled              int64
+	busy                   int64 // periods of the machine; of the first kind only
 }
 
 // Rule defines when a period misses its deadline. It compares the capacity with the submitted
@@ -38,19 +39,22 @@ const (
 	// half of the misses. In the tables the quotas sum to the capacity; if they sum to more and do
 	// not fit, it is as Strict.
 	Published
+	// Apart is for periods that begin at a time of their own in each group, as in the kernel. A period of the
+	// machine misses its deadline if it had no idle capacity, and work that was let through is left.
+	Apart
 )
 
 // String returns the name of the rule as users write it.
-func (r Rule) String() string { return []string{"strict", "published"}[r] }
+func (r Rule) String() string { return []string{"strict", "published", "apart"}[r] }
 
-// ParseRule parses "strict" or "published".
+// ParseRule parses the name of a rule.
 func ParseRule(word string) (Rule, error) {
-	for _, r := range []Rule{Strict, Published} {
+	for _, r := range []Rule{Strict, Published, Apart} {
 		if word == r.String() {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict or published", word)
+	return 0, fmt.Errorf("no rule %q for a missed deadline; write strict, published or apart", word)
 }
 
 // roundingTicks is a millionth of the smallest quota. Amounts are divided in whole ticks, so an

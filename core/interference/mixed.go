@@ -34,17 +34,19 @@ func newMixed(rule Rule, capacity int64, kinds []kind) *mixed {
 	return x
 }
 
-func (x *mixed) sums() []sums {
-	var all []sums
-	for _, k := range x.kinds {
+func (x *mixed) sums() []sums { return sumsOf(x.kinds) }
+func (x *mixed) reset()       { resetKinds(x.kinds) }
+
+func sumsOf(kinds []kind) (all []sums) {
+	for _, k := range kinds {
 		all = append(all, k.sum)
 	}
 	return all
 }
 
-func (x *mixed) reset() {
-	for i := range x.kinds {
-		x.kinds[i].sum = sums{}
+func resetKinds(kinds []kind) {
+	for i := range kinds {
+		kinds[i].sum = sums{}
 	}
 }
 

@@ -16,7 +16,7 @@ type Group struct {
 	Count  int
 	Quota  float64        // in any unit, the same as the capacity's: only ratios matter
 	Burst  float64        // multiples of the quota, 0 or more; +Inf: tokens never run out
-	Demand demand.Process // multiples of the quota
+	Demand demand.Process // multiples of the quota, of a period or of a slot
 }
 
 // Config describes a simulation.
@@ -25,6 +25,11 @@ type Config struct {
 	// Capacity of the machine; 0 means the sum of the quotas.
 	Capacity float64
 	Rule     Rule
+	// Slots, with Apart, is into how many slots a period is divided; demands are then those of a slot. If it is 0,
+	// there are ten, and the demand of each period comes in one of them, at random for each group.
+	Slots int
+	// Busy is the share of the capacity from which a period counts as busy, with Apart; 0: none does.
+	Busy float64
 	// Periods to count over all replicas, rounded up to a multiple of Replicas. With a Precision,
 	// the maximum.
 	Periods int64

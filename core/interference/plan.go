@@ -15,6 +15,7 @@ const (
 	bytesPerGroup = 40
 	// maxPeriods is the limit up to which float64 represents every integer.
 	maxPeriods = 1 << 53
+	maxSlots   = 1000
 	// The first warm-up takes warmUpTimes/(1-load)^2 periods, from minWarmUp to maxWarmUp: backlog
 	// is forgotten in the order of 1/(1-load)^2 periods.
 	minWarmUp   = 1000
@@ -30,7 +31,9 @@ type plan struct {
 	capacity             int64
 	perReplica           int64 // maximum number of periods to count
 	precision            float64
-	warmUp, wantedWarmUp int64 // periods of each replica
+	slots                int64   // of a period, 1 if all periods begin together
+	busy                 float64 // share of the capacity
+	warmUp, wantedWarmUp int64   // periods of each replica
 }
 
 type planKind struct {
@@ -42,8 +45,8 @@ type planKind struct {
 	minimum      int64     // demand in ticks
 }
 
-func newPlanKind(g Group, quota int64, room float64) planKind {
-	k := planKind{count: g.Count, quota: quota, mean: g.Demand.Mean(), demand: g.Demand, burst: int64(min(g.Burst*float64(quota), room))}
+func newPlanKind(g Group, quota, slots int64, room float64) planKind {
+	k := planKind{count: g.Count, quota: quota, mean: g.Demand.Mean() * float64(slots), demand: g.Demand, burst: int64(min(g.Burst*float64(quota), room))}
 	k.ziggurat, k.minimum = zigguratOf(g.Demand, quota)
 	return k
 }
@@ -52,7 +55,8 @@ func newPlan(c Config) (*plan, error) {
 	if err := checkConfig(c); err != nil {
 		return nil, err
 	}
-	p := &plan{rule: c.Rule, precision: c.Precision, perReplica: (c.Periods + Replicas - 1) / Replicas}
+	c = c.scatter()
+	p := &plan{rule: c.Rule, precision: c.Precision, slots: int64(max(1, c.Slots)), busy: c.Busy, perReplica: (c.Periods + Replicas - 1) / Replicas}
 	smallest, total := math.Inf(1), 0.0
 	for _, g := range c.Groups {
 		smallest, total = min(smallest, g.Quota), total+g.Quota*float64(g.Count)
@@ -64,7 +68,7 @@ func newPlan(c Config) (*plan, error) {
 	for _, g := range c.Groups {
 		quota := int64(math.Round(g.Quota / smallest * quotaTicks))
 		p.capacity += quota * int64(g.Count)
-		p.kinds = append(p.kinds, newPlanKind(g, quota, roomTicks/float64(p.groups)))
+		p.kinds = append(p.kinds, newPlanKind(g, quota, p.slots, roomTicks/float64(p.groups)))
 	}
 	// A capacity that differs from the sum of the quotas by decimal rounding only is that sum.
 	if c.Capacity > 0 && math.Abs(c.Capacity/total-1) > 1e-9 {
@@ -89,6 +93,8 @@ func checkConfig(c Config) error {
 		return fmt.Errorf("a capacity of %v; it must be a number above 0, or 0 for the sum of the quotas", c.Capacity)
 	case c.Periods < 1 || c.Periods > maxPeriods:
 		return fmt.Errorf("%d periods; take 1 to %d", c.Periods, int64(maxPeriods))
+	case c.Slots < 0 || c.Slots > maxSlots || c.Slots > 0 && c.Rule != Apart:
+		return fmt.Errorf("%d slots of a period with the rule %s; take 1 to %d, and only with %s", c.Slots, c.Rule, maxSlots, Apart)
 	case !(c.Precision >= 0):
 		return fmt.Errorf("a precision of %v; it must be a standard error above 0, or 0 for none", c.Precision)
 	}
@@ -121,13 +127,13 @@ func checkGroup(g Group) error {
 }
 
 // canMiss reports whether groups may submit more than the capacity: if their quotas and bursts do not
-// fit.
+// fit, or can be used at the end of one period and again at the beginning of the next.
 func (p *plan) canMiss() bool {
 	most := 0.0
 	for _, k := range p.kinds {
 		most += float64(k.count) * float64(k.quota+k.burst)
 	}
-	return most > float64(p.capacity)
+	return p.rule == Apart || most > float64(p.capacity)
 }
 
 // checkLoad returns an error if backlog would grow without bound; otherwise it sets the length of
@@ -155,7 +161,7 @@ func (p *plan) checkLoad() error {
 // newEngine returns the engine of a replica.
 func (p *plan) newEngine(r *rand.Rand) engine {
 	room := roomTicks / int64(p.groups) // for each group
-	if k := p.kinds[0]; len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
+	if k := p.kinds[0]; p.rule != Apart && len(p.kinds) == 1 && p.capacity == int64(k.count)*k.quota {
 		return newUniform(k.count, p.rule, k.burst, newDrawer(k, room, r))
 	}
 	var kinds []kind
@@ -164,6 +170,9 @@ func (p *plan) newEngine(r *rand.Rand) engine {
 		kinds = append(kinds, kind{first: first, end: first + k.count, quota: k.quota, burst: k.burst,
 			demand: newRows(newDrawer(k, room, r), k.count)})
 		first += k.count
+	}
+	if p.rule == Apart {
+		return newSlotted(p, kinds, r)
 	}
 	return newMixed(p.rule, p.capacity, kinds)
 }

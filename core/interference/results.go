@@ -21,6 +21,8 @@ type Result struct {
 	// submitted. What quotas and tokens do not let through is not submitted, so this may be 1 while
 	// groups are throttled most of the time.
 	ProbabilityWCET1 Estimate
+	// Busy is the share of busy periods; see [Config].
+	Busy Estimate
 	// WCET[w] is the number of periods with a WCET of w. The last entry, if it is WCET[MaxWCET],
 	// includes longer ones.
 	WCET []int64
@@ -102,6 +104,7 @@ func summarise(c *plan, batches []batch) *Result {
 	r.ProbabilityWCET1 = estimate(batches, func(b batch) float64 {
 		return 1 - float64(b.misses)/float64(b.periods)
 	})
+	r.Busy = estimate(batches, func(b batch) float64 { return float64(b.groups[0].busy) / float64(b.periods) })
 	for i, k := range c.kinds {
 		r.Groups = append(r.Groups, summariseGroup(k, batches, i))
 	}

@@ -102,10 +102,14 @@ func thousands(n int64) string {
 }
 
 func ruleText(r interference.Rule) string {
-	if r == interference.Published {
+	switch r {
+	case interference.Published:
 		return "A period misses its deadline when more is wanted than is left, as under strict; but when every container wants " +
 			"its whole quota or more, nothing is left to share out, and the period counts as met. This is the rule of the tables " +
 			"published on the Linux kernel's mailing list. With few containers and high load it hides many misses."
+	case interference.Apart:
+		return "The periods of each container begin at a time of their own, as in the kernel. A period of the machine misses its deadline " +
+			"if no CPU was idle in it, and work is left that quotas and bursts let through."
 	}
 	return "A period misses its deadline whenever all containers together may use, and want, more than the machine has."
 }

@@ -35,7 +35,7 @@ func newEffortOptions(cmd *cobra.Command) *effortOptions {
 	e := &effortOptions{rule: interference.Strict}
 	frame.Var(cmd.Flags(), &e.periods, "periods", "N", "simulate `N` periods; with --precision, at most (default 1000000, or 100000000)", parsePeriods)
 	frame.ShareVar(cmd.Flags(), &e.precision, 1, "precision", "simulate until the standard errors of E[WCET] and P(WCET = 1) are this SHARE, such as 0.1%")
-	frame.Var(cmd.Flags(), &e.rule, "rule", "strict|published", "which periods miss their deadline: all that are late, or as in the published tables", interference.ParseRule)
+	frame.Var(cmd.Flags(), &e.rule, "rule", "strict|published|apart", "which periods miss their deadline: all that are late, as in the published tables, or with periods that begin apart as in the kernel", interference.ParseRule)
 	cmd.Flags().Uint64Var(&e.seed, "seed", 1, "the random numbers have the seed `S`")
 	return e
 }
