@@ -36,6 +36,9 @@ const (
 	Stolen    Figure = "stolen"    // share of the CPUs that a hypervisor took
 )
 
+// AllUsed is the share of the CPUs from which all count as used: the sampler needs the rest.
+const AllUsed = 0.97
+
 // latencies are the figures of the latency of requests.
 func latencies() []Figure { return []Figure{Mean, P50, P90, P99, P999, Longest} }
 

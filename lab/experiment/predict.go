@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"time"
 
@@ -13,70 +15,115 @@ import (
 	"pinfold.dev/pinfold/core/trace"
 )
 
-// predictedPeriods is how many periods a prediction simulates.
-const predictedPeriods = 200_000
+// Periods that a prediction simulates, and each of the predictions of resampled rounds, which give its interval.
+const (
+	predictedPeriods   = 200_000
+	resampledPeriods   = 20_000
+	predictedResamples = 30
+)
 
 // Predict simulates a condition in which the replicas of the first service have a limit, and
-// returns the figure there. The demand of a replica in a period is
-// drawn from the usage of one that ran alone and without a limit, in the condition p.From. usage is
-// the recording of the run. Draws are the same in each call.
-func (r Result) Predict(ctx context.Context, p Published, usage *trace.Recording) (float64, error) {
-	service, err := r.First(p.Condition)
+// returns the figures there that can be predicted. The demand of a replica is drawn from the usage
+// of one that ran alone and without a limit, in the condition from, in pieces. Its mean is what the replicas
+// used, if that was measured: one that runs alone for some minutes may have wanted less or more. Each replica's
+// periods begin at a time of their own. usage is the recording of the run. Draws are the same in each call.
+func (r Result) Predict(ctx context.Context, condition, from string, usage *trace.Recording) (map[Figure]Value, error) {
+	service, err := r.First(condition)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	limits := service.Limits()
 	quota, _ := limits.CPUs() // there is one: see checkPrediction
-	alone, err := r.recorded(p.From, usage, limits.Period)
+	alone, slots, err := r.recorded(from, usage, limits.Period)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for i := range alone {
-		alone[i] /= quota
+	used := r.mean(Used, condition, "")
+	predict := func(drawn []int32, periods int64) (map[Figure]float64, error) {
+		var rounds [][]float64
+		for i, n := range drawn {
+			rounds = append(rounds, slices.Repeat([][]float64{alone[i]}, int(n))...)
+		}
+		sequence := slices.Concat(rounds...)
+		for i := range sequence {
+			sequence[i] /= quota * float64(slots)
+		}
+		length, _ := demand.BlockLength(sequence)
+		blocks, err := demand.NewBlocks(length, sequence)
+		if err == nil && !math.IsNaN(used) {
+			blocks, err = blocks.WithMean(used / float64(service.Count()*slots) / quota)
+		}
+		if err != nil {
+			return nil, err
+		}
+		result, err := interference.Simulate(ctx, interference.Config{
+			Groups:   []interference.Group{{Count: service.Count(), Quota: quota, Burst: float64(limits.Burst) / float64(limits.Quota), Demand: blocks}},
+			Capacity: float64(r.Environment.CPUs), Periods: periods, Workers: runtime.GOMAXPROCS(0), Rule: interference.Apart, Slots: slots, Busy: AllUsed,
+			Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(r.Config.Seed, n)) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		return map[Figure]float64{Full: result.Busy.Value, Throttled: result.Groups[0].ThrottleRatio.Value}, nil
 	}
-	empirical, err := demand.NewEmpirical(alone)
+	expected, err := predict(once(len(alone)), predictedPeriods)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	result, err := interference.Simulate(ctx, interference.Config{
-		Groups:   []interference.Group{{Count: service.Count(), Quota: quota, Burst: float64(limits.Burst) / float64(limits.Quota), Demand: demand.Independent{Distribution: empirical}}},
-		Capacity: float64(r.Environment.CPUs), Periods: predictedPeriods, Workers: 1,
-		Random: func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(r.Config.Seed, n)) },
-	})
-	if err != nil {
-		return 0, err
+	resampled := map[Figure][]float64{}
+	if len(alone) >= MinRounds {
+		for _, drawn := range draws(len(alone))[:predictedResamples] {
+			figures, err := predict(drawn, resampledPeriods)
+			if err != nil {
+				return nil, fmt.Errorf("rounds that were drawn again: %w", err)
+			}
+			for f, x := range figures {
+				resampled[f] = append(resampled[f], x)
+			}
+		}
 	}
-	switch p.Figure {
-	case Throttled:
-		return result.Groups[0].ThrottleRatio.Value, nil
-	case Backlog:
-		return result.Groups[0].Backlog.Value * float64(limits.Quota.Microseconds()) / 1000, nil
+	values := map[Figure]Value{}
+	for f, x := range expected {
+		values[f], _ = estimates{value: x, resampled: resampled[f], rounds: len(alone)}.bounds(false)
 	}
-	return 1 - result.ProbabilityWCET1.Value, nil
+	return values, nil
 }
 
-// recorded returns the demand in CPUs of the first service in undisturbed windows of a condition,
-// per period.
-func (r Result) recorded(condition string, usage *trace.Recording, period time.Duration) ([]float64, error) {
+// recorded returns the demand in CPUs of the first service, per slot of a period, in each undisturbed
+// window of a condition.
+func (r Result) recorded(condition string, usage *trace.Recording, period time.Duration) (windows [][]float64, slots int, err error) {
 	group := Window{Condition: condition}.Group(r.Config.Services[0].Name)
 	if usage == nil {
-		return nil, errors.New("the recording of the usage is missing")
+		return nil, 0, errors.New("the recording of the usage is missing")
 	}
 	i := slices.IndexFunc(usage.Series, func(s trace.Series) bool { return s.Group == group })
 	if i < 0 {
-		return nil, fmt.Errorf("the recording has no group %s", group)
+		return nil, 0, fmt.Errorf("the recording has no group %s", group)
 	}
-	undisturbed := trace.Series{}
-	for _, sample := range usage.Series[i].Samples {
-		if slices.ContainsFunc(r.Windows, func(w Window) bool {
-			return w.Condition == condition && w.Disturbed == "" && sample.Begin() >= w.From-usage.Interval/2 && sample.At <= w.To+usage.Interval/2
-		}) {
-			undisturbed.Samples = append(undisturbed.Samples, sample)
+	if slots = int(period / usage.Interval); slots == 0 {
+		return nil, 0, fmt.Errorf("the recording's samples of %v are longer than the period of %v", usage.Interval, period)
+	}
+	for _, w := range r.Windows {
+		window := trace.Series{}
+		for _, sample := range usage.Series[i].Samples {
+			if sample.Begin() >= w.From-usage.Interval/2 && sample.At <= w.To+usage.Interval/2 {
+				window.Samples = append(window.Samples, sample)
+			}
 		}
+		if w.Condition != condition || w.Disturbed != "" {
+			continue
+		}
+		d, err := window.Demand(usage.Interval, period/time.Duration(slots))
+		if err != nil {
+			return nil, 0, err
+		}
+		windows = append(windows, d.CPUs)
 	}
-	d, err := undisturbed.Demand(usage.Interval, period)
-	return d.CPUs, err
+	if len(windows) == 0 {
+		return nil, 0, errors.New("no undisturbed window was recorded")
+	}
+	return windows, slots, nil
 }
 
 // predicted are the figures that can be predicted.
-func predicted() []Figure { return []Figure{Full, Throttled, Backlog} }
+func predicted() []Figure { return []Figure{Full, Throttled} }

@@ -29,13 +29,18 @@ func (r Run) results() (t table, notes []string) {
 			add(c.Answer, r.answered(c))
 		}
 	}
+	predict := r.predictions()
 	for _, p := range published {
 		c := r.compare(p.Answer)
-		cells, err := r.result(p, c)
-		add(c.Answer, cells)
 		note := plain(p.Note)
-		if err != nil {
+		if p.From == "" {
+			add(c.Answer, r.result(p, c))
+		} else if predicted, err := predict(p); err != nil {
+			add(c.Answer, []string{plain(c.Condition), "not predicted", measured(p.Figure, c.Value), interval(p.Figure, c.Value), inconclusive})
 			note = plain(err.Error())
+		} else {
+			add(c.Answer, []string{plain(c.Condition), predictedText(p.Figure, predicted), measured(p.Figure, c.Value), interval(p.Figure, c.Value),
+				concludePredicted(predicted, c.Value)})
 		}
 		if note != "" {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", label(p.Figure), plain(p.Condition), note))
@@ -60,23 +65,38 @@ func against(c experiment.Comparison) string {
 	return plain(c.Condition) + " against " + plain(c.Baseline)
 }
 
-// result returns the cells of a published figure, or of one that is predicted from the usage. An
-// error says why the latter cannot be.
-func (r Run) result(p experiment.Published, c experiment.Comparison) (cells []string, err error) {
+// result returns the cells of a published figure.
+func (r Run) result(p experiment.Published, c experiment.Comparison) []string {
 	f := p.Figure
-	if p.From != "" {
-		p.Value, err = r.Result.Predict(context.Background(), p, r.Usage)
-		p.Text = f.Format(p.Value) + " (predicted)"
-	}
 	if p.Of != 0 {
 		published := change(p.Value/p.Of) + ": " + cmp.Or(plain(p.Text), f.Format(p.Of)+" to "+f.Format(p.Value))
-		return []string{against(c), published, r.effect(c), spread(c), r.conclude(p, c)}, nil
+		return []string{against(c), published, r.effect(c), spread(c), r.conclude(p, c)}
 	}
-	published, verdict := cmp.Or(plain(p.Text), f.Format(p.Value)), concludeValue(p.Value, c.Value)
-	if err != nil {
-		published, verdict = "not predicted", inconclusive
+	return []string{plain(c.Condition), cmp.Or(plain(p.Text), f.Format(p.Value)), measured(f, c.Value), interval(f, c.Value), concludeValue(p.Value, c.Value)}
+}
+
+// predictions returns a function that predicts a figure from the usage. It simulates each condition once.
+func (r Run) predictions() func(experiment.Published) (experiment.Value, error) {
+	type key struct{ condition, from string }
+	known := map[key]map[experiment.Figure]experiment.Value{}
+	return func(p experiment.Published) (experiment.Value, error) {
+		k := key{p.Condition, p.From}
+		if known[k] == nil {
+			figures, err := r.Result.Predict(context.Background(), p.Condition, p.From, r.Usage)
+			if err != nil {
+				return experiment.Value{}, err
+			}
+			known[k] = figures
+		}
+		return known[k][p.Figure], nil
 	}
-	return []string{plain(c.Condition), published, measured(f, c.Value), interval(f, c.Value), verdict}, err
+}
+
+func predictedText(f experiment.Figure, v experiment.Value) string {
+	if !v.Bounded() {
+		return f.Format(v.Estimate) + " (predicted)"
+	}
+	return fmt.Sprintf("%s (predicted, %s)", f.Format(v.Estimate), interval(f, v))
 }
 
 // measured formats an estimate.
@@ -210,4 +230,18 @@ func concludeValue(published float64, v experiment.Value) string {
 		return agrees
 	}
 	return differs
+}
+
+// concludePredicted returns the verdict on a predicted value: whether the difference from the measured one
+// is within both intervals together. They are independent of each other.
+func concludePredicted(predicted, v experiment.Value) string {
+	if v.Rounds == 0 || !v.Bounded() || !predicted.Bounded() {
+		return concludeValue(predicted.Estimate, v)
+	}
+	low, high := v.Estimate-v.Low, predicted.High-predicted.Estimate // the sides that face each other
+	if predicted.Estimate > v.Estimate {
+		low, high = v.High-v.Estimate, predicted.Estimate-predicted.Low
+	}
+	most := math.Hypot(low, high)
+	return concludeValue(predicted.Estimate, experiment.Value{Estimate: v.Estimate, Low: v.Estimate - most, High: v.Estimate + most, Rounds: v.Rounds})
 }

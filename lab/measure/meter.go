@@ -93,9 +93,6 @@ func (m *meter) account(figures map[experiment.Figure]float64, after usage, clie
 	}
 }
 
-// allUsed is the share of the CPUs from which all count as used: the sampler needs the rest.
-const allUsed = 0.97
-
 // full returns the share of periods of 100 ms in which services together used all CPUs.
 func full(services []trace.Series, cpus int) (share float64) {
 	var sums []float64
@@ -107,7 +104,7 @@ func full(services []trace.Series, cpus int) (share float64) {
 		}
 	}
 	for _, used := range sums {
-		if used >= allUsed*float64(cpus) {
+		if used >= experiment.AllUsed*float64(cpus) {
 			share += 1 / float64(len(sums))
 		}
 	}
