@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"pinfold.dev/pinfold/core/interference"
 	"pinfold.dev/pinfold/report/chart"
@@ -29,8 +30,9 @@ func measures() []measure {
 		},
 		{
 			name: "probability-wcet1", title: "P(WCET = 1)", about: "share of the periods in which the machine does in time what quotas and bursts let through", unit: 0.01, places: 4,
-			of:   func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
-			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Min: 0, Max: 100},
+			of: func(r *interference.Result) interference.Estimate { return r.ProbabilityWCET1 },
+			axis: chart.Axis{Label: "P(WCET = 1)", Unit: "%", Scale: chart.Logarithmic, Inverted: true, Min: 1e-9, Max: 100,
+				Format: func(late float64) string { return strconv.FormatFloat(100-late, 'f', -1, 64) }},
 		},
 	}
 }
@@ -69,16 +71,21 @@ func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 	return c
 }
 
-// points returns a line's points. Error bars end at the bounds of the measure.
+// points returns a line's points. Error bars end at the bounds of the measure. A probability is drawn by what lacks
+// to 100%, on a logarithmic axis; where nothing lacks in so many periods, by what may lack (rule of three).
 func (m *measure) points(l line) []chart.Point {
 	var points []chart.Point
 	for _, p := range l.points {
 		e := m.estimate(p.Result)
-		points = append(points, chart.Point{
-			X: 100 * p.Mean, Y: e.Value, Uncertain: p.uncertain(),
-			Lower: max(e.Value-errorsOfBars*e.StandardError, m.axis.Min),
-			Upper: min(e.Value+errorsOfBars*e.StandardError, m.axis.Max),
-		})
+		point := chart.Point{X: 100 * p.Mean, Y: e.Value, Uncertain: p.uncertain()}
+		least := m.axis.Min
+		if m.axis.Scale == chart.Logarithmic {
+			point.Y, least = 100-e.Value, 300/float64(p.Result.Periods)
+		}
+		point.Y = max(point.Y, least)
+		point.Lower = min(point.Y, max(point.Y-errorsOfBars*e.StandardError, least))
+		point.Upper = min(point.Y+errorsOfBars*e.StandardError, m.axis.Max)
+		points = append(points, point)
 	}
 	return points
 }
