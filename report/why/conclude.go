@@ -9,8 +9,9 @@ import (
 	"pinfold.dev/pinfold/core/quantity"
 )
 
-// conclude says why a container was slow, the main reason first, and what to do.
-func (r *Report) conclude(c *Container, v *blame.Verdict) (conclusion, advice string) {
+// conclude says why a container was slow, the main reason first, and what to do. command does a part of that,
+// if there is one.
+func (r *Report) conclude(c *Container, v *blame.Verdict) (conclusion, advice, command string) {
 	var said, do []string
 	for i, reason := range v.Reasons {
 		also, of := "", "of the time in which it wanted to run"
@@ -21,9 +22,20 @@ func (r *Report) conclude(c *Container, v *blame.Verdict) (conclusion, advice st
 		if reason.Cause != blame.ByOwnThreads || !v.Has(blame.ByParallelism) { // whose advice is more exact
 			do = append(do, r.advise(c, reason))
 		}
+		if reason.Cause == blame.ByBursts && !c.burstIsLargest() {
+			command = c.annotate(r.Kind(c.Group))
+		}
 	}
-	return strings.Join(said, " "), strings.Join(do, " ")
+	if sum := r.Groups[c.Group]; sum.Unknown > sum.Runnable()/muchUnknown {
+		said = append(said, fmt.Sprintf("But what its threads did in another %s is not known, so the reason may be a different one.", seconds(sum.Unknown)))
+		do, command = []string{"Trace it again."}, ""
+	}
+	return strings.Join(said, " "), strings.Join(do, " "), command
 }
+
+// muchUnknown is the part of the time in which threads wanted to run beside which unknown time may hide another
+// reason.
+const muchUnknown = 4
 
 // explain says what a reason was, in one sentence.
 func (r *Report) explain(c *Container, v *blame.Verdict, reason blame.Reason, also, of string) string {
@@ -102,7 +114,7 @@ func (r *Report) advise(c *Container, reason blame.Reason) string {
 		}
 		return fmt.Sprintf("Raise the limit (%s); 'pinfold advise' computes by how much from a recording.", remedy.limit)
 	case blame.ByBursts:
-		if c.Limits.Burst >= c.Limits.Quota {
+		if c.burstIsLargest() {
 			return fmt.Sprintf("Raise the limit (%s): its burst is the largest already.", remedy.limit)
 		}
 		return fmt.Sprintf("Let it use later what it did not use: %s.", remedy.burst)

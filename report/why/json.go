@@ -31,6 +31,7 @@ type containerJSON struct {
 	Requests   *requestsJSON `json:"requests,omitempty"`
 	Conclusion string        `json:"conclusion"`
 	Advice     string        `json:"advice"`
+	Command    string        `json:"command,omitempty"`
 }
 
 type causeJSON struct {
@@ -90,7 +91,7 @@ func (r *Report) containerJSON(c *Container) containerJSON {
 	for _, reason := range v.Reasons {
 		out.Causes = append(out.Causes, causeJSON{reason.Cause, float64(reason.Share)})
 	}
-	out.Conclusion, out.Advice = r.conclude(c, &v)
+	out.Conclusion, out.Advice, out.Command = r.conclude(c, &v)
 	if throttled, all := r.periods(c); all > 0 {
 		out.Throttled, out.Periods = &throttled, &all
 	}

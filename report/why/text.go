@@ -64,9 +64,12 @@ func (r *Report) container(w io.Writer, c *Container) {
 	}
 	fmt.Fprintln(w)
 	v := r.verdict(c)
-	conclusion, advice := r.conclude(c, &v)
+	conclusion, advice, command := r.conclude(c, &v)
 	for _, text := range []string{conclusion, advice} {
 		fmt.Fprintln(w, strings.Join(report.Wrap(text, textWidth), "\n"))
+	}
+	if command != "" {
+		fmt.Fprintln(w, "  "+command)
 	}
 }
 

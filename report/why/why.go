@@ -49,6 +49,9 @@ func (c *Container) limit() quantity.CPUs {
 	return quantity.CPUs(cpus)
 }
 
+// burstIsLargest reports whether its burst cannot be raised.
+func (c *Container) burstIsLargest() bool { return c.Limits.Burst >= c.Limits.Quota }
+
 // waits are times spent waiting, by the name of what was waited for.
 type waits struct {
 	name string

@@ -45,18 +45,21 @@ func TestTerminal(t *testing.T) {
 	serve(t, fmt.Sprintf("http://%s:8001/?cpu=50ms", pod.Status.PodIP))
 
 	var steps []session.Step
-	step := func(command string, reads time.Duration) string {
+	step := func(command, want string, reads time.Duration) string {
 		var out string
-		eventually(t, command, func() (err error) { // the agent may not know the pod yet
-			out, err = o.try("{ " + command + "; } 2>/dev/null")
+		eventually(t, command, func() (err error) { // the agent may not know the pod yet, and "why" may end with notes
+			if out, err = o.try("{ " + command + "; } 2>/dev/null"); err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("no %q: %s", want, out)
+			}
 			return err
 		})
 		steps = append(steps, session.Step{Command: command, Output: out, Reads: reads})
 		return out
 	}
-	before := throttledIn(t, step("kubectl pinfold top -n default", 5*time.Second))
-	step("kubectl pinfold why web --duration 5s | tail -n 4", 5*time.Second)
-	step(`kubectl annotate pod web pinfold.dev/cpu-burst='{"policy": "auto"}'`, time.Second)
+	before := throttledIn(t, step("kubectl pinfold top -n default", "# throttled in", 5*time.Second))
+	const annotate = "  kubectl -n default annotate "
+	_, rest, _ := strings.Cut(step("kubectl pinfold why web --duration 5s | tail -n 5", annotate, 5*time.Second), annotate)
+	step(strings.TrimSpace(annotate+rest), "annotated", time.Second)
 	eventually(t, "burst counts", func() error {
 		out, err := o.try("kubectl pinfold top -n default")
 		if err == nil && throttledIn(t, out) > 0 {
@@ -64,7 +67,7 @@ func TestTerminal(t *testing.T) {
 		}
 		return err
 	})
-	after := throttledIn(t, step("kubectl pinfold top -n default", 4*time.Second))
+	after := throttledIn(t, step("kubectl pinfold top -n default", "default/web/app", 4*time.Second))
 	if before < 10 || after > before/4 {
 		t.Errorf("it is throttled in %d%% of the periods, and with burst in %d%%", before, after)
 	}
