@@ -37,6 +37,7 @@ type reports struct {
 	mu       sync.Mutex
 	stats    stats
 	findings []nodetopology.Finding // to be published
+	kept     []nodetopology.Finding // which no later report repeats, about pods
 }
 
 // stats are the source of metrics.
@@ -152,11 +153,7 @@ func (r *reports) standing() []control.Notice {
 func findings(s *control.Summary) (all []nodetopology.Finding) {
 	add := func(severity status.Severity, notices []control.Notice) {
 		for _, n := range notices {
-			f := nodetopology.Finding{Severity: string(severity), Reason: n.Reason, Message: n.Message}
-			if n.Pod != nil {
-				f.Pod = n.Pod.UID
-			}
-			all = append(all, f)
+			all = append(all, finding(severity, n))
 		}
 	}
 	isNews := func(n control.Notice) bool { return n.IsNews() }
@@ -168,12 +165,30 @@ func findings(s *control.Summary) (all []nodetopology.Finding) {
 	return all
 }
 
+func finding(severity status.Severity, n control.Notice) nodetopology.Finding {
+	f := nodetopology.Finding{Severity: string(severity), Reason: n.Reason, Message: n.Message}
+	if n.Pod != nil {
+		f.Pod = n.Pod.UID
+	}
+	return f
+}
+
+// keep publishes a warning about a pod from the next report on, and forgets those of pods that are not known any
+// more.
+func (r *reports) keep(n control.Notice, known func(types.UID) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := finding(status.Warning, n)
+	r.kept = slices.DeleteFunc(r.kept, func(have nodetopology.Finding) bool { return have == f || !known(have.Pod) })
+	r.kept = append(r.kept, f)
+}
+
 // publish passes a report on to metrics, log, events, the node's condition and its topology object.
 func (r *reports) publish(report control.Report) {
 	found := findings(&report.Summary)
 	var changed bool
 	r.update(func(s *stats) {
-		s.summary = report.Summary
+		s.summary, found = report.Summary, append(found, r.kept...)
 		changed, r.findings = !slices.Equal(found, r.findings), found
 	})
 	if changed {

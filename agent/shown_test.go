@@ -1,20 +1,26 @@
 package agent
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"pinfold.dev/pinfold/agent/control"
+	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/core/status"
 	"pinfold.dev/pinfold/core/topology"
 	"pinfold.dev/pinfold/kube/nodetopology"
+	"pinfold.dev/pinfold/kube/nri"
 	"pinfold.dev/pinfold/kube/survey"
 	"pinfold.dev/pinfold/test/must"
 	"pinfold.dev/pinfold/test/wait"
@@ -145,4 +151,46 @@ func TestImpaired(t *testing.T) {
 	w.kubeletErr = nil
 	w.mu.Unlock()
 	wait.Until(t, "the agent says that nothing is wrong", says(false))
+}
+
+// TestConflict: a container that another NRI plugin sets, too, is a finding about its pod, once, and until another
+// conflict is found after the pod's end.
+func TestConflict(t *testing.T) {
+	w := newWorld(t, newPod("web"), newPod("other"))
+	w.root = newTree(t).root
+	conflicts := make(chan nri.Conflict)
+	w.runtime = func(ctx context.Context, o nri.Options, _ nri.Handler) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case c := <-conflicts:
+				o.OnConflict(c)
+			}
+		}
+	}
+	w.start()
+	w.eventually(w.ready)
+	found := func(name string) func() error {
+		return func() error {
+			conflicts <- nri.Conflict{Pod: nri.Pod{UID: ledger.PodID("uid-" + name), Name: name}, Container: nri.Container{ID: name, Name: "app"}, Reason: "why"}
+			object, err := w.topologies.Get(t.Context(), nodeName, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			var pods []types.UID
+			for _, f := range object.Status.Findings {
+				if f.Reason == "NRIConflict" && strings.Contains(f.Message, "container app of pod") {
+					pods = append(pods, f.Pod)
+				}
+			}
+			if !slices.Equal(pods, []types.UID{types.UID("uid-" + name)}) {
+				return fmt.Errorf("findings about %q, want one about %s", pods, name)
+			}
+			return w.told(name, "NRIConflict", "why")
+		}
+	}
+	w.eventually(found("web"))
+	must.Do(t, w.client.CoreV1().Pods("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	w.eventually(found("other"))
 }
