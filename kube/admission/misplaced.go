@@ -37,7 +37,7 @@ func Misplaced() *admissionv1.ValidatingAdmissionPolicy {
 			{Name: "lost", Expression: lost("annotation", "annotations") + " + " + lost("label", "labels")},
 		},
 		Validations: []admissionv1.Validation{{Expression: "variables.lost.size() == 0",
-			MessageExpression: `variables.lost[0] + " has no effect here: write it on pods, in the metadata of their template"`}},
+			MessageExpression: `"without effect here: " + variables.lost.join(", ") + "; write it on pods, in the metadata of their template"`}},
 	})
 	policy.Spec.FailurePolicy = new(admissionv1.Ignore)
 	return policy
