@@ -96,7 +96,7 @@ func (c *Child) run() {
 		}
 		failures++
 		if served {
-			failures = 1
+			failures = 0
 		}
 		if failures >= c.supervisor.options.MaxFailures {
 			c.giveUp(failures, err)
@@ -104,7 +104,7 @@ func (c *Child) run() {
 		}
 		c.supervisor.options.Logger.Warn("restart", "component", c.spec.Name, "ended", err)
 		c.update(func(s *Status) { s.State, s.PID = Waiting, 0 })
-		if !sleep.For(c.stopped, c.supervisor.options.Pause<<min(failures-1, maxDoublings)) {
+		if !sleep.For(c.stopped, c.supervisor.options.Pause<<min(max(0, failures-1), maxDoublings)) {
 			break
 		}
 		c.update(func(s *Status) { s.State = Starting; s.Restarts++ })

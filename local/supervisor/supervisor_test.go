@@ -108,6 +108,20 @@ func TestGivesUpWithTheReason(t *testing.T) {
 	}
 }
 
+// TestCountsFailuresAfterReadiness: the exit of a child that was ready is not one of the failures in a row.
+func TestCountsFailuresAfterReadiness(t *testing.T) {
+	dir := t.TempDir()
+	s := supervisor.New(quick())
+	defer s.Close()
+	child := s.Start(serveSpec("server", "serve", dir))
+	must(child.WaitReady(t.Context()))
+	must(os.RemoveAll(dir)) // so that it cannot start again
+	must(syscall.Kill(child.Status().PID, syscall.SIGKILL))
+	if failed := <-s.Failed(); !strings.Contains(failed.Error(), "server failed 3 times in a row") || child.Status().Restarts != 3 {
+		t.Errorf("%v, after %d restarts", failed, child.Status().Restarts)
+	}
+}
+
 func TestStopAndStartAgain(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	s := supervisor.New(quick())
