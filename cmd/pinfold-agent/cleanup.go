@@ -16,7 +16,7 @@ func newCleanup() *cobra.Command {
 		Short: "Restore the control groups to what the kubelet would set",
 		Long: `Give all containers of this node all CPUs and the quota that the kubelet would
 set, and remove the node's topology object, lease, conditions and capacity for
-batch pods. Stop the agent first, or it undoes the cleanup.`,
+batch pods. Stop the agent first: it cannot run at the same time.`,
 		Example: `  pinfold-agent cleanup --node-name worker-1 --kubeconfig agent.conf`,
 		Args:    frame.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -82,8 +82,9 @@ func (o *podOptions) topEverywhere(ctx context.Context, cmd *cobra.Command, mode
 	all = append(all, others...)
 	e := newEverywhere(o.namespace, model)
 	silent := e.ask(ctx, all, flags)
-	if e.draw(cmd.OutOrStdout()); len(e.names) == 0 {
-		frame.Notef(cmd.ErrOrStderr(), "no such containers on %s", quantity.Count(len(all)-len(silent), "node"))
+	e.draw(cmd.OutOrStdout())
+	if answered := len(all) - len(silent); answered > 0 && len(e.names) == 0 {
+		frame.Notef(cmd.ErrOrStderr(), "no such containers on %s", quantity.Count(answered, "node"))
 	}
 	for _, line := range silent[:min(len(silent), nodeErrors)] {
 		frame.Notef(cmd.ErrOrStderr(), "%s", line)

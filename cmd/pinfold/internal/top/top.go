@@ -199,7 +199,7 @@ func (t *watch) list() ([]string, error) {
 			slices.Sort(all)
 			return slices.Compact(all), nil
 		}
-		return nil, fmt.Errorf("%w; and no 'pinfold run' is under way; or name control groups to watch (%s)", err, groups.Choice(t.fs, "/"))
+		return nil, fmt.Errorf("%w, and none but the root group has processes: name control groups to watch (%s)", kubepods.ErrNotFound, groups.Choice(t.fs, "/"))
 	case err != nil:
 		return nil, err
 	}
