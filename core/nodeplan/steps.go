@@ -35,7 +35,8 @@ func (d Desired) Assignments() []Assignment {
 
 // Steps returns the writes that lead from one list of assignments to another, which leaves the CPUs
 // shared to no pod alone. In their order, no container gets a CPU that another pod has exclusively,
-// and none gets a CPU exclusively that another pod still has. Containers that are only in `from`
+// and none gets a CPU exclusively that another pod still has, except where two pods exchange single CPUs and none
+// is shared. Containers that are only in `from`
 // are gone. Containers that are only in `to` are new: they are written last, after the steps that
 // free their CPUs. Package linux/cgroup orders the writes within one branch of the tree.
 //

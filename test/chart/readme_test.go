@@ -33,8 +33,8 @@ func TestMountedDirectories(t *testing.T) {
 	}
 }
 
-// TestNamespaces checks that all objects are where README.md says: in the release's namespace, but for
-// one in kube-system and those of agent.leaseNamespace.
+// TestNamespaces checks that all objects are in the release's namespace, but for one in kube-system and
+// those of agent.leaseNamespace.
 func TestNamespaces(t *testing.T) {
 	others := map[string]string{"other": "pinfold:agent", "kube-system": "pinfold:scheduler-authentication-reader"}
 	all := allValues(t)

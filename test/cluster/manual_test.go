@@ -17,8 +17,8 @@ import (
 
 const statusManual = "../../docs/status.md"
 
-// TestStatusManual executes the examples of docs/status.md on a cluster with the four pods that it
-// describes. Ages, identities and versions may differ, and with them the breaks of lines.
+// TestStatusManual executes the examples of docs/status.md on a cluster with the pods that it
+// shows. Ages, identities and versions may differ, and with them the breaks of lines.
 func TestStatusManual(t *testing.T) {
 	c := begin(t)
 	c.home = metav1.NamespaceDefault // which the manual shows; no other test has pods there

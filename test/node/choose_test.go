@@ -1,7 +1,6 @@
 package node
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,16 +42,6 @@ func TestChoose(t *testing.T) {
 	}
 	var out string
 	for _, script := range p.scripts {
-		switch script.name {
-		case "status": // what the agent gives is published a little later
-			eventually(t, "the status", func() error {
-				if out, err := o.try(strings.TrimSpace(script.text)); err != nil || !strings.Contains(out, "default/annotated  1 CPU") {
-					return fmt.Errorf("%w\n%s", err, out)
-				}
-				return nil
-			})
-			continue
-		}
 		if out = o.do(strings.TrimSpace(script.text)); script.name == "annotated" {
 			holds("annotated")
 		}

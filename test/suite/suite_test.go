@@ -147,6 +147,8 @@ func TestRecord(t *testing.T) {
 	must.Do(t, record(file, []result{
 		{Unit: "pure", Verdict: passed, Commit: "725ffdb0abcd", Seconds: 300, counts: counts{Passed: 2000}, Skips: map[string]string{"agent TestX": "a_test.go:1: <root>"}},
 		{Unit: "test/node/TestBurst", Verdict: flake, Commit: "725ffdb0abcd", Seconds: 60, counts: counts{Passed: 8}, First: "test/node TestBurst: late", Disturbance: "1m0s by the clock"},
+		{Unit: "race", Verdict: passed, Commit: "725ffdb0abcd", Seconds: 20, counts: counts{Passed: 30, Skipped: 1}},
+		{Unit: "tracefile", Verdict: passed, Commit: "725ffdb0abcd", Seconds: 39.6, counts: counts{Passed: 4}},
 		{Unit: "agent", Verdict: passed, Cached: true, Commit: "725ffdb0abcd", counts: counts{Passed: 10}},
 	}, 6*time.Minute))
 	text := string(must.Get(os.ReadFile(file))(t))

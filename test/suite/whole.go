@@ -94,10 +94,21 @@ Written by `+"`make test-all`"+`. A commit with "+" had changes that were not co
 	writeRows(&b, nowhere(results), func(name string) string { return "- " + plain(name) + "\n" })
 	b.WriteString("\n## Units by time\n\n| unit | seconds | passed | skipped |\n|---|--:|--:|--:|\n")
 	slices.SortStableFunc(results, func(a, b result) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	var short result // all that took less than a minute
+	shorter := 0
 	for _, r := range results {
-		if !r.Cached {
+		switch {
+		case r.Cached:
+		case r.Seconds >= 60:
 			fmt.Fprintf(&b, "| %s | %.0f | %d | %d |\n", r.Unit, r.Seconds, r.Passed, r.Skipped)
+		default:
+			shorter++
+			short.Seconds += r.Seconds
+			short.add(r.counts)
 		}
+	}
+	if shorter > 0 {
+		fmt.Fprintf(&b, "| %d of less than a minute | %.0f | %d | %d |\n", shorter, short.Seconds, short.Passed, short.Skipped)
 	}
 	return os.WriteFile(file, []byte(b.String()), 0o666)
 }
