@@ -65,7 +65,7 @@ func TestLinkedFigures(t *testing.T) {
 			links++
 		}
 	}
-	if links < 5 {
+	if links < 3 {
 		t.Errorf("%d links with figures", links)
 	}
 }

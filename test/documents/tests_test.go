@@ -1,7 +1,6 @@
 package documents
 
 import (
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -63,29 +62,21 @@ func declares(t *testing.T, code, kind, pattern string) bool {
 	return false
 }
 
-var (
-	makes = regexp.MustCompile("`make ([a-z][a-z-]*)(?: [^`]*)?`(?: runs ([a-z]+))?")
-	rule  = `(?m)^%s:([^=\n#]*).*\n((?:\t.*\n)*)`
-)
+var makes = regexp.MustCompile("`make ([a-z][a-z-]*)(?: [^`]*)?`")
 
-// TestTargets checks that Makefile has the targets that documents name, and that a target's recipe, or
-// what it needs, has the program that it is said to run.
+// TestTargets checks that Makefile has the targets that documents name.
 func TestTargets(t *testing.T) {
-	makefile, programs := read(t, "Makefile"), 0
+	makefile, targets := read(t, "Makefile"), 0
 	for _, document := range documents(t) {
 		text := strings.Join(strings.Fields(fences.ReplaceAllString(read(t, document), "")), " ")
 		for _, match := range makes.FindAllStringSubmatch(text, -1) {
-			target, program := match[1], match[2]
-			recipe := regexp.MustCompile(fmt.Sprintf(rule, target)).FindString(makefile)
-			if recipe == "" || !strings.Contains(recipe, program) {
-				t.Errorf("%s: %s, but Makefile has %q", document, match[0], recipe)
-			}
-			if program != "" {
-				programs++
+			targets++
+			if !regexp.MustCompile(`(?m)^` + match[1] + `:[^=]`).MatchString(makefile) {
+				t.Errorf("%s: %s is no target of Makefile", document, match[0])
 			}
 		}
 	}
-	if programs == 0 {
-		t.Error("no document says what a target runs")
+	if targets == 0 {
+		t.Error("no document names a target")
 	}
 }
