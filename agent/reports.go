@@ -37,7 +37,13 @@ type reports struct {
 	mu       sync.Mutex
 	stats    stats
 	findings []nodetopology.Finding // to be published
-	kept     []nodetopology.Finding // which no later report repeats, about pods
+	kept     []keptFinding          // which no later report repeats
+}
+
+// keptFinding is a finding about a container of a pod.
+type keptFinding struct {
+	container string // its ID
+	nodetopology.Finding
 }
 
 // stats are the source of metrics.
@@ -150,7 +156,7 @@ func (r *reports) standing() []control.Notice {
 }
 
 // findings returns what is to be published besides the condition, what matters most first.
-func findings(s *control.Summary) (all []nodetopology.Finding) {
+func findings(s *control.Summary, kept []keptFinding) (all []nodetopology.Finding) {
 	add := func(severity status.Severity, notices []control.Notice) {
 		for _, n := range notices {
 			all = append(all, finding(severity, n))
@@ -160,6 +166,9 @@ func findings(s *control.Summary) (all []nodetopology.Finding) {
 	add(status.Warning, s.Impaired)
 	add(status.Warning, s.Warnings)
 	add(status.Warning, slices.DeleteFunc(slices.Clone(s.News), isNews))
+	for _, k := range kept {
+		all = append(all, k.Finding)
+	}
 	add(status.Note, s.Notes)
 	add(status.Note, s.PodNotes)
 	return all
@@ -173,22 +182,21 @@ func finding(severity status.Severity, n control.Notice) nodetopology.Finding {
 	return f
 }
 
-// keep publishes a warning about a pod from the next report on, and forgets those of pods that are not known any
-// more.
-func (r *reports) keep(n control.Notice, known func(types.UID) bool) {
+// keep publishes a warning about a container from the next report on, in place of an earlier one, and forgets
+// those of pods that are not known any more.
+func (r *reports) keep(container string, n control.Notice, known func(types.UID) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := finding(status.Warning, n)
-	r.kept = slices.DeleteFunc(r.kept, func(have nodetopology.Finding) bool { return have == f || !known(have.Pod) })
-	r.kept = append(r.kept, f)
+	r.kept = slices.DeleteFunc(r.kept, func(k keptFinding) bool { return k.container == container || !known(k.Pod) })
+	r.kept = append(r.kept, keptFinding{container, finding(status.Warning, n)})
 }
 
 // publish passes a report on to metrics, log, events, the node's condition and its topology object.
 func (r *reports) publish(report control.Report) {
-	found := findings(&report.Summary)
 	var changed bool
 	r.update(func(s *stats) {
-		s.summary, found = report.Summary, append(found, r.kept...)
+		s.summary = report.Summary
+		found := findings(&report.Summary, r.kept)
 		changed, r.findings = !slices.Equal(found, r.findings), found
 	})
 	if changed {

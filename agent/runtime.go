@@ -153,7 +153,7 @@ func (h runtimeHandler) reportConflict(conflict nri.Conflict) {
 		n := control.Notice{Reason: "NRIConflict", Message: conflict.String()}
 		if pod := c.Pods.Get(conflict.Pod.UID); pod != nil {
 			n.Pod = pod.Object
-			h.reports.keep(n, func(uid types.UID) bool { return c.Pods.Get(ledger.PodID(uid)) != nil })
+			h.reports.keep(conflict.Container.ID, n, func(uid types.UID) bool { return c.Pods.Get(ledger.PodID(uid)) != nil })
 		}
 		if h.reports.dedup.Fresh("conflict "+conflict.Container.ID, n.Message) {
 			h.reports.warn(n)

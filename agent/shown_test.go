@@ -97,7 +97,7 @@ func shownAs(place, text string) []shown {
 
 // report returns what is shown of the state, by what the agent publishes of it.
 func (s shown) report(t *testing.T) *status.Report {
-	state := nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Findings: findings(&s.state.Summary)}
+	state := nodetopology.State{AgentHealth: nodetopology.AgentHealthy, Findings: findings(&s.state.Summary, nil)}
 	object := must.Get(nodetopology.FromMachine(nodeName, topology.Shape{CoresPerLLC: 4}.MustBuild(), state))(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
 	node.Status.Conditions = []corev1.NodeCondition{s.state.Condition}

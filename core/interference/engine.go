@@ -26,7 +26,7 @@ type sums struct {
 	busy                   int64 // periods of the machine; of the first kind only
 }
 
-// Rule defines when a period misses its deadline. It compares the capacity with the submitted
+// Rule defines when a period misses its deadline. Strict and Published compare the capacity with the submitted
 // demand: what the groups need, limited by their quota and tokens.
 type Rule int
 

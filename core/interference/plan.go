@@ -82,7 +82,7 @@ func newPlan(c Config) (*plan, error) {
 }
 
 // chunk returns the number of periods that a replica simulates between two checks of the context.
-func (p *plan) chunk() int64 { return int64(max(1, chunk/max(1, p.groups))) }
+func (p *plan) chunk() int64 { return max(1, chunk/max(1, int64(p.groups)*p.slots)) }
 
 // checkConfig rejects a configuration that cannot be simulated at any load.
 func checkConfig(c Config) error {
@@ -95,6 +95,8 @@ func checkConfig(c Config) error {
 		return fmt.Errorf("%d periods; take 1 to %d", c.Periods, int64(maxPeriods))
 	case c.Slots < 0 || c.Slots > maxSlots || c.Slots > 0 && c.Rule != Apart:
 		return fmt.Errorf("%d slots of a period with the rule %s; take 1 to %d, and only with %s", c.Slots, c.Rule, maxSlots, Apart)
+	case !(c.Busy >= 0 && c.Busy <= 1) || c.Busy > 0 && c.Rule != Apart:
+		return fmt.Errorf("periods that are busy from %v of the capacity on, with the rule %s; take 0 to 1, and only with %s", c.Busy, c.Rule, Apart)
 	case !(c.Precision >= 0):
 		return fmt.Errorf("a precision of %v; it must be a standard error above 0, or 0 for none", c.Precision)
 	}
@@ -132,8 +134,11 @@ func (p *plan) canMiss() bool {
 	most := 0.0
 	for _, k := range p.kinds {
 		most += float64(k.count) * float64(k.quota+k.burst)
+		if p.rule == Apart {
+			most += float64(k.count) * float64(k.quota)
+		}
 	}
-	return p.rule == Apart || most > float64(p.capacity)
+	return most > float64(p.capacity)
 }
 
 // checkLoad returns an error if backlog would grow without bound; otherwise it sets the length of

@@ -18,7 +18,7 @@ type Result struct {
 	Misses       int64 // periods that missed their deadline
 	ExpectedWCET Estimate
 	// ProbabilityWCET1 is the share of periods with a WCET of 1: the capacity sufficed for what was
-	// submitted. What quotas and tokens do not let through is not submitted, so this may be 1 while
+	// submitted (see [Rule]). What quotas and tokens do not let through is not submitted, so this may be 1 while
 	// groups are throttled most of the time.
 	ProbabilityWCET1 Estimate
 	// Busy is the share of busy periods; see [Config].

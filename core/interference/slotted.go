@@ -14,6 +14,7 @@ type slotted struct {
 	capacity, busy int64 // of a period, and what of it makes a period busy
 	slots          int64
 	kinds          []kind
+	r              *rand.Rand
 	first          []int64 // the slot in which a group's periods begin
 	need           []int64
 	left           []int64 // what quota and tokens still let through
@@ -26,7 +27,7 @@ type slotted struct {
 
 func newSlotted(p *plan, kinds []kind, r *rand.Rand) *slotted {
 	m := kinds[len(kinds)-1].end
-	x := &slotted{capacity: p.capacity, busy: int64(p.busy * float64(p.capacity)), slots: p.slots, kinds: kinds,
+	x := &slotted{capacity: p.capacity, busy: int64(p.busy * float64(p.capacity)), slots: p.slots, kinds: kinds, r: r,
 		first: make([]int64, m), need: make([]int64, m), left: make([]int64, m), used: make([]int64, m), wants: make([]int64, m),
 		throttled: make([]bool, m), weights: make([]float64, m)}
 	for _, k := range kinds {
@@ -51,6 +52,11 @@ func (x *slotted) reset() {
 // step simulates a period of the machine. It misses its deadline if all capacity was used and something is
 // left that quotas and tokens let through.
 func (x *slotted) step() (missed bool, err error) {
+	for i := range x.first {
+		if x.r.IntN(sameSlot) == 0 {
+			x.first[i] = x.r.Int64N(x.slots)
+		}
+	}
 	used, idle, late := int64(0), int64(0), int64(0)
 	for slot := range x.slots {
 		wanted := int64(0)
@@ -61,7 +67,10 @@ func (x *slotted) step() (missed bool, err error) {
 			}
 			wanted += w
 		}
-		free := x.capacity*(slot+1)/x.slots - x.capacity*slot/x.slots
+		free := x.capacity / x.slots
+		if slot < x.capacity%x.slots {
+			free++
+		}
 		late = max(0, wanted-free)
 		if late > 0 {
 			shareByWeight(x.wants, x.weights, free)
@@ -120,8 +129,13 @@ func (x *slotted) grant(k *kind) {
 	}
 }
 
-// defaultSlots is into how many slots a period is divided.
-const defaultSlots = 10
+const (
+	// defaultSlots is into how many slots a period is divided.
+	defaultSlots = 10
+	// sameSlot is for how many periods a slot stays the same, on average. In the kernel it does for good; here
+	// it changes so that a replica sees many patterns of slots, and longer simulations are more exact.
+	sameSlot = 200
+)
 
 // scatter returns the configuration with demands of slots.
 func (c Config) scatter() Config {
@@ -134,7 +148,7 @@ func (c Config) scatter() Config {
 	return c
 }
 
-// scattered is a demand of periods of which each comes in one slot, the same in all periods of a source.
+// scattered is a demand of periods of which each comes in one slot, nearly always the same.
 type scattered struct {
 	demand.Process
 	slots int
@@ -145,18 +159,21 @@ func (s scattered) Mean() float64 { return s.Process.Mean() / float64(s.slots) }
 
 // Start implements [demand.Process].
 func (s scattered) Start(r *rand.Rand) demand.Source {
-	return &scatteredSource{s.Process.Start(r), s.slots, r.IntN(s.slots)}
+	return &scatteredSource{s.Process.Start(r), s.slots, r.IntN(s.slots) + 1}
 }
 
 type scatteredSource struct {
 	demand.Source
-	slots, at int
+	slots, left int // until the next demand
 }
 
 // Next implements [demand.Source].
 func (s *scatteredSource) Next(r *rand.Rand) float64 {
-	if s.at = (s.at + 1) % s.slots; s.at > 0 {
+	if s.left--; s.left > 0 {
 		return 0
+	}
+	if s.left = s.slots; r.IntN(sameSlot) == 0 {
+		s.left = 1 + r.IntN(2*s.slots-1) // the same on average
 	}
 	return s.Source.Next(r)
 }

@@ -61,13 +61,13 @@ func TestSlotsByHand(t *testing.T) {
 	for range 3 {
 		late = append(late, must.Get(x.step())(t))
 	}
-	// Slot 0: nothing. Slot 1: both want a quota, and get half of one. Slot 2: the first has a new quota and
-	// wants 1.5, the other one 0.5 of its own; the first gets 0.5. Slot 3: the first has 1 left and wants it, the
-	// other one has a new quota and 2 to do: each gets 0.5, and the period is late. Then all is done in time.
+	// Slot 0: nothing. Slot 1: both want a quota, and get half of one. Slot 2: the first has a new quota and wants 1.5,
+	// the other one has half of its own left; each gets a half. Slot 3: both get a half again, and are not done: the period
+	// is late. Then all is done in time.
 	if late[0] || !late[1] || late[2] {
 		t.Errorf("late: %v", late)
 	}
-	if x.need[0] != 0 || x.busyPeriods == 0 {
+	if x.need[0] != 0 || x.busyPeriods != 2 {
 		t.Errorf("left %v, %d busy periods", x.need, x.busyPeriods)
 	}
 }
@@ -114,5 +114,27 @@ func TestSlotsAlone(t *testing.T) {
 	sigma := 0.46699642 // exp(-(1-sigma)/0.7)
 	if got := r.Groups[0].ThrottleRatio; math.Abs(got.Value-sigma*sigma) > 4*got.StandardError || r.Misses > 0 || r.Busy.Value > 0 {
 		t.Errorf("throttled %+v, want %.4f; %d late, busy %+v", got, sigma*sigma, r.Misses, r.Busy)
+	}
+}
+
+// TestSlotsShares: scarce capacity is divided in proportion to the quotas, and the slots in which periods begin are
+// random.
+func TestSlotsShares(t *testing.T) {
+	demands := func(quota int64) *rows {
+		return newRows(&prepared{append([]int64{8 * quotaTicks, 0}, make([]int64, 2048)...), quota}, 1)
+	}
+	p := &plan{rule: Apart, capacity: 2 * quotaTicks, slots: 1}
+	kinds := []kind{{end: 1, quota: quotaTicks, demand: demands(quotaTicks)}, {first: 1, end: 2, quota: 3 * quotaTicks, demand: demands(3 * quotaTicks)}}
+	x := newSlotted(p, kinds, rand.New(rand.NewPCG(1, 1)))
+	if late := must.Get(x.step())(t); !late || x.used[0] != quotaTicks/2 || x.used[1] != 3*quotaTicks/2 {
+		t.Errorf("late %v, used %v", late, x.used)
+	}
+	p.slots = 10
+	begins := map[int64]int{}
+	for _, first := range newSlotted(p, []kind{{end: 1000, quota: quotaTicks, demand: demands(quotaTicks)}}, rand.New(rand.NewPCG(1, 1))).first {
+		begins[first]++
+	}
+	if len(begins) != 10 {
+		t.Errorf("periods begin in the slots %v", begins)
 	}
 }

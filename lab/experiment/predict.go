@@ -18,7 +18,7 @@ import (
 // Periods that a prediction simulates, and each of the predictions of resampled rounds, which give its interval.
 const (
 	predictedPeriods   = 200_000
-	resampledPeriods   = 20_000
+	resampledPeriods   = 100_000
 	predictedResamples = 30
 )
 
@@ -38,7 +38,8 @@ func (r Result) Predict(ctx context.Context, condition, from string, usage *trac
 	if err != nil {
 		return nil, err
 	}
-	used := r.mean(Used, condition, "")
+	measured, _ := r.windows(Used, condition, "")
+	used := meanOf(Used, measured)
 	predict := func(drawn []int32, periods int64) (map[Figure]float64, error) {
 		var rounds [][]float64
 		for i, n := range drawn {
@@ -50,7 +51,7 @@ func (r Result) Predict(ctx context.Context, condition, from string, usage *trac
 		}
 		length, _ := demand.BlockLength(sequence)
 		blocks, err := demand.NewBlocks(length, sequence)
-		if err == nil && !math.IsNaN(used) {
+		if used := used(drawn); err == nil && !math.IsNaN(used) {
 			blocks, err = blocks.WithMean(used / float64(service.Count()*slots) / quota)
 		}
 		if err != nil {
@@ -70,8 +71,9 @@ func (r Result) Predict(ctx context.Context, condition, from string, usage *trac
 	if err != nil {
 		return nil, err
 	}
+	rounds := len(slices.DeleteFunc(slices.Clone(alone), func(round []float64) bool { return len(round) == 0 }))
 	resampled := map[Figure][]float64{}
-	if len(alone) >= MinRounds {
+	if rounds >= MinRounds {
 		for _, drawn := range draws(len(alone))[:predictedResamples] {
 			figures, err := predict(drawn, resampledPeriods)
 			if err != nil {
@@ -84,14 +86,18 @@ func (r Result) Predict(ctx context.Context, condition, from string, usage *trac
 	}
 	values := map[Figure]Value{}
 	for f, x := range expected {
-		values[f], _ = estimates{value: x, resampled: resampled[f], rounds: len(alone)}.bounds(false)
+		v, _ := estimates{value: x, resampled: resampled[f], rounds: rounds}.bounds(false)
+		if v.Bounded() {
+			v.High = min(v.High, 1)
+		}
+		values[f] = v
 	}
 	return values, nil
 }
 
-// recorded returns the demand in CPUs of the first service, per slot of a period, in each undisturbed
-// window of a condition.
-func (r Result) recorded(condition string, usage *trace.Recording, period time.Duration) (windows [][]float64, slots int, err error) {
+// recorded returns the demand in CPUs of the first service, per slot of a period, in the window of a condition of
+// each round: nothing where that is disturbed or too short.
+func (r Result) recorded(condition string, usage *trace.Recording, period time.Duration) (rounds [][]float64, slots int, err error) {
 	group := Window{Condition: condition}.Group(r.Config.Services[0].Name)
 	if usage == nil {
 		return nil, 0, errors.New("the recording of the usage is missing")
@@ -103,27 +109,32 @@ func (r Result) recorded(condition string, usage *trace.Recording, period time.D
 	if slots = int(period / usage.Interval); slots == 0 {
 		return nil, 0, fmt.Errorf("the recording's samples of %v are longer than the period of %v", usage.Interval, period)
 	}
-	for _, w := range r.Windows {
+	windows, _ := r.windows(Used, condition, "")
+	rounds = make([][]float64, len(windows))
+	for at, w := range windows {
+		if w == nil {
+			continue
+		}
 		window := trace.Series{}
 		for _, sample := range usage.Series[i].Samples {
 			if sample.Begin() >= w.From-usage.Interval/2 && sample.At <= w.To+usage.Interval/2 {
 				window.Samples = append(window.Samples, sample)
 			}
 		}
-		if w.Condition != condition || w.Disturbed != "" {
-			continue
-		}
 		d, err := window.Demand(usage.Interval, period/time.Duration(slots))
-		if err != nil {
+		switch {
+		case errors.Is(err, trace.ErrTooShort):
+		case err != nil:
 			return nil, 0, err
+		default:
+			rounds[at] = d.CPUs
 		}
-		windows = append(windows, d.CPUs)
 	}
-	if len(windows) == 0 {
+	if len(slices.Concat(rounds...)) == 0 {
 		return nil, 0, errors.New("no undisturbed window was recorded")
 	}
-	return windows, slots, nil
+	return rounds, slots, nil
 }
 
-// predicted are the figures that can be predicted.
-func predicted() []Figure { return []Figure{Full, Throttled} }
+// predicted are the figures of which a prediction may be asked. Earlier versions predicted Backlog, too.
+func predicted() []Figure { return []Figure{Full, Throttled, Backlog} }

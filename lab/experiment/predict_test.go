@@ -39,7 +39,8 @@ func bursting(periods int) (Result, *trace.Recording) {
 		}
 	}
 	for round := range 10 {
-		result.Windows = append(result.Windows, Window{Round: round, Condition: "alone", From: at * time.Duration(round) / 10, To: at * time.Duration(round+1) / 10})
+		result.Windows = append(result.Windows, Window{Round: round, Condition: "alone", From: at * time.Duration(round) / 10, To: at * time.Duration(round+1) / 10,
+			Figures: map[Figure]float64{Used: .28}})
 	}
 	return result, recording
 }
@@ -68,6 +69,13 @@ func TestPredict(t *testing.T) {
 		if e := got.Estimate; !(e >= test.low && e <= test.high && got.Low < e && e < got.High && got.High-got.Low < e/2) {
 			t.Errorf("%s, %s: %+v, want %g to %g", test.figure, test.condition, got, test.low, test.high)
 		}
+	}
+	for round := range 10 { // which use less than the one alone: 50% of their quotas
+		result.Windows = append(result.Windows, Window{Round: round, Condition: "quota", Figures: map[Figure]float64{Used: 1}})
+	}
+	sigma = 0.20318787 // exp(-(1-sigma)/0.5)
+	if got := must.Get(result.Predict(t.Context(), "quota", "alone", recording))(t)[Throttled]; math.Abs(got.Estimate/sigma-1) > .07 {
+		t.Errorf("with a usage of half of the quotas %+v, want %.4f", got, sigma)
 	}
 	if again := must.Get(result.Predict(t.Context(), "burst", "alone", recording))(t); !maps.Equal(again, known["burst"]) {
 		t.Errorf("%+v, and then %+v", known["burst"], again)

@@ -25,8 +25,10 @@ func TestPredicted(t *testing.T) {
 	r.Result.Config.Services = []experiment.Service{{Name: "container", Program: experiment.Demand, Replicas: 5, Limit: experiment.Amount{Value: .2, Relative: true}}}
 	r.Result.Config.Conditions = []experiment.Condition{{Name: "quota"}}
 	r.Result.Config.Published = []experiment.Published{{Answer: experiment.Answer{Figure: experiment.Throttled, Condition: "quota"}, From: "alone"}}
-	r.Result.Windows = []experiment.Window{{Condition: "alone", To: 2000 * interval, Figures: map[experiment.Figure]float64{}}}
 	for round := range 6 {
+		at := time.Duration(round) * 333 * interval
+		r.Result.Windows = append(r.Result.Windows, experiment.Window{Round: round, Condition: "alone", From: at, To: at + 333*interval,
+			Figures: map[experiment.Figure]float64{experiment.Used: .28}})
 		r.Result.Windows = append(r.Result.Windows, experiment.Window{Round: round, Condition: "quota", To: time.Second,
 			Figures: map[experiment.Figure]float64{experiment.Throttled: .4 + .02*float64(round)}})
 	}
@@ -34,15 +36,37 @@ func TestPredicted(t *testing.T) {
 	check := func(published, verdict, note string) {
 		t.Helper()
 		results, notes := compare([]Run{r})[0].results()
-		if cells := results.Groups[0].Rows[0]; !strings.HasSuffix(cells[1], published) || cells[4] != verdict || strings.Join(notes, "") != note {
+		if cells := results.Groups[0].Rows[0]; !strings.Contains(cells[1], published) || cells[4] != verdict || strings.Join(notes, "") != note {
 			t.Errorf("%q, %q", cells, notes)
 		}
 	}
-	check("% (predicted)", agrees, "")
+	check("% (predicted, ", agrees, "")
 	for i := range r.Result.Windows {
 		r.Result.Windows[i].Figures[experiment.Throttled] /= 4
 	}
-	check("% (predicted)", differs, "")
+	check("% (predicted, ", differs, "")
 	r.Usage = nil
 	check("not predicted", inconclusive, "throttled periods, quota: the recording of the usage is missing")
+}
+
+// TestConcludePredicted: the sides of the intervals that face each other count, and their squares add up.
+func TestConcludePredicted(t *testing.T) {
+	measured := value(.40, .50, .53)
+	for _, test := range []struct {
+		predicted experiment.Value
+		want      string
+	}{
+		{value(.30, .36, .46), agrees}, // .14 apart, and the sides are .10 and .10
+		{value(.30, .35, .45), differs},
+		{value(.51, .55, .80), agrees}, // .05 apart, .03 and .04
+		{value(.51, .56, .80), differs},
+		{infinite(.36, 3), tooFew},
+	} {
+		if got := concludePredicted(test.predicted, measured); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.predicted, got, test.want)
+		}
+	}
+	if got := concludePredicted(value(.3, .4, .5), infinite(.4, 3)); got != tooFew {
+		t.Errorf("measured in few rounds: %q", got)
+	}
 }

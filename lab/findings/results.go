@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -88,7 +89,11 @@ func (r Run) predictions() func(experiment.Published) (experiment.Value, error) 
 			}
 			known[k] = figures
 		}
-		return known[k][p.Figure], nil
+		v, ok := known[k][p.Figure]
+		if !ok {
+			return v, errors.New("this figure is not predicted any more")
+		}
+		return v, nil
 	}
 }
 
@@ -232,16 +237,20 @@ func concludeValue(published float64, v experiment.Value) string {
 	return differs
 }
 
-// concludePredicted returns the verdict on a predicted value: whether the difference from the measured one
-// is within both intervals together. They are independent of each other.
+// concludePredicted returns the verdict on a predicted value: whether the difference from the measured one is within
+// both intervals together. Both depend on the usage of the same windows, in the same direction, so the interval of
+// the difference is at most that wide.
 func concludePredicted(predicted, v experiment.Value) string {
-	if v.Rounds == 0 || !v.Bounded() || !predicted.Bounded() {
-		return concludeValue(predicted.Estimate, v)
+	switch {
+	case v.Rounds == 0:
+		return inconclusive
+	case !v.Bounded() || !predicted.Bounded():
+		return tooFew
 	}
-	low, high := v.Estimate-v.Low, predicted.High-predicted.Estimate // the sides that face each other
+	ours, theirs := v.Estimate-v.Low, predicted.High-predicted.Estimate // the sides that face each other
 	if predicted.Estimate > v.Estimate {
-		low, high = v.High-v.Estimate, predicted.Estimate-predicted.Low
+		ours, theirs = v.High-v.Estimate, predicted.Estimate-predicted.Low
 	}
-	most := math.Hypot(low, high)
+	most := math.Hypot(ours, theirs)
 	return concludeValue(predicted.Estimate, experiment.Value{Estimate: v.Estimate, Low: v.Estimate - most, High: v.Estimate + most, Rounds: v.Rounds})
 }

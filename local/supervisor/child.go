@@ -94,8 +94,7 @@ func (c *Child) run() {
 		if c.stopped.Err() != nil {
 			break
 		}
-		failures++
-		if served {
+		if failures++; served {
 			failures = 0
 		}
 		if failures >= c.supervisor.options.MaxFailures {

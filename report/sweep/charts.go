@@ -72,7 +72,8 @@ func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 }
 
 // points returns a line's points. Error bars end at the bounds of the measure. A probability is drawn by what lacks
-// to 100%, on a logarithmic axis; where nothing lacks in so many periods, by what may lack (rule of three).
+// to 100%, on a logarithmic axis: at least three periods, because so many may have been late if none was (rule of
+// three).
 func (m *measure) points(l line) []chart.Point {
 	var points []chart.Point
 	for _, p := range l.points {
@@ -80,10 +81,10 @@ func (m *measure) points(l line) []chart.Point {
 		point := chart.Point{X: 100 * p.Mean, Y: e.Value, Uncertain: p.uncertain()}
 		least := m.axis.Min
 		if m.axis.Scale == chart.Logarithmic {
-			point.Y, least = 100-e.Value, 300/float64(p.Result.Periods)
+			least = 300 / float64(p.Result.Periods)
+			point.Y = max(100-e.Value, least)
 		}
-		point.Y = max(point.Y, least)
-		point.Lower = min(point.Y, max(point.Y-errorsOfBars*e.StandardError, least))
+		point.Lower = max(point.Y-errorsOfBars*e.StandardError, min(point.Y, least))
 		point.Upper = min(point.Y+errorsOfBars*e.StandardError, m.axis.Max)
 		points = append(points, point)
 	}

@@ -33,7 +33,7 @@ func (r *Report) conclude(c *Container, v *blame.Verdict) (conclusion, advice, c
 	return strings.Join(said, " "), strings.Join(do, " "), command
 }
 
-// muchUnknown is the part of the time in which threads wanted to run beside which unknown time may hide another
+// Unknown time of more than a quarter (1/muchUnknown) of the time in which threads wanted to run may hide another
 // reason.
 const muchUnknown = 4
 

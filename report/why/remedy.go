@@ -53,7 +53,7 @@ func (c *Container) annotate(kind Kind) string {
 	if kind != Pod || len(name) != 3 || name[0] == "" {
 		return ""
 	}
-	return fmt.Sprintf("kubectl -n %s annotate pod %s pinfold.dev/cpu-burst=%s", name[0], name[1], burstPolicy)
+	return fmt.Sprintf("kubectl -n %s annotate pod %s --overwrite pinfold.dev/cpu-burst=%s", name[0], name[1], burstPolicy)
 }
 
 // apart says how to separate a group from the neighbour that it waits behind most.
