@@ -106,8 +106,8 @@ func TestSlotsConserve(t *testing.T) {
 	})
 }
 
-// TestSlotsAlone compares one group, which nobody delays, with the exact share of throttled periods
-// (see exact_test.go): when its periods begin does not matter.
+// TestSlotsAlone checks the share of throttled periods of a single group against the exact one (see exact_test.go).
+// When its periods begin does not matter.
 func TestSlotsAlone(t *testing.T) {
 	r := must.Get(Simulate(t.Context(), Config{Groups: []Group{{Count: 1, Quota: 1, Burst: 1, Demand: demand.Independent{Distribution: must.Get(demand.NewExponential(.7))(t)}}},
 		Capacity: 100, Rule: Apart, Busy: 1, Periods: 400_000, Random: streams(1), Workers: 2}))(t)

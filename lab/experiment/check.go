@@ -193,7 +193,7 @@ func (c Config) checkPrediction(p Published) error {
 		return fmt.Errorf("figure %q: it is predicted for the program %q with the default period", p.Figure, Demand)
 	case of.Limit.Value == 0 || from.Limit.Value > 0 || from.Count() > 1:
 		return fmt.Errorf("figure %q: it is predicted for a condition with a limit, from one without and with one replica", p.Figure)
-	case !slices.Contains(predicted(), p.Figure):
+	case !slices.Contains(predicted(), p.Figure) && p.Figure != Backlog: // which earlier versions predicted
 		return fmt.Errorf("figure %q: only %q can be predicted", p.Figure, predicted())
 	case p.Value != 0 || p.Of != 0:
 		return fmt.Errorf("figure %q: it has a value, or is predicted from a condition, not both", p.Figure)

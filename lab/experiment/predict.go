@@ -136,5 +136,5 @@ func (r Result) recorded(condition string, usage *trace.Recording, period time.D
 	return rounds, slots, nil
 }
 
-// predicted are the figures of which a prediction may be asked. Earlier versions predicted Backlog, too.
-func predicted() []Figure { return []Figure{Full, Throttled, Backlog} }
+// predicted are the figures that can be predicted.
+func predicted() []Figure { return []Figure{Full, Throttled} }

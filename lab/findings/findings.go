@@ -23,12 +23,18 @@ type Run struct {
 	// "/CONDITION/LOAD/SERVICE", or "/CONDITION/SERVICE" if there is no load. Times are those of
 	// windows.
 	Usage *trace.Recording
-	// compared has all comparisons.
-	compared map[experiment.Answer]experiment.Comparison
+	// compared has all comparisons, and predicted all predictions, which are made when they are needed. Both are
+	// nil until Prepare.
+	compared  map[experiment.Answer]experiment.Comparison
+	predicted map[predictedFrom]prediction
 }
 
-// compare makes all comparisons of the runs in one report. One is significant among all of them.
-func compare(runs []Run) []Run {
+// Prepare makes all comparisons of the runs in one report; one is significant among all of them. The functions that
+// write a report do this, too, unless it is done. Prepared runs are predicted once for all formats.
+func Prepare(runs []Run) []Run {
+	if !slices.ContainsFunc(runs, func(r Run) bool { return r.compared == nil }) {
+		return runs
+	}
 	runs = slices.Clone(runs)
 	var ps []float64
 	for i, r := range runs {
@@ -43,7 +49,7 @@ func compare(runs []Run) []Run {
 				}
 			}
 		}
-		runs[i].compared = compared
+		runs[i].compared, runs[i].predicted = compared, r.predictions()
 	}
 	threshold := experiment.Threshold(ps)
 	for _, r := range runs {

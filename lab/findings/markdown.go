@@ -12,7 +12,7 @@ import (
 // Markdown writes a section for each run, after an overview if there are several. It refers to
 // the [Pictures] of the runs. It has no HTML, and its tables can be read as text.
 func Markdown(w io.Writer, runs []Run) error {
-	runs = compare(runs)
+	runs = Prepare(runs)
 	all := make([]findings, len(runs))
 	for i, r := range runs {
 		var err error

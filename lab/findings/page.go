@@ -42,7 +42,7 @@ type section struct {
 // Page writes an HTML page about one or several runs. program made it.
 func Page(w io.Writer, runs []Run, program string) error {
 	p := page{Style: chart.CSS(pageCSS), Title: "Experiments", Program: plain(program), Several: len(runs) != 1}
-	for i, r := range compare(runs) {
+	for i, r := range Prepare(runs) {
 		f, err := r.findings()
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ func TestPredicted(t *testing.T) {
 	// Theory: 46.7%. The interval of the rounds is 41 to 49%.
 	check := func(published, verdict, note string) {
 		t.Helper()
-		results, notes := compare([]Run{r})[0].results()
+		results, notes := Prepare([]Run{r})[0].results()
 		if cells := results.Groups[0].Rows[0]; !strings.Contains(cells[1], published) || cells[4] != verdict || strings.Join(notes, "") != note {
 			t.Errorf("%q, %q", cells, notes)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/lab/experiment"
@@ -30,18 +31,16 @@ func (r Run) results() (t table, notes []string) {
 			add(c.Answer, r.answered(c))
 		}
 	}
-	predict := r.predictions()
 	for _, p := range published {
 		c := r.compare(p.Answer)
 		note := plain(p.Note)
 		if p.From == "" {
 			add(c.Answer, r.result(p, c))
-		} else if predicted, err := predict(p); err != nil {
-			add(c.Answer, []string{plain(c.Condition), "not predicted", measured(p.Figure, c.Value), interval(p.Figure, c.Value), inconclusive})
+		} else if predicted, err := r.prediction(p); err != nil {
+			add(c.Answer, valueRow(c, "not predicted", inconclusive))
 			note = plain(err.Error())
 		} else {
-			add(c.Answer, []string{plain(c.Condition), predictedText(p.Figure, predicted), measured(p.Figure, c.Value), interval(p.Figure, c.Value),
-				concludePredicted(predicted, c.Value)})
+			add(c.Answer, valueRow(c, predictedText(p.Figure, predicted), concludePredicted(predicted, c.Value)))
 		}
 		if note != "" {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", label(p.Figure), plain(p.Condition), note))
@@ -53,13 +52,18 @@ func (r Run) results() (t table, notes []string) {
 // answered returns the cells of a figure without a published one.
 func (r Run) answered(c experiment.Comparison) []string {
 	if c.Condition == c.Baseline {
-		return []string{plain(c.Condition), "", measured(c.Figure, c.Value), interval(c.Figure, c.Value), ""}
+		return valueRow(c, "", "")
 	}
 	verdict := direction(c.Verdict())
 	if c.Verdict() == experiment.Unknown {
 		verdict = r.unclear(c)
 	}
 	return []string{against(c), "", r.effect(c), spread(c), verdict}
+}
+
+// valueRow returns the cells of a measured value.
+func valueRow(c experiment.Comparison, published, verdict string) []string {
+	return []string{plain(c.Condition), published, measured(c.Figure, c.Value), interval(c.Figure, c.Value), verdict}
 }
 
 func against(c experiment.Comparison) string {
@@ -73,28 +77,34 @@ func (r Run) result(p experiment.Published, c experiment.Comparison) []string {
 		published := change(p.Value/p.Of) + ": " + cmp.Or(plain(p.Text), f.Format(p.Of)+" to "+f.Format(p.Value))
 		return []string{against(c), published, r.effect(c), spread(c), r.conclude(p, c)}
 	}
-	return []string{plain(c.Condition), cmp.Or(plain(p.Text), f.Format(p.Value)), measured(f, c.Value), interval(f, c.Value), concludeValue(p.Value, c.Value)}
+	return valueRow(c, cmp.Or(plain(p.Text), f.Format(p.Value)), concludeValue(p.Value, c.Value))
 }
 
-// predictions returns a function that predicts a figure from the usage. It simulates each condition once.
-func (r Run) predictions() func(experiment.Published) (experiment.Value, error) {
-	type key struct{ condition, from string }
-	known := map[key]map[experiment.Figure]experiment.Value{}
-	return func(p experiment.Published) (experiment.Value, error) {
-		k := key{p.Condition, p.From}
-		if known[k] == nil {
-			figures, err := r.Result.Predict(context.Background(), p.Condition, p.From, r.Usage)
-			if err != nil {
-				return experiment.Value{}, err
-			}
-			known[k] = figures
-		}
-		v, ok := known[k][p.Figure]
-		if !ok {
-			return v, errors.New("this figure is not predicted any more")
-		}
-		return v, nil
+// predictedFrom is a condition of which figures are predicted, and the one from whose usage.
+type predictedFrom struct{ condition, from string }
+
+// prediction predicts the figures of a condition when it is first called.
+type prediction func() (map[experiment.Figure]experiment.Value, error)
+
+// predictions returns the predictions that are asked for.
+func (r Run) predictions() map[predictedFrom]prediction {
+	all := map[predictedFrom]prediction{}
+	for _, p := range r.Result.Config.Published {
+		all[predictedFrom{p.Condition, p.From}] = sync.OnceValues(func() (map[experiment.Figure]experiment.Value, error) {
+			return r.Result.Predict(context.Background(), p.Condition, p.From, r.Usage)
+		})
 	}
+	return all
+}
+
+// prediction returns the prediction of a figure.
+func (r Run) prediction(p experiment.Published) (experiment.Value, error) {
+	figures, err := r.predicted[predictedFrom{p.Condition, p.From}]()
+	v, ok := figures[p.Figure]
+	if err == nil && !ok {
+		err = errors.New("this figure is not predicted any more")
+	}
+	return v, err
 }
 
 func predictedText(f experiment.Figure, v experiment.Value) string {

@@ -51,7 +51,7 @@ func compared(f experiment.Figure, v, base, ratio experiment.Value) experiment.C
 // TestResults: figures that answer the question have a row, but not twice.
 func TestResults(t *testing.T) {
 	r := newMaker(t).burst(9)
-	results, notes := compare([]Run{r})[0].results()
+	results, notes := Prepare([]Run{r})[0].results()
 	var rows []string
 	for _, cells := range results.flat() {
 		rows = append(rows, strings.Join(slices.Delete(cells, 3, 5), "; "))

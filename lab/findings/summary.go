@@ -16,7 +16,7 @@ const summaryWidth = 98
 
 // Summary writes the results of a run and all figures as text.
 func Summary(w io.Writer, run Run) error {
-	f, err := compare([]Run{run})[0].findings()
+	f, err := Prepare([]Run{run})[0].findings()
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,7 @@ func open(dir string) (findings.Run, error) {
 
 // write writes the report of runs.
 func write(dir string, runs []findings.Run) error {
+	runs = findings.Prepare(runs)
 	files := map[string]func(io.Writer) error{
 		page:     func(w io.Writer) error { return findings.Page(w, runs, "pinfold-lab "+frame.Version().Version) },
 		markdown: func(w io.Writer) error { return findings.Markdown(w, runs) },

@@ -77,6 +77,7 @@ func conclude(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
+	run = findings.Prepare([]findings.Run{run})[0]
 	if err := findings.Summary(w, run); err != nil {
 		return err
 	}

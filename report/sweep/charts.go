@@ -71,9 +71,9 @@ func (s *Sweep) chart(d Distribution, m measure) *chart.Chart {
 	return c
 }
 
-// points returns a line's points. Error bars end at the bounds of the measure. A probability is drawn by what lacks
-// to 100%, on a logarithmic axis: at least three periods, because so many may have been late if none was (rule of
-// three).
+// points returns a line's points. Error bars end at the bounds of the measure. Of a probability, the
+// share of late periods is drawn, on a logarithmic axis. It is at least that of three periods: if none was late, up
+// to three may be (rule of three).
 func (m *measure) points(l line) []chart.Point {
 	var points []chart.Point
 	for _, p := range l.points {

@@ -72,7 +72,7 @@ func TestTargets(t *testing.T) {
 		for _, match := range makes.FindAllStringSubmatch(text, -1) {
 			targets++
 			if !regexp.MustCompile(`(?m)^` + match[1] + `:[^=]`).MatchString(makefile) {
-				t.Errorf("%s: %s is no target of Makefile", document, match[0])
+				t.Errorf("%s: %s, but Makefile has no such target", document, match[0])
 			}
 		}
 	}
