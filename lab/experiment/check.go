@@ -22,10 +22,11 @@ func (c Config) Check() error {
 	refuse(c.Version != Version, "version %d: this program knows version %d", c.Version, Version)
 	refuse(!nameForm.MatchString(c.Name), "name: %q: use letters, digits, spaces, '.', '_' and '-', the first a letter or a digit", c.Name)
 	refuse(c.Question == "", "question is missing")
-	refuse(c.CPUs < 0, "cpus: %d: must not be negative", c.CPUs)
+	refuse(c.CPUs < 0 || c.Least < 0, "cpus: %d, leastCPUs: %d: must not be negative", c.CPUs, c.Least)
 	for name, rounds := range map[string]int{"rounds": c.Rounds, "quick.rounds": c.Quick.Rounds} {
 		refuse(rounds < 1 || rounds > maxRounds, "%s: %d: must be from 1 to %d", name, rounds, maxRounds)
 	}
+	refuse(c.Most != 0 && (c.Most < MinRounds || c.Most > maxRounds), "most: %d: must be from %d to %d rounds", c.Most, MinRounds, maxRounds)
 	for name, window := range map[string]Duration{"window": c.Window, "quick.window": c.Quick.Window} {
 		refuse(window.Duration < minWindow || window.Duration > maxWindow, "%s: %v: must be from %v to %v", name, window, minWindow, maxWindow)
 	}
@@ -134,14 +135,16 @@ func (l Load) check() error {
 		return fmt.Errorf("load %q: client: %q: use one of %q", l.Name, l.Client, clients)
 	case l.Client == Batches && (l.Batch.Value <= 0 || l.Every.Duration <= 0):
 		return fmt.Errorf("load %q: %q need batch and every, each more than 0", l.Name, l.Client)
-	case l.Client == Random && !(l.Use > 0 && l.Use <= maxUse):
+	case l.Use != 0 && !slices.Contains([]Client{Random, OnOff, Planned}, l.Client):
+		return fmt.Errorf("load %q: %q cannot have use", l.Name, l.Client)
+	case (l.Client == Random || l.Use != 0) && !(l.Use > 0 && l.Use <= maxUse):
 		return fmt.Errorf("load %q: use: %v: must be more than 0%% and at most %v", l.Name, l.Use, maxUse)
 	case slices.Contains([]Client{OnOff, Planned, Wrk}, l.Client) && l.Clients.Value <= 0:
 		return fmt.Errorf("load %q: %q needs clients", l.Name, l.Client)
 	case (l.Client == OnOff || l.Client == Planned) && (l.On.Duration <= 0 || l.Off.Duration <= 0):
 		return fmt.Errorf("load %q: %q needs active and inactive, each more than 0s", l.Name, l.Client)
-	case l.Client == Planned && l.Pause.Duration <= 0:
-		return fmt.Errorf("load %q: %q needs pause, the time from one request of a client to the next", l.Name, l.Client)
+	case l.Client == Planned && l.Pause.Duration <= 0 && l.Use == 0:
+		return fmt.Errorf("load %q: %q needs use, or pause, the time from one request of a client to the next", l.Name, l.Client)
 	}
 	return nil
 }
@@ -167,6 +170,8 @@ func (c Config) checkFigures() error {
 			wrong = append(wrong, fmt.Errorf("there is no figure %q", a.Figure))
 		case !slices.ContainsFunc(c.Conditions, func(o Condition) bool { return o.Name == a.Condition }):
 			wrong = append(wrong, fmt.Errorf("figure %q: there is no condition %q", a.Figure, a.Condition))
+		case a.Against != "" && !slices.ContainsFunc(c.Conditions, func(o Condition) bool { return o.Name == a.Against }):
+			wrong = append(wrong, fmt.Errorf("figure %q, condition %q: there is no condition %q to compare with", a.Figure, a.Condition, a.Against))
 		case a.Load != "" && !slices.ContainsFunc(c.Loads, func(l Load) bool { return l.Name == a.Load }):
 			wrong = append(wrong, fmt.Errorf("figure %q: there is no load %q", a.Figure, a.Load))
 		}

@@ -13,12 +13,12 @@ import (
 
 // measured returns a result in which latencies of "with" are ratio times those of "alone", both with the
 // noise of a machine, which is partly the same for the windows of a round, and of requests.
-func measured(t *testing.T, random *rand.Rand, rounds, requests int, ratio float64) Result {
+func measured(t *testing.T, random *rand.Rand, rounds, requests int, spread, ratio float64) Result {
 	r := Result{Config: Config{Conditions: []Condition{{Name: "alone"}, {Name: "with"}}, Foreign: .05}}
 	for round := range rounds {
 		common := math.Exp(0.1 * random.NormFloat64())
 		for condition, factor := range map[string]float64{"alone": 1, "with": ratio} {
-			own, h, mean := factor*common*math.Exp(0.05*random.NormFloat64()), hdr.New(1, 100_000_000, 3), 0.
+			own, h, mean := factor*common*math.Exp(spread*random.NormFloat64()), hdr.New(1, 100_000_000, 3), 0.
 			for range requests {
 				latency := 50 * own * math.Exp(0.5*random.NormFloat64()) // milliseconds
 				must.Do(t, h.RecordValue(int64(1000*latency)))
@@ -40,11 +40,13 @@ func TestCoverage(t *testing.T) {
 	for _, test := range []struct {
 		figure           Figure
 		rounds, requests int
-	}{{Mean, 6, 40}, {P90, 6, 40}, {P50, 12, 40}, {P99, 12, 200}, {P99, 30, 40}} {
+		spread           float64 // of windows: the deviation of the logarithm
+	}{{Mean, 6, 40, .05}, {P90, 6, 40, .05}, {P50, 12, 40, .05}, {P99, 12, 200, .05}, {P99, 30, 40, .05},
+		{Mean, 10, 40, 1}, {P90, 10, 100, 1}, {P99, 10, 200, 1}, {P99, 30, 40, 1}} {
 		contained, wrong, width := 0, 0, 0.
 		for range experiments {
 			ratio := math.Exp(0.3 * random.NormFloat64())
-			c := measured(t, random, test.rounds, test.requests, ratio).Compare(Answer{Figure: test.figure, Condition: "with"})
+			c := measured(t, random, test.rounds, test.requests, test.spread, ratio).Compare(Answer{Figure: test.figure, Condition: "with"})
 			if c.Ratio.Low <= ratio && ratio <= c.Ratio.High {
 				contained++
 			}
@@ -65,8 +67,45 @@ func TestCoverage(t *testing.T) {
 		}
 		// The deviations of rounds and requests, as if the figure were a mean of as many as count for it.
 		within := 0.5 / math.Sqrt(float64(test.requests)*map[Figure]float64{Mean: 1, P50: .6, P90: .3, P99: .07}[test.figure])
-		if want := 2 * 2.2 * math.Sqrt(2*(0.05*0.05+within*within)/float64(test.rounds)); width > 1.4*want {
+		if want := 2 * 2.2 * math.Sqrt(2*(0.05*0.05+within*within)/float64(test.rounds)); test.spread == .05 && width > 1.4*want {
 			t.Errorf("%+v: the intervals have a mean width of %.4f, want at most about %.4f", test, width, want)
+		}
+	}
+}
+
+// TestSequential checks that an experiment that looks after each round, and ends with an answer, is wrong no more
+// often than one with a fixed number of rounds, that its interval contains the true ratio, and that it ends early.
+func TestSequential(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	const experiments, most = 100, 30
+	for _, test := range []struct{ ratio, early float64 }{{1, 0}, {1.1, .5}, {1.3, 1}} {
+		contained, wrong, early, total := 0, 0, 0, 0
+		for range experiments {
+			r := measured(t, random, most, 20, .05, test.ratio)
+			r.Config.Most, r.Config.Figures, r.Config.NoDifference = most, []Figure{Mean}, 1.001
+			r.Config.Answers = []Answer{{Figure: Mean, Condition: "with"}}
+			all, rounds := r.Windows, MinRounds
+			for r.Windows = all[:2*rounds]; rounds < most && !r.Concluded(); r.Windows = all[:2*rounds] {
+				rounds++
+			}
+			c := r.Compare(r.Config.Answers[0])
+			if c.Ratio.Low <= test.ratio && test.ratio <= c.Ratio.High {
+				contained++
+			}
+			if c.Verdict() == Higher && test.ratio <= 1 || c.Verdict() == Lower && test.ratio >= 1 {
+				wrong++
+			}
+			if rounds < most {
+				early++
+			}
+			total += rounds
+		}
+		t.Logf("ratio %g: %d of %d intervals contain it, %d verdicts are wrong, %d ended early; %.1f rounds of %d", test.ratio, contained, experiments, wrong, early, float64(total)/experiments, most)
+		if contained < experiments*95/100-7 || wrong > experiments*5/100+7 { // three standard errors
+			t.Errorf("ratio %g: %d of %d intervals contain it, %d verdicts are wrong", test.ratio, contained, experiments, wrong)
+		}
+		if float64(early) < test.early*experiments {
+			t.Errorf("ratio %g: %d of %d ended early, want %g%%", test.ratio, early, experiments, 100*test.early)
 		}
 	}
 }
@@ -131,7 +170,7 @@ func TestVerdicts(t *testing.T) {
 		{"one disturbed", disturbed, 5, Unknown},
 		{"repeated", repeated, 6, Higher},
 		{"from nothing", rounds(6, 0, .3), 0, Higher},
-		{"to nothing", rounds(6, .3, 0), 6, Lower},
+		{"to nothing", rounds(6, .3, 0), 0, Lower},
 		{"nothing", rounds(6, 0, 0), 0, Unknown},
 		{"only one condition", rounds(6, 1, 1)[:1], 0, Unknown},
 	} {

@@ -30,8 +30,13 @@ type Config struct {
 	Source string `json:"source"`
 	// CPUs is how many the machine of the document had, see [Amount]. 0: amounts are not scaled.
 	CPUs int `json:"cpus,omitempty"`
+	// Least is how many CPUs a machine needs at least; 0: any number will do.
+	Least int `json:"leastCPUs,omitempty"`
 
-	Rounds   int            `json:"rounds"`
+	Rounds int `json:"rounds"`
+	// Most replaces Rounds, if it is not 0: the experiment ends earlier if more rounds would not change what
+	// it says, see [Result.Concluded].
+	Most     int            `json:"most,omitempty"`
 	Window   Duration       `json:"window"`   // of one measurement
 	Settle   Duration       `json:"settle"`   // from the start of the programs to the measurement, under load
 	Foreign  quantity.Share `json:"foreign"`  // use of the CPUs by others that disturbs a window
@@ -184,7 +189,7 @@ func (c Config) Without(reasons map[string]string) (Config, error) {
 	}
 	before := Result{Config: c}
 	gone := func(condition string) bool { return reasons[condition] != "" }
-	incomparable := func(a Answer) bool { return gone(a.Condition) || gone(before.Baseline(a.Condition)) }
+	incomparable := func(a Answer) bool { return gone(a.Condition) || gone(cmp.Or(a.Against, before.Baseline(a.Condition))) }
 	c.Answers = slices.DeleteFunc(slices.Clone(c.Answers), incomparable)
 	c.Published = slices.DeleteFunc(slices.Clone(c.Published), func(p Published) bool {
 		return gone(p.Condition) || gone(p.From) || p.Of != 0 && incomparable(p.Answer)
@@ -235,8 +240,8 @@ type Load struct {
 	// Batch requests are sent every Every, by "batches".
 	Batch Amount   `json:"batch,omitzero"`
 	Every Duration `json:"every,omitzero"`
-	// Use is how much of the CPUs the service uses in the first condition; "random" sends as many
-	// requests as this takes.
+	// Use is how much of the CPUs the service uses in the first condition. "random" sends as many requests as
+	// this takes. If "onoff" or "planned" have it, it replaces Pause.
 	Use quantity.Share `json:"use,omitempty"`
 	// Clients of "onoff", "planned" and "wrk". On ("active") and Off ("inactive") are mean times.
 	Clients Amount   `json:"clients,omitzero"`
@@ -247,11 +252,21 @@ type Load struct {
 	Pause Duration `json:"pause,omitzero"`
 }
 
+// Active is how many clients are on at a time, on average. One sends the requests of a random load.
+func (l Load) Active() float64 {
+	if l.On.Duration+l.Off.Duration == 0 {
+		return 1
+	}
+	return l.Clients.Value * l.On.Seconds() / (l.On.Seconds() + l.Off.Seconds())
+}
+
 // Answer is a comparison that answers the question of an experiment.
 type Answer struct {
 	Figure    Figure `json:"figure"`
 	Condition string `json:"condition"`
 	Load      string `json:"load,omitempty"` // "": the first
+	// Against is a condition that replaces the baseline of the condition.
+	Against string `json:"against,omitempty"`
 }
 
 // Published is a figure of the document.

@@ -21,8 +21,10 @@
 // [Value] is that of all windows of a condition together: a quantile is that of all their requests, and not
 // given if fewer than ten are slower. Two conditions are compared by the ratio of their values. Intervals of
 // 95% confidence and p come from rounds that are drawn again with replacement, the same for all conditions
-// (a paired bootstrap, with Student's t distribution for few rounds). If the interval of the ratio contains 1,
-// the experiment cannot conclude that they differ. Among many comparisons, [Threshold] says which count.
+// (a paired bootstrap, with Student's t distribution for few rounds, or for few that matter: if most of the slow
+// requests are in three windows, there are three). If the interval of the ratio contains 1, the experiment cannot
+// conclude that they differ. A figure that can be 0 has no ratio: the sign test compares the rounds. Among many
+// comparisons, [Threshold] says which count.
 //
 // # Scale
 //

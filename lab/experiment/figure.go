@@ -14,6 +14,7 @@ const (
 	Calls     Figure = "calls"     // answered requests per second
 	Mean      Figure = "mean"      // of latency
 	P50       Figure = "p50"       // quantiles of latency
+	P75       Figure = "p75"       //
 	P90       Figure = "p90"       //
 	P99       Figure = "p99"       //
 	P999      Figure = "p99.9"     //
@@ -40,11 +41,11 @@ const (
 const AllUsed = 0.97
 
 // latencies are the figures of the latency of requests.
-func latencies() []Figure { return []Figure{Mean, P50, P90, P99, P999, Longest} }
+func latencies() []Figure { return []Figure{Mean, P50, P75, P90, P99, P999, Longest} }
 
 // quantiles are the shares of requests that are not slower than figures of latency.
 func quantiles() map[Figure]float64 {
-	return map[Figure]float64{P50: .5, P90: .9, P99: .99, P999: .999}
+	return map[Figure]float64{P50: .5, P75: .75, P90: .9, P99: .99, P999: .999}
 }
 
 // Unit is how the values of a figure are formatted.
@@ -74,8 +75,8 @@ func Figures() map[Figure]Description {
 	latency := func(label string) Description { return Description{label, Milliseconds, -1} }
 	return map[Figure]Description{
 		Calls: {"answered requests", PerSecond, 1}, Goodput: {"goodput", Work, 1}, Elapsed: {"time to finish", Seconds, -1},
-		Mean: latency("mean latency"), P50: latency("p50 latency"), P90: latency("p90 latency"), P99: latency("p99 latency"),
-		P999: latency("p99.9 latency"), Longest: latency("longest latency"),
+		Mean: latency("mean latency"), P50: latency("p50 latency"), P75: latency("p75 latency"), P90: latency("p90 latency"), P99: latency("p99 latency"),
+		P999: latency("p99.9 latency"), Longest: latency("longest latency of a window"),
 		Backlog: {"work left at the end of a period", Milliseconds, -1}, Full: {"periods without idle CPUs", Share, -1},
 		Used: {"usage", CPUs, 0}, Peak: {"peak usage in 100 ms", CPUs, 0}, PeakSlow: {"peak usage in 1 s", CPUs, 0},
 		Throttled: {"throttled periods", Share, -1}, Waited: {"waiting for CPUs", Milliseconds, -1}, Others: {"usage of the others", CPUs, 0},

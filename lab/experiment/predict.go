@@ -22,12 +22,20 @@ const (
 	predictedResamples = 30
 )
 
+// Prediction is a predicted figure.
+type Prediction struct {
+	Value
+	// More is how much more was measured, with an interval from the same rounds drawn for both. It has no rounds if
+	// nothing was measured.
+	More Value
+}
+
 // Predict simulates a condition in which the replicas of the first service have a limit, and
 // returns the figures there that can be predicted. The demand of a replica is drawn from the usage
 // of one that ran alone and without a limit, in the condition from, in pieces. Its mean is what the replicas
 // used, if that was measured: one that runs alone for some minutes may have wanted less or more. Each replica's
 // periods begin at a time of their own. usage is the recording of the run. Draws are the same in each call.
-func (r Result) Predict(ctx context.Context, condition, from string, usage *trace.Recording) (map[Figure]Value, error) {
+func (r Result) Predict(ctx context.Context, condition, from string, usage *trace.Recording) (map[Figure]Prediction, error) {
 	service, err := r.First(condition)
 	if err != nil {
 		return nil, err
@@ -84,13 +92,14 @@ func (r Result) Predict(ctx context.Context, condition, from string, usage *trac
 			}
 		}
 	}
-	values := map[Figure]Value{}
+	values := map[Figure]Prediction{}
 	for f, x := range expected {
-		v, _ := estimates{value: x, resampled: resampled[f], rounds: rounds}.bounds(false)
-		if v.Bounded() {
-			v.High = min(v.High, 1)
+		p := estimates{value: x, resampled: resampled[f], rounds: rounds, effective: float64(rounds)}
+		values[f] = Prediction{Value: p.valueOf(f)}
+		if m := r.estimate(f, condition, ""); m.rounds > 0 {
+			more, _ := m.minus(p).bounds(false)
+			values[f] = Prediction{p.valueOf(f), more}
 		}
-		values[f] = v
 	}
 	return values, nil
 }

@@ -51,7 +51,7 @@ func TestPredict(t *testing.T) {
 	result, recording := bursting(20_000)
 	must.Do(t, result.Config.Check())
 	sigma := 0.46699642
-	known := map[string]map[Figure]Value{}
+	known := map[string]map[Figure]Prediction{}
 	for _, condition := range []string{"quota", "burst"} {
 		known[condition] = must.Get(result.Predict(t.Context(), condition, "alone", recording))(t)
 	}
@@ -123,8 +123,8 @@ func TestRare(t *testing.T) {
 		add(round, 0, "")
 	}
 	add(6, 1, "by the test")
-	if v := value(Full); v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./600) > 1e-12 || v.Rounds != 6 {
-		t.Errorf("%+v, want 0 to 0.005", v)
+	if v := value(Full); v.Estimate != 0 || v.Low != 0 || math.Abs(v.High-3./60) > 1e-12 || v.Rounds != 6 {
+		t.Errorf("%+v, want 0 to 0.05: nothing in 60 seconds", v)
 	}
 	if v := value(Backlog); v.Low != 0 || v.High != 0 {
 		t.Errorf("%+v, want 0 milliseconds", v)

@@ -11,8 +11,6 @@ import (
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"pinfold.dev/pinfold/core/trace"
 )
 
 // This file has all statistics. A figure of a condition is that of all its undisturbed windows
@@ -32,9 +30,9 @@ type Value struct {
 func (v Value) Bounded() bool { return !math.IsInf(v.Low, 0) && !math.IsInf(v.High, 0) }
 
 const (
-	// MinRounds is how many rounds an interval needs. In 300 simulations each of means of 6 rounds, and of
-	// quantiles of 6, 12 and 30, with 40 to 200 requests a round, 94 to 97% of the intervals contained the
-	// true ratio (TestCoverage has fewer).
+	// MinRounds is how many rounds an interval needs. In 200 simulations each of means and quantiles of 6 to 30
+	// rounds with 40 to 200 requests, of windows that are alike and of windows whose latencies differ by a factor of
+	// e (one standard deviation), 93 to 97% of the intervals contained the true ratio (TestCoverage has fewer).
 	MinRounds = 6
 	// minBeyond is how many requests have to be slower than a quantile.
 	minBeyond  = 10
@@ -47,6 +45,11 @@ type estimates struct {
 	value     float64
 	resampled []float64 // NaN where no round with the condition was drawn
 	rounds    int
+	length    time.Duration // of all windows together
+	// effective is how many rounds matter: fewer if most of a sum, or most of the requests beyond a quantile, are
+	// of few windows.
+	effective float64
+	most      int // rounds, if they end as soon as there is an answer; 0: their number was fixed before
 	// missing is how many more rounds there must be for the quantile to have enough requests beyond it.
 	missing int
 }
@@ -98,14 +101,21 @@ func (r Result) mean(f Figure, condition, load string) float64 {
 // estimate estimates a figure of a condition.
 func (r Result) estimate(f Figure, condition, load string) estimates {
 	windows, rounds := r.windows(f, condition, load)
-	e := estimates{value: math.NaN(), rounds: rounds}
+	e := estimates{value: math.NaN(), rounds: rounds, most: r.Config.Most}
 	if rounds == 0 {
 		return e
 	}
+	for _, w := range windows {
+		if w != nil {
+			e.length += w.To - w.From
+		}
+	}
 	of := meanOf(f, windows)
+	e.effective = effective(windows, func(w *Window) float64 { return w.Figures[f] }, 0)
 	if q, ok := quantiles()[f]; ok {
 		if pooled, total := quantileOf(q, windows); total > 0 {
 			of = pooled
+			e.effective = beyond(windows, pooled(once(len(windows))))
 			if e.missing = int(math.Ceil(float64(e.rounds) * (minBeyond/(float64(total)*(1-q)) - 1))); e.missing > 0 {
 				return e
 			}
@@ -116,6 +126,43 @@ func (r Result) estimate(f Figure, condition, load string) estimates {
 		e.resampled = append(e.resampled, of(drawn))
 	}
 	return e
+}
+
+// effective returns how many windows have parts of a sum, if they had equal ones: Kish's effective sample size.
+// noise is the variance that the sum has by chance, if it counts independent events.
+func effective(windows []*Window, part func(*Window) float64, noise float64) float64 {
+	sum, squares, n := 0., -noise, 0.
+	for _, w := range windows {
+		if w != nil {
+			x := part(w)
+			sum, squares, n = sum+x, squares+x*x, n+1
+		}
+	}
+	if squares <= sum*sum/n {
+		return n
+	}
+	return sum * sum / squares
+}
+
+// beyond returns how many windows have requests that are slower than a latency in milliseconds, see effective.
+func beyond(windows []*Window, latency float64) float64 {
+	counts, total := map[*Window]float64{}, 0.
+	for _, w := range windows {
+		if w == nil {
+			continue
+		}
+		h, err := w.Histogram()
+		if err != nil {
+			continue // quantileOf has refused it
+		}
+		for _, b := range h.Distribution() {
+			if float64(b.To)/1000 > latency {
+				counts[w] += float64(b.Count)
+			}
+		}
+		total += counts[w]
+	}
+	return effective(windows, func(w *Window) float64 { return counts[w] }, total)
 }
 
 // meanOf returns the mean of a figure over windows, as a function of how often each counts.
@@ -200,23 +247,63 @@ func (w Window) Histogram() (h *hdr.Histogram, err error) {
 	return h, nil
 }
 
-// over returns the estimates of a ratio. It has no rounds if one of them would be infinite.
+// over returns the estimates of a ratio. It has no rounds if one of them would be 0 or infinite.
 func (e estimates) over(base estimates) estimates {
-	ratio := estimates{value: e.value / base.value, rounds: min(e.rounds, base.rounds)}
-	if e.resampled == nil || base.resampled == nil || math.IsNaN(ratio.value) || math.IsInf(ratio.value, 0) {
+	ratio := estimates{value: e.value / base.value, rounds: min(e.rounds, base.rounds), effective: min(e.effective, base.effective), most: e.most}
+	if e.resampled == nil || base.resampled == nil || math.IsNaN(ratio.value) {
 		return estimates{}
 	}
 	for i := range e.resampled {
-		if ratio.resampled = append(ratio.resampled, e.resampled[i]/base.resampled[i]); math.IsInf(ratio.resampled[i], 0) {
-			return estimates{}
-		}
+		ratio.resampled = append(ratio.resampled, e.resampled[i]/base.resampled[i])
+	}
+	if slices.ContainsFunc(append(ratio.resampled, ratio.value), func(x float64) bool { return x <= 0 || math.IsInf(x, 0) }) {
+		return estimates{}
 	}
 	return ratio
 }
 
-// bounds returns the estimate with its interval: as many standard errors as Student's t distribution has,
-// of the logarithm if no value is 0. The standard error of few rounds drawn with replacement is too small by
-// the root of (n-1)/n. p is the probability of estimates that are so far from 1 if the true one is 1.
+// minus returns the estimates of a difference from one with as many or fewer draws.
+func (e estimates) minus(other estimates) estimates {
+	d := estimates{value: e.value - other.value, rounds: min(e.rounds, other.rounds), effective: min(e.effective, other.effective), most: e.most}
+	for i := range min(len(e.resampled), len(other.resampled)) {
+		d.resampled = append(d.resampled, e.resampled[i]-other.resampled[i])
+	}
+	return d
+}
+
+// signs compares the windows of each round, where there is no ratio. p is that of the sign test, for each of several
+// looks if the experiment may end early.
+func (r Result) signs(f Figure, condition, baseline, load string) (lower, higher int, p float64) {
+	of, rounds := r.windows(f, condition, load)
+	base, _ := r.windows(f, baseline, load)
+	for i, w := range of {
+		switch {
+		case w == nil || base[i] == nil:
+		case w.Figures[f] < base[i].Figures[f]:
+			lower++
+		case w.Figures[f] > base[i].Figures[f]:
+			higher++
+		}
+	}
+	if rounds < MinRounds || lower+higher == 0 {
+		return lower, higher, math.NaN()
+	}
+	p = 2 * distuv.Binomial{N: float64(lower + higher), P: .5}.CDF(float64(min(lower, higher)))
+	if r.Config.Most > 0 {
+		p *= float64(rounds - MinRounds + 1)
+	}
+	return lower, higher, min(1, p)
+}
+
+// bounds returns the estimate with its interval: as many standard errors as Student's t distribution has, with
+// as many degrees of freedom as rounds matter, of the logarithm if no value is 0. The standard error of few rounds
+// drawn with replacement is too small by the root of (n-1)/n. p is the probability of estimates that are so far
+// from 1 if the true one is 1.
+//
+// If an experiment ends as soon as it has an answer, it looks after each round. Intervals are then so wide that
+// those of all looks together contain the true one with the same confidence: after n of at most N rounds, by the
+// root of N/n. The estimate times n is a random walk, which is beyond a bound at some time up to N with at most
+// twice the probability with which it is at N (the reflection principle; O'Brien and Fleming, 1979).
 func (e estimates) bounds(logarithmic bool) (v Value, p float64) {
 	v = Value{Estimate: e.value, Low: math.Inf(-1), High: math.Inf(1), Rounds: e.rounds}
 	if e.rounds < MinRounds || len(e.resampled) == 0 {
@@ -236,39 +323,37 @@ func (e estimates) bounds(logarithmic bool) (v Value, p float64) {
 	}
 	rounds := float64(e.rounds)
 	deviation := math.Sqrt(max(0, squares-sum*sum/n) / (n - 1) * rounds / (rounds - 1))
-	t := distuv.StudentsT{Sigma: 1, Nu: rounds - 1}
-	half := t.Quantile((1+confidence)/2) * deviation
+	t := distuv.StudentsT{Sigma: 1, Nu: max(3, e.effective-1)}
+	tails := 2.
+	if most := float64(e.most); most > 0 {
+		tails, deviation = 4, deviation*math.Sqrt(max(1, most/rounds))
+	}
+	half := t.Quantile(1-(1-confidence)/tails) * deviation
 	v.Low, v.High = back(scale(e.value)-half), back(scale(e.value)+half)
 	switch {
 	case !logarithmic:
-		v.Low = max(0, v.Low)
 		return v, math.NaN()
 	case deviation > 0:
-		return v, 2 * t.CDF(-math.Abs(math.Log(e.value))/deviation)
+		return v, min(1, tails*t.CDF(-math.Abs(math.Log(e.value))/deviation))
 	case e.value == 1:
 		return v, 1
 	}
 	return v, 0
 }
 
-// value returns a figure of a condition with its interval.
-func (r Result) value(f Figure, e estimates, condition, load string) Value {
+// valueOf returns the estimate with its interval, within what the figure can be.
+func (e estimates) valueOf(f Figure) Value {
 	share := Figures()[f].Unit == Share
 	v, _ := e.bounds(!share)
+	if v.Bounded() {
+		v.Low = max(0, v.Low)
+	}
 	if !share || !v.Bounded() {
 		return v
 	}
 	v.High = min(v.High, 1)
-	if e.value == 0 && (f == Full || f == Throttled) { // in no period: at most 3/periods (rule of three)
-		periods := 0.
-		for _, w := range r.Windows {
-			if w.Disturbed == "" && w.Condition == condition && w.Load == load {
-				periods += float64(w.To-w.From) / float64(trace.DefaultPeriod)
-			}
-		}
-		if periods > 0 {
-			v.High = min(1, 3/periods)
-		}
+	if e.value == 0 && e.length > 0 { // in no second of n: at most in 3/n (rule of three); what is in one second is alike
+		v.High = min(1, 3/e.length.Seconds())
 	}
 	return v
 }

@@ -39,7 +39,36 @@ func (r Run) bars() []bars {
 		}
 		done[one] = true
 	}
+	for _, load := range r.Result.Config.LoadNames() {
+		if b := r.work(load); len(b.Rows) > 0 {
+			all = append(all, b)
+		}
+	}
 	return all
+}
+
+// work returns bars with the CPUs that the service used and, behind these, those of the other services. It has
+// no rows if there were no others.
+func (r Run) work(load string) bars {
+	const own, others = chart.Blue, chart.Orange
+	b := bars{Title: "CPUs of the service, and of the others" + r.load(load)}
+	full := float64(r.Result.Environment.CPUs)
+	some := false
+	for _, c := range r.Result.Config.Conditions {
+		service := r.compare(experiment.Answer{Figure: experiment.Used, Condition: c.Name, Load: load}).Value
+		rest := r.compare(experiment.Answer{Figure: experiment.Others, Condition: c.Name, Load: load}).Value
+		if service.Rounds == 0 || rest.Rounds == 0 {
+			continue
+		}
+		some = some || rest.Estimate > 0
+		bar := chart.Bar{Full: full, Parts: []chart.Part{{Value: service.Estimate, Colour: own}, {Value: rest.Estimate, Colour: others}}}
+		b.Rows = append(b.Rows, barRow{Name: plain(c.Name), Bar: bar.HTML(),
+			Value: experiment.Used.Format(service.Estimate), Interval: "others " + experiment.Others.Format(rest.Estimate)})
+	}
+	if !some {
+		return bars{}
+	}
+	return b
 }
 
 func (r Run) barsOf(f experiment.Figure, load string) bars {

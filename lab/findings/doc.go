@@ -14,8 +14,8 @@
 //
 // A result is a row: figure, condition, published, measured, interval, verdict. Values, changes and their
 // intervals of 95% confidence are those of [experiment.Comparison]. A verdict claims a difference only if
-// the interval of the ratio excludes 1, and if that is significant among all comparisons of the report
-// ([experiment.Threshold]). It compares with a published figure by that interval too, never by the estimate
+// the interval of the ratio excludes 1, and if that is significant among all answers of the report
+// ([experiment.CompareAll]). It compares with a published figure by that interval too, never by the estimate
 // alone. Without a difference it says that the two are equal within the margin, or how many more rounds would
 // decide.
 //

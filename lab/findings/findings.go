@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -36,49 +37,20 @@ func Prepare(runs []Run) []Run {
 		return runs
 	}
 	runs = slices.Clone(runs)
-	var ps []float64
+	results := make([]experiment.Result, len(runs))
 	for i, r := range runs {
-		compared := map[experiment.Answer]experiment.Comparison{}
-		for _, load := range r.loads() {
-			for _, f := range r.figures() {
-				for _, condition := range r.Result.Config.Conditions {
-					c := r.Result.Compare(experiment.Answer{Figure: f, Condition: condition.Name, Load: load})
-					if compared[c.Answer] = c; c.Unlike == "" && c.Condition != c.Baseline {
-						ps = append(ps, c.P)
-					}
-				}
-			}
-		}
-		runs[i].compared, runs[i].predicted = compared, r.predictions()
+		results[i] = r.Result
 	}
-	threshold := experiment.Threshold(ps)
-	for _, r := range runs {
-		for a, c := range r.compared {
-			c.Threshold = threshold
-			r.compared[a] = c
-		}
+	for i, compared := range experiment.CompareAll(results...) {
+		runs[i].compared, runs[i].predicted = compared, runs[i].predictions()
 	}
 	return runs
-}
-
-// figures returns those of which the report says something.
-func (r Run) figures() []experiment.Figure {
-	c := r.Result.Config
-	all := slices.Clone(c.Figures)
-	for _, a := range c.Answers {
-		all = append(all, a.Figure)
-	}
-	for _, p := range c.Published {
-		all = append(all, p.Figure)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // compare compares a condition with its baseline.
 func (r Run) compare(a experiment.Answer) experiment.Comparison {
 	if a.Load == "" {
-		a.Load = r.loads()[0]
+		a.Load = r.Result.Config.LoadNames()[0]
 	}
 	return r.compared[a]
 }
@@ -125,6 +97,27 @@ func (r Run) findings() (findings, error) {
 	f.Notes = slices.Concat(f.Notes, about, notes)
 	f.Disturbed, f.Reasons = r.disturbances()
 	return f, nil
+}
+
+// describe returns what each run says. Several runs of one experiment have their dates in names and questions.
+func describe(runs []Run) ([]findings, error) {
+	count := map[string]int{}
+	for _, r := range runs {
+		count[r.Result.Config.Name]++
+	}
+	all := make([]findings, len(runs))
+	for i, r := range runs {
+		var err error
+		if all[i], err = r.findings(); err != nil {
+			return nil, err
+		}
+		if e := r.Result.Environment; count[r.Result.Config.Name] > 1 && !e.Started.IsZero() {
+			day := e.Started.UTC().Format(time.DateOnly)
+			all[i].Name += ", " + day
+			all[i].Question += " " + plain(fmt.Sprintf("(%s, %s)", day, e.Model))
+		}
+	}
+	return all, nil
 }
 
 // tally counts the verdicts.
@@ -183,7 +176,7 @@ func (r Run) check() error {
 func (r Run) rounds() string {
 	low, high := math.MaxInt, 0
 	for _, condition := range r.Result.Config.Conditions {
-		for _, load := range r.loads() {
+		for _, load := range r.Result.Config.LoadNames() {
 			n := 0
 			for _, w := range r.Result.Windows {
 				if w.Disturbed == "" && w.Condition == condition.Name && w.Load == load {
@@ -200,7 +193,7 @@ func (r Run) rounds() string {
 	case low < high:
 		text = fmt.Sprintf("%d to %d", low, high)
 	}
-	return fmt.Sprintf("Figures are those of all windows of %s undisturbed %s together. Intervals have a confidence of 95%% and come from rounds that are drawn again, and so does p, the probability of such a change by chance.",
+	return fmt.Sprintf("Figures are those of all windows of %s undisturbed %s together (the longest latency, and quantiles of wrk: means of those of windows). Intervals have a confidence of 95%% and come from rounds that are drawn again, and so does p, the probability of such a change by chance.",
 		text, quantity.Plural(high, "round"))
 }
 
@@ -228,6 +221,9 @@ func (r Run) environment() (all [][]string) {
 	if e.Quick {
 		add("mode", "quick: fewer rounds and shorter windows")
 	}
+	if most := r.Result.Config.Most; most > 0 {
+		add("rounds", "until there is an answer, at most %d; intervals are those of all looks", most)
+	}
 	if scale := r.Result.Scale(); scale.Factor() < 1 {
 		add("scale", "numbers for %d CPUs were multiplied by %s", scale.Full, number(scale.Factor()))
 	}
@@ -239,6 +235,9 @@ func (r Run) command() string {
 	command := "pinfold-lab run " + plain(r.Result.Config.Name)
 	if r.Result.Environment.Quick {
 		command += " --quick"
+	}
+	if r.Result.Config.Most > 0 {
+		command += " --until concluded"
 	}
 	return command
 }

@@ -18,7 +18,7 @@ import (
 // with all CPUs.
 func (r Run) generators() table {
 	t := table{Heads: []string{"load", "CPU time of a request", "largest share of the CPUs", "largest lateness", "most requests it could send"}}
-	for _, load := range r.loads() {
+	for _, load := range r.Result.Config.LoadNames() {
 		costs := r.undisturbed(experiment.Cost, load)
 		if len(costs) == 0 {
 			continue

@@ -12,20 +12,38 @@ import (
 	"pinfold.dev/pinfold/report/chart"
 )
 
-// maxLines is the number of conditions in a chart, one for each colour.
+// maxLines is the largest number of conditions in a chart, one for each colour.
 const maxLines = 6
 
 // latencies returns the charts of latency distributions, and remarks on histograms that are
 // damaged.
 func (r Run) latencies() (charts []*chart.Chart, remarks []string) {
-	for _, load := range r.loads() {
+	for _, load := range r.Result.Config.LoadNames() {
 		lines, damaged := r.distributions(load)
 		remarks = append(remarks, damaged...)
-		for some := range slices.Chunk(lines, maxLines) {
-			charts = append(charts, latencyChart(some, load, len(r.Result.Config.Loads) > 1))
+		for _, some := range shared(lines) {
+			c := latencyChart(some, load, len(r.Result.Config.Loads) > 1)
+			for _, l := range lines { // the same axis for all
+				c.X.Shown = append(c.X.Shown, l.Points[0].X, l.Points[len(l.Points)-1].X)
+			}
+			charts = append(charts, c)
 		}
 	}
 	return charts, remarks
+}
+
+// shared returns the lines of each chart: if they are too many for one, each has the first line and as many of the
+// others as the rest.
+func shared(lines []chart.Series) (all [][]chart.Series) {
+	if len(lines) <= maxLines {
+		return [][]chart.Series{lines}
+	}
+	others := lines[1:]
+	charts := (len(others) + maxLines - 2) / (maxLines - 1)
+	for some := range slices.Chunk(others, (len(others)+charts-1)/charts) {
+		all = append(all, slices.Concat(lines[:1], some))
+	}
+	return all
 }
 
 // distributions returns a line for each condition of which there are latencies.

@@ -78,7 +78,8 @@ func TestQuantileLabels(t *testing.T) {
 	}
 }
 
-// TestManyConditions: a chart has at most as many lines as there are colours.
+// TestManyConditions: a chart has at most as many lines as there are colours, the first of which is that of the first
+// condition, and all have the same axis.
 func TestManyConditions(t *testing.T) {
 	r := newMaker(t).burst(1)
 	c := &r.Result.Config
@@ -95,8 +96,11 @@ func TestManyConditions(t *testing.T) {
 	var lines []int
 	for _, c := range charts {
 		lines = append(lines, len(c.Series))
+		if first := charts[0]; c.Series[0].Name != first.Series[0].Name || c.Title == first.Title && !slices.Equal(c.X.Shown, first.X.Shown) {
+			t.Errorf("%s begins with %s, and shows %v", c.Title, c.Series[0].Name, c.X.Shown)
+		}
 	}
-	if len(remarks) > 0 || !slices.Equal(lines, []int{6, 2, 6, 2}) {
+	if len(remarks) > 0 || !slices.Equal(lines, []int{5, 4, 5, 4}) {
 		t.Errorf("lines %v, remarks %q", lines, remarks)
 	}
 }
@@ -121,5 +125,23 @@ func TestPictures(t *testing.T) {
 	want := []string{"burst-latency.svg", "burst-latency-2.svg", "burst-latency-3.svg", "burst-latency-4.svg", "my-experiment-latency.svg", "my-experiment-latency-2.svg"}
 	if !slices.Equal(names, want) {
 		t.Errorf("names %q, want %q", names, want)
+	}
+}
+
+// TestSeveralRuns: runs of one experiment are told apart by their dates, on the page and in the text.
+func TestSeveralRuns(t *testing.T) {
+	runs := []Run{newMaker(t).burst(6), newMaker(t).burst(6), newMaker(t).burst(6)}
+	runs[1].Result.Environment.Started = runs[0].Result.Environment.Started.AddDate(0, 0, 5)
+	runs[2].Result.Config.Name = "my experiment"
+	var text strings.Builder
+	must.Do(t, Markdown(&text, runs))
+	page := pageOf(t, runs)
+	for _, want := range []string{"burst, 2026-11-20", "burst, 2026-11-25", "? (2026-11-25, Example CPU 2.5 GHz)"} {
+		if !strings.Contains(text.String(), want) || !strings.Contains(page, want) {
+			t.Errorf("%q is not in the text or not on the page", want)
+		}
+	}
+	if strings.Contains(text.String(), "my experiment, ") {
+		t.Error("the only run of an experiment has a date in its name")
 	}
 }

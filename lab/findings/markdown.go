@@ -13,12 +13,9 @@ import (
 // the [Pictures] of the runs. It has no HTML, and its tables can be read as text.
 func Markdown(w io.Writer, runs []Run) error {
 	runs = Prepare(runs)
-	all := make([]findings, len(runs))
-	for i, r := range runs {
-		var err error
-		if all[i], err = r.findings(); err != nil {
-			return err
-		}
+	all, err := describe(runs)
+	if err != nil {
+		return err
 	}
 	out, drawn := markdown{bufio.NewWriter(w)}, pictures(runs)
 	if len(all) > 1 {

@@ -42,11 +42,13 @@ type section struct {
 // Page writes an HTML page about one or several runs. program made it.
 func Page(w io.Writer, runs []Run, program string) error {
 	p := page{Style: chart.CSS(pageCSS), Title: "Experiments", Program: plain(program), Several: len(runs) != 1}
-	for i, r := range Prepare(runs) {
-		f, err := r.findings()
-		if err != nil {
-			return err
-		}
+	runs = Prepare(runs)
+	all, err := describe(runs)
+	if err != nil {
+		return err
+	}
+	for i, r := range runs {
+		f := all[i]
 		s := section{findings: f, ID: fmt.Sprintf("experiment-%d", i+1), Overview: f.Results.flat(), Bars: r.bars(), Times: r.times()}
 		charts, remarks := r.latencies()
 		s.Remarks = remarks
@@ -62,10 +64,6 @@ func Page(w io.Writer, runs []Run, program string) error {
 		s.Usage, remarks = r.usage()
 		s.Remarks = append(s.Remarks, remarks...)
 		p.Sections = append(p.Sections, s)
-	}
-	var all []findings
-	for _, s := range p.Sections {
-		all = append(all, s.findings)
 	}
 	p.Tally, p.Machine = tally(all), machines(runs)
 	if !p.Several {

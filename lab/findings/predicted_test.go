@@ -49,24 +49,26 @@ func TestPredicted(t *testing.T) {
 	check("not predicted", inconclusive, "throttled periods, quota: the recording of the usage is missing")
 }
 
-// TestConcludePredicted: the sides of the intervals that face each other count, and their squares add up.
 func TestConcludePredicted(t *testing.T) {
-	measured := value(.40, .50, .53)
 	for _, test := range []struct {
-		predicted experiment.Value
-		want      string
+		more experiment.Value
+		want string
 	}{
-		{value(.30, .36, .46), agrees}, // .14 apart, and the sides are .10 and .10
-		{value(.30, .35, .45), differs},
-		{value(.51, .55, .80), agrees}, // .05 apart, .03 and .04
-		{value(.51, .56, .80), differs},
-		{infinite(.36, 3), tooFew},
+		{value(-.02, .04, .1), agrees},
+		{value(-.1, -.04, .02), agrees},
+		{value(.01, .04, .07), differs},
+		{value(-.07, -.04, -.01), differs},
+		{value(-.3, .04, .38), tooFew}, // from nothing to twice as much
+		{infinite(.04, 3), tooFew},
+		{experiment.Value{}, tooFew},
 	} {
-		if got := concludePredicted(test.predicted, measured); got != test.want {
-			t.Errorf("%+v: %q, want %q", test.predicted, got, test.want)
+		predicted := experiment.Prediction{Value: value(.4, .5, .6), More: test.more}
+		if got := concludePredicted(predicted, value(.5, .54, .58)); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.more, got, test.want)
 		}
 	}
-	if got := concludePredicted(value(.3, .4, .5), infinite(.4, 3)); got != tooFew {
-		t.Errorf("measured in few rounds: %q", got)
+	rare := experiment.Prediction{Value: value(0, .001, .002), More: value(-.001, -.001, -.001)}
+	if got := concludePredicted(rare, value(0, 0, .03)); got != tooFew {
+		t.Errorf("measured in no round: %q", got)
 	}
 }

@@ -40,7 +40,7 @@ func (r Run) results() (t table, notes []string) {
 			add(c.Answer, valueRow(c, "not predicted", inconclusive))
 			note = plain(err.Error())
 		} else {
-			add(c.Answer, valueRow(c, predictedText(p.Figure, predicted), concludePredicted(predicted, c.Value)))
+			add(c.Answer, valueRow(c, predictedText(p.Figure, predicted.Value), concludePredicted(predicted, c.Value)))
 		}
 		if note != "" {
 			notes = append(notes, fmt.Sprintf("%s, %s: %s", label(p.Figure), plain(p.Condition), note))
@@ -77,20 +77,25 @@ func (r Run) result(p experiment.Published, c experiment.Comparison) []string {
 		published := change(p.Value/p.Of) + ": " + cmp.Or(plain(p.Text), f.Format(p.Of)+" to "+f.Format(p.Value))
 		return []string{against(c), published, r.effect(c), spread(c), r.conclude(p, c)}
 	}
-	return valueRow(c, cmp.Or(plain(p.Text), f.Format(p.Value)), concludeValue(p.Value, c.Value))
+	published, value := cmp.Or(plain(p.Text), f.Format(p.Value)), p.Value
+	if scale := r.Result.Scale().Factor(); experiment.Figures()[f].Unit == experiment.CPUs && scale < 1 {
+		value *= scale
+		published += ": here " + f.Format(value)
+	}
+	return valueRow(c, published, concludeValue(value, c.Value))
 }
 
 // predictedFrom is a condition of which figures are predicted, and the one from whose usage.
 type predictedFrom struct{ condition, from string }
 
 // prediction predicts the figures of a condition when it is first called.
-type prediction func() (map[experiment.Figure]experiment.Value, error)
+type prediction func() (map[experiment.Figure]experiment.Prediction, error)
 
 // predictions returns the predictions that are asked for.
 func (r Run) predictions() map[predictedFrom]prediction {
 	all := map[predictedFrom]prediction{}
 	for _, p := range r.Result.Config.Published {
-		all[predictedFrom{p.Condition, p.From}] = sync.OnceValues(func() (map[experiment.Figure]experiment.Value, error) {
+		all[predictedFrom{p.Condition, p.From}] = sync.OnceValues(func() (map[experiment.Figure]experiment.Prediction, error) {
 			return r.Result.Predict(context.Background(), p.Condition, p.From, r.Usage)
 		})
 	}
@@ -98,7 +103,7 @@ func (r Run) predictions() map[predictedFrom]prediction {
 }
 
 // prediction returns the prediction of a figure.
-func (r Run) prediction(p experiment.Published) (experiment.Value, error) {
+func (r Run) prediction(p experiment.Published) (experiment.Prediction, error) {
 	figures, err := r.predicted[predictedFrom{p.Condition, p.From}]()
 	v, ok := figures[p.Figure]
 	if err == nil && !ok {
@@ -139,14 +144,19 @@ func (r Run) effect(c experiment.Comparison) string {
 	switch verdict := c.Verdict(); {
 	case c.Unlike != "":
 		return incomparable
-	case verdict == experiment.Unknown && r.same(c):
+	case verdict == experiment.Unknown && c.Same(r.Result.Config.Margin()):
 		return r.noDifference()
 	case verdict == experiment.Unknown:
 		return inconclusive
-	case c.Ratio.Rounds == 0:
+	case c.Ratio.Rounds == 0 && !vanishes(c):
 		return direction(verdict)
 	}
-	return change(c.Ratio.Estimate)
+	return change(c.Ratio.Estimate) // 0 without a ratio
+}
+
+// vanishes reports whether a figure is 0, and that of the baseline is not.
+func vanishes(c experiment.Comparison) bool {
+	return c.Value.Rounds > 0 && c.Value.Estimate == 0 && c.Verdict() == experiment.Lower
 }
 
 func direction(v experiment.Verdict) string {
@@ -161,7 +171,27 @@ func spread(c experiment.Comparison) string {
 	if c.Unlike != "" {
 		return ""
 	}
+	if c.Ratio.Rounds == 0 && c.LowerIn+c.HigherIn > 0 {
+		return byRound(c)
+	}
+	if c.Verdict() == experiment.Unknown && c.Ratio.Rounds > 0 && c.Ratio.Bounded() { // no estimate tells the direction
+		return change(c.Ratio.Low) + " to " + change(c.Ratio.High)
+	}
 	return changes(c.Ratio)
+}
+
+// byRound says in how many rounds a figure without a ratio was lower or higher.
+func byRound(c experiment.Comparison) string {
+	if c.LowerIn+c.HigherIn == 0 {
+		return "the same in all rounds"
+	}
+	switch {
+	case c.HigherIn == 0:
+		return "lower in " + quantity.Count(c.LowerIn, "round")
+	case c.LowerIn == 0:
+		return "higher in " + quantity.Count(c.HigherIn, "round")
+	}
+	return fmt.Sprintf("lower in %s, higher in %d", quantity.Count(c.LowerIn, "round"), c.HigherIn)
 }
 
 // unclear is the verdict on a comparison that does not say whether the conditions differ.
@@ -173,22 +203,16 @@ func (r Run) unclear(c experiment.Comparison) string {
 		return inconclusive + ": not measured"
 	case c.Missing == 0 && (c.Ratio.Rounds == 0 || !c.Ratio.Bounded()):
 		return inconclusive + ": " + missing(c)
-	case r.same(c):
+	case c.Same(r.Result.Config.Margin()):
 		return r.noDifference()
 	case c.ByChance():
-		return inconclusive + ": not significant among all comparisons"
+		return inconclusive + ": not significant among all answers"
 	}
 	more := c.More(r.Result.Config.Margin())
 	if more > maxMore {
 		return inconclusive + ": this machine's windows differ too much"
 	}
 	return fmt.Sprintf("%s: about %s", inconclusive, quantity.Count(more, "more round"))
-}
-
-// same reports whether the ratio differs from 1 by no more than the margin.
-func (r Run) same(c experiment.Comparison) bool {
-	margin := r.Result.Config.Margin()
-	return c.Ratio.Rounds > 0 && c.Ratio.Low >= 1/margin && c.Ratio.High <= margin
 }
 
 func (r Run) noDifference() string {
@@ -198,33 +222,37 @@ func (r Run) noDifference() string {
 // maxMore is how many more rounds are worth a try.
 const maxMore = 1000
 
-// margin is the width of an interval of shares or ratios that suffices even where the published
-// effect is smaller.
+// margin is the width of an interval that suffices if nothing was published, or an effect that is smaller.
 const margin = 0.05
 
-// wide reports whether an interval that contains a published effect contains what contradicts it as
-// well: no effect, or one twice as large.
-func wide(v experiment.Value, effect float64) bool {
-	return v.High-v.Low > max(math.Abs(effect), margin)
+// wide reports whether an interval that contains what was published is wider than that: it contains what contradicts
+// it as well, such as nothing, or twice as much.
+func wide(v experiment.Value, published float64) bool {
+	return v.High-v.Low > published
 }
 
 // conclude returns the verdict on a published change.
 func (r Run) conclude(p experiment.Published, c experiment.Comparison) string {
 	published, verdict := p.Value/p.Of, c.Verdict()
 	unknown := verdict == experiment.Unknown
-	within := c.Ratio.Rounds > 0 && c.Ratio.Bounded() && c.Ratio.Low <= published && published <= c.Ratio.High
+	bounded := c.Unlike == "" && c.Ratio.Rounds > 0 && c.Ratio.Bounded()
+	within := bounded && c.Ratio.Low <= published && published <= c.Ratio.High
 	switch {
-	case within && c.Unlike == "" && (!unknown || published == 1):
-		if wide(c.Ratio, 1-published) {
+	case within && (!unknown || published == 1):
+		if wide(c.Ratio, max(math.Abs(1-published), margin)) {
 			return tooFew
 		}
 		return agrees
+	case unknown && bounded && !within:
+		return differs
 	case unknown:
 		return r.unclear(c)
 	case published == 1:
 		return differs
 	case (published > 1) != (verdict == experiment.Higher):
 		return "opposite direction"
+	case c.Ratio.Rounds == 0 && published == 0 && vanishes(c):
+		return agrees
 	case c.Ratio.Rounds == 0:
 		return "same direction"
 	case math.Abs(math.Log(c.Ratio.Estimate)) < math.Abs(math.Log(published)):
@@ -239,7 +267,7 @@ func concludeValue(published float64, v experiment.Value) string {
 	switch {
 	case v.Rounds == 0:
 		return inconclusive
-	case !v.Bounded() || within && wide(v, published):
+	case !v.Bounded() || within && wide(v, cmp.Or(published, margin)):
 		return tooFew
 	case within:
 		return agrees
@@ -247,20 +275,20 @@ func concludeValue(published float64, v experiment.Value) string {
 	return differs
 }
 
-// concludePredicted returns the verdict on a predicted value: whether the difference from the measured one is within
-// both intervals together. Both depend on the usage of the same windows, in the same direction, so the interval of
-// the difference is at most that wide.
-func concludePredicted(predicted, v experiment.Value) string {
+// concludePredicted returns the verdict on a predicted value: whether more or less was measured.
+func concludePredicted(predicted experiment.Prediction, v experiment.Value) string {
+	more := predicted.More
 	switch {
 	case v.Rounds == 0:
 		return inconclusive
-	case !v.Bounded() || !predicted.Bounded():
+	case v.Estimate == 0: // in none of its rounds, so the interval of the difference is not known
+		return concludeValue(predicted.Estimate, v)
+	case more.Rounds == 0 || !more.Bounded():
+		return tooFew
+	case more.Low > 0 || more.High < 0:
+		return differs
+	case wide(more, predicted.Estimate):
 		return tooFew
 	}
-	ours, theirs := v.Estimate-v.Low, predicted.High-predicted.Estimate // the sides that face each other
-	if predicted.Estimate > v.Estimate {
-		ours, theirs = v.High-v.Estimate, predicted.Estimate-predicted.Low
-	}
-	most := math.Hypot(ours, theirs)
-	return concludeValue(predicted.Estimate, experiment.Value{Estimate: v.Estimate, Low: v.Estimate - most, High: v.Estimate + most, Rounds: v.Rounds})
+	return agrees
 }

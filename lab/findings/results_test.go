@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"pinfold.dev/pinfold/lab/experiment"
 )
 
@@ -60,7 +62,7 @@ func TestResults(t *testing.T) {
 		"p99 latency (load: batches of 12); quota against without a limit; ; higher",
 		"p99 latency (load: batches of 4); quota + burst against quota; 36% lower: 112 ms to 71.3 ms; same direction, larger effect",
 		"throttled periods (load: batches of 4); quota + burst against quota; 100% lower: 33.0% to 0%; agrees",
-		"usage (load: batches of 4); quota; 0.320 CPUs; differs",
+		"usage (load: batches of 4); quota; 0.320 CPUs: here 0.160 CPUs; differs",
 	}
 	if !slices.Equal(rows, want) || !slices.Equal(notes, []string{"p99 latency, quota + burst: The document's server was larger."}) {
 		t.Errorf("%q, notes %q", rows, notes)
@@ -74,6 +76,11 @@ func TestVerdicts(t *testing.T) {
 	}
 	byChance := ratio(.54, .6, .7)
 	byChance.P, byChance.Threshold = .02, .01
+	inRounds := func(lower, higher int) experiment.Comparison {
+		c := compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined)
+		c.LowerIn, c.HigherIn, c.P = lower, higher, distuv.Binomial{N: 9, P: .5}.CDF(float64(lower))*2
+		return c
+	}
 	for _, test := range []struct {
 		value, of float64
 		compared  experiment.Comparison
@@ -92,15 +99,17 @@ func TestVerdicts(t *testing.T) {
 		{123, 100, ratio(.54, .57, .6), "opposite direction"},
 		{57, 100, ratio(1.2, 1.23, 1.26), "opposite direction"},
 		{100, 100, ratio(1.2, 1.23, 1.26), "differs"},
-		{57, 100, ratio(.5, .8, 1.2), "cannot conclude: about 26 more rounds"},
-		{57, 100, ratio(.97, .99, 1.05), "equal within 5%"},
-		{57, 100, ratio(.97, .999, 1.06), "cannot conclude: about 1 more round"},
+		{57, 100, ratio(.5, .8, 1.2), "cannot conclude: about 62 more rounds"},
+		{57, 100, ratio(.97, .99, 1.05), "differs"},
+		{103, 100, ratio(.97, .99, 1.05), "equal within 5%"},
+		{103, 100, ratio(.97, .999, 1.06), "cannot conclude: about 7 more rounds"},
 		{57, 100, ratio(.001, .95, 900), "cannot conclude: this machine's windows differ too much"},
-		{57, 100, byChance, "cannot conclude: not significant among all comparisons"},
+		{57, 100, byChance, "cannot conclude: not significant among all answers"},
 		{57, 100, compared(experiment.P99, infinite(1, 3), infinite(1, 3), infinite(1, 3)), "cannot conclude: too few rounds"},
 		{57, 100, compared(experiment.P99, none, none, undefined), "cannot conclude: not measured"},
-		{.3, .1, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "same direction"},
-		{.1, .3, compared(experiment.Throttled, value(.3, .33, .35), value(0, 0, 0), undefined), "opposite direction"},
+		{.3, .1, inRounds(0, 9), "same direction"},
+		{.1, .3, inRounds(0, 9), "opposite direction"},
+		{.1, .3, inRounds(3, 6), "cannot conclude: lower in 3 rounds, higher in 6"},
 		{105, 0, compared(experiment.P99, some, none, undefined), "agrees"},
 		{105, 0, compared(experiment.P99, value(10, 100, 150), none, undefined), "cannot conclude: too few rounds"},
 		{.33, 0, compared(experiment.Throttled, value(0, .3, 1), none, undefined), "cannot conclude: too few rounds"},

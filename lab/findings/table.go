@@ -37,7 +37,7 @@ const interval95 = "95% interval"
 // tables returns a table of all figures for each load under which something was measured, and why
 // conditions cannot be compared.
 func (r Run) tables() (all []table, notes []string) {
-	for _, load := range r.loads() {
+	for _, load := range r.Result.Config.LoadNames() {
 		t := table{Heads: []string{"figure", "condition", "measured", interval95, "change", interval95, "p"}}
 		if len(r.Result.Config.Loads) > 1 {
 			t.Load = plain(load)
@@ -64,18 +64,6 @@ func (r Run) tables() (all []table, notes []string) {
 		}
 	}
 	return all, notes
-}
-
-// loads returns the names of the loads, or "" without one.
-func (r Run) loads() []string {
-	var names []string
-	for _, l := range r.Result.Config.Loads {
-		names = append(names, l.Name)
-	}
-	if names == nil {
-		return []string{""}
-	}
-	return names
 }
 
 // row returns the cells of a figure in a condition.
@@ -113,8 +101,8 @@ func missing(c experiment.Comparison) string {
 		return "no value of the baseline"
 	case c.Ratio.Rounds > 0 && c.Ratio.Bounded():
 		return change(c.Ratio.Estimate)
-	case c.Ratio.Rounds > 0 || !c.Value.Bounded() || !c.Base.Bounded():
+	case c.Ratio.Rounds > 0 || math.IsNaN(c.P) && c.LowerIn+c.HigherIn > 0:
 		return "too few rounds"
 	}
-	return "the intervals overlap"
+	return byRound(c)
 }

@@ -33,6 +33,31 @@ func TestDocuments(t *testing.T) {
 	}
 	_, after, _ := strings.Cut(rest, "\n\n")
 	golden.Compare(t, docs+"safety.md", before+begin+short(results)+"\n"+after)
+	if want := bias(results); !strings.Contains(strings.Join(strings.Fields(after), " "), want) {
+		t.Errorf("docs/safety.md does not have %q", want)
+	}
+}
+
+// bias says how far the predictions are from what was measured, on average.
+func bias(r Results) string {
+	predicted, n, low, shares := 0., 0., 0, map[Beside]float64{}
+	for _, one := range r.sorted() {
+		a := one.Advice
+		if !a.Enough {
+			continue
+		}
+		predicted, n = predicted+a.ThrottleRatio, n+1
+		for _, on := range tried() {
+			for _, u := range r.tried(one, on).Units {
+				shares[on] += u.Share()
+				if a.LowThrottleRatio == 0 {
+					low++
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("%d of %.0f begin at 0%%. On average %s was predicted, and %s (idle) and %s (beside the crowd) were measured",
+		low, 2*n, percent(predicted/n), percent(shares[Idle]/n), percent(shares[Crowd]/n))
 }
 
 // short returns the rows of a table with one cell for each recording: the predicted interval, and the

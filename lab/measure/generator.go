@@ -19,11 +19,14 @@ import (
 // generator sends the loads of windows to the first service.
 type generator struct {
 	*launcher                          // starts wrk
-	every     map[string]time.Duration // between the requests of random loads, by name
+	pauses    map[string]time.Duration // of loads with a use, by name: between all requests, or those of a client
 }
 
-// timeout of a request.
-const timeout = 10 * time.Second
+// timeout of a request. It is longer than any window, so that slow requests count, and not as disturbances.
+const timeout = 5 * time.Minute
+
+// always is how long a client is on that does not end.
+const always = 1000 * time.Hour
 
 // settleSeed distinguishes the load before a measurement from the measured one.
 const settleSeed = 1 << 32
@@ -75,7 +78,7 @@ func (g *generator) request(ctx context.Context, l *experiment.Load, to *service
 		experiment.Calls:    float64(len(result.Latencies)) / max(result.Took, d).Seconds(),
 		experiment.Lateness: ms(result.Lateness), experiment.Mean: ms(result.Mean()),
 	}
-	for figure, q := range map[experiment.Figure]float64{experiment.P50: .5, experiment.P90: .9, experiment.P99: .99, experiment.P999: .999, experiment.Longest: 1} {
+	for figure, q := range map[experiment.Figure]float64{experiment.P50: .5, experiment.P75: .75, experiment.P90: .9, experiment.P99: .99, experiment.P999: .999, experiment.Longest: 1} {
 		s.figures[figure] = ms(result.Quantile(q))
 	}
 	return s, nil
@@ -83,21 +86,25 @@ func (g *generator) request(ctx context.Context, l *experiment.Load, to *service
 
 // load returns a load as this process sends it.
 func (g *generator) load(l *experiment.Load, d time.Duration, seed uint64) load.Load {
+	pause := l.Pause.Duration
+	if l.Use > 0 {
+		pause = g.pauses[l.Name]
+	}
 	clients := load.Clients{
-		Number: l.Clients.Count(), On: l.On.Duration, Off: l.Off.Duration, Pause: l.Pause.Duration,
+		Number: l.Clients.Count(), On: l.On.Duration, Off: l.Off.Duration, Pause: pause,
 		Planned: l.Client == experiment.Planned, Duration: d, Seed: seed, Timeout: timeout,
 	}
 	plan := load.Plan{Batch: 1, Duration: d, Seed: seed, Timeout: timeout}
 	switch l.Client {
 	case experiment.Random:
-		plan.Every = g.every[l.Name]
+		plan.Every = pause
 		plan.Jitter = plan.Every - 1
 		return plan
 	case experiment.Batches:
 		plan.Batch, plan.Every = l.Batch.Count(), l.Every.Duration
 		return plan
 	case experiment.Wrk: // the built-in replacement is always on
-		clients.On, clients.Off = 1000*time.Hour, 1
+		clients.On, clients.Off = always, 1
 	}
 	return clients
 }
@@ -152,7 +159,7 @@ func (g *generator) runWrk(ctx context.Context, wrk programs.Program, clients in
 	}
 	s.client = p.Result.Stat.Usage
 	s.figures = map[experiment.Figure]float64{
-		experiment.Calls: result.PerSecond, experiment.Mean: ms(result.Mean), experiment.P50: ms(result.P50),
+		experiment.Calls: result.PerSecond, experiment.Mean: ms(result.Mean), experiment.P50: ms(result.P50), experiment.P75: ms(result.P75),
 		experiment.P90: ms(result.P90), experiment.P99: ms(result.P99), experiment.Longest: ms(result.Max),
 	}
 	return s, nil

@@ -19,6 +19,7 @@ type lab struct {
 	setups      []experiment.Setup // of a round
 	rounds      int
 	length      time.Duration // of a window
+	budget      time.Duration // 0: none
 	environment experiment.Environment
 	machine     machine
 	cpus        cpuset.Set
@@ -26,12 +27,34 @@ type lab struct {
 }
 
 func newLab(c experiment.Config, o Options) *lab {
-	l := &lab{config: c, rounds: c.Rounds, length: c.Window.Duration, say: o.Progress}
-	if o.Quick {
-		l.rounds, l.length = c.Quick.Rounds, c.Quick.Window.Duration
+	if o.Quick || o.Rounds > 0 {
+		c.Most = 0
 	}
-	l.rounds = cmp.Or(o.Rounds, l.rounds)
+	l := &lab{config: c, rounds: cmp.Or(o.Rounds, c.Most, c.Rounds), length: c.Window.Duration, budget: o.Budget, say: o.Progress}
+	if o.Quick {
+		l.rounds, l.length = cmp.Or(o.Rounds, c.Quick.Rounds), c.Quick.Window.Duration
+	}
 	return l
+}
+
+// starting is about how long it takes to start the programs of a window.
+const starting = 500 * time.Millisecond
+
+// spend has as many rounds as the budget may allow, as the most that are measured.
+func (l *lab) spend() error {
+	if l.budget == 0 {
+		return nil
+	}
+	round := time.Duration(0)
+	for _, s := range l.setups {
+		round += starting + s.Settle + l.length
+	}
+	if l.rounds = int(l.budget / round); l.rounds < experiment.MinRounds {
+		return fmt.Errorf("%s: the budget of %v is too small: %d rounds of %v are needed",
+			l.config.Name, l.budget, experiment.MinRounds, round)
+	}
+	l.config.Most = l.rounds
+	return l.config.Check()
 }
 
 // Time returns how long an experiment takes on a machine that can have all of its conditions, if
@@ -61,6 +84,9 @@ func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err e
 		return nil, err
 	}
 	if err := l.leaveOut(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.spend(); err != nil {
 		return nil, err
 	}
 	e := &l.environment
@@ -96,12 +122,18 @@ func (l *lab) leaveOut(ctx context.Context) (err error) {
 	return err
 }
 
+// ErrTooSmall reports that an experiment needs a machine with more CPUs.
+var ErrTooSmall = errors.New("this machine is too small")
+
 // checkSize returns an error if the machine has too few CPUs for a condition.
 func (l *lab) checkSize() error {
+	if l.cpus.Len() < l.config.Least {
+		return fmt.Errorf("%w: %s needs %d CPUs, and this one has %d", ErrTooSmall, l.config.Name, l.config.Least, l.cpus.Len())
+	}
 	for _, s := range l.setups {
 		_, shared, err := l.settings(s.Services)
 		if err == nil && shared.IsEmpty() && s.Load != nil {
-			err = errors.New("no CPU is left for the load generator: this machine is too small")
+			err = fmt.Errorf("%w: no CPU is left for the load generator", ErrTooSmall)
 		}
 		if err != nil {
 			return fmt.Errorf("condition %q: %w", s.Condition, err)

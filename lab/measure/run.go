@@ -1,9 +1,11 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -17,9 +19,11 @@ import (
 
 // Options are the options of a run.
 type Options struct {
-	Dir     string // of the run; it must not exist
-	Quick   bool
-	Rounds  int    // 0: those of the experiment
+	Dir    string // of the run; it must not exist
+	Quick  bool
+	Rounds int // 0: those of the experiment
+	// Budget, if it is not 0, is how long rounds may be measured until the experiment has its answers.
+	Budget  time.Duration
 	BuiltIn bool   // built-in programs replace those that are installed
 	Version string // of this program
 	// Workload returns the command line of a built-in program.
@@ -47,7 +51,7 @@ func Run(ctx context.Context, c experiment.Config, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	r := &run{prepared, launcher, &generator{launcher, map[string]time.Duration{}}, archive}
+	r := &run{lab: prepared, launcher: launcher, generator: &generator{launcher, map[string]time.Duration{}}, archive: archive}
 	explained, err := r.measureAll(ctx)
 	return archive.end(explained, err)
 }
@@ -58,6 +62,7 @@ type run struct {
 	launcher  *launcher
 	generator *generator
 	archive   *archive
+	windows   []experiment.Window // all that were measured
 }
 
 // slot is a window to measure.
@@ -74,8 +79,12 @@ func (r *run) measureAll(ctx context.Context) ([]experiment.Explanation, error) 
 	if err := r.calibrate(ctx); err != nil {
 		return nil, err
 	}
-	r.say(fmt.Sprintf("%s: %d windows, %v; those that other programs disturb are measured again, up to %d times",
-		r.config.Name, r.rounds*len(r.setups), r.time().Round(time.Second), r.config.Repeated))
+	atMost := ""
+	if r.config.Most > 0 {
+		atMost = "at most "
+	}
+	r.say(fmt.Sprintf("%s: %s%d windows, %v; those that other programs disturb are measured again, up to %d times",
+		r.config.Name, atMost, r.rounds*len(r.setups), r.time().Round(time.Second), r.config.Repeated))
 	random := rand.New(rand.NewPCG(r.config.Seed, 1))
 	progress := progress{begun: time.Now(), say: r.say, name: r.config.Name, total: r.rounds * len(r.setups)}
 	for round := range r.rounds {
@@ -83,6 +92,14 @@ func (r *run) measureAll(ctx context.Context) ([]experiment.Explanation, error) 
 			if err := r.measureUndisturbed(ctx, slot{r.setups[i], round}, &progress); err != nil {
 				return nil, err
 			}
+			if spent := time.Since(progress.begun); r.budget > 0 && spent > r.budget {
+				r.say(fmt.Sprintf("%s: the budget is spent after %v, in round %d", r.config.Name, spent.Round(time.Second), round+1))
+				return r.explainAll(ctx)
+			}
+		}
+		if r.config.Most > 0 && round+1 >= experiment.MinRounds && (experiment.Result{Config: r.config, Windows: r.windows}).Concluded() {
+			r.say(fmt.Sprintf("%s: concluded after %d rounds", r.config.Name, round+1))
+			break
 		}
 	}
 	return r.explainAll(ctx)
@@ -101,6 +118,7 @@ func (r *run) measureUndisturbed(ctx context.Context, at slot, progress *progres
 		if err := r.archive.add(w); err != nil {
 			return err
 		}
+		r.windows = append(r.windows, w.Window)
 		if w.Disturbed == "" || try == r.config.Repeated {
 			progress.done(w.Disturbed)
 			return nil
@@ -176,27 +194,55 @@ func (r *run) request(ctx context.Context, w *measured, at slot, running *servic
 	return s.client, err
 }
 
-// calibrate finds the interval between the requests of random loads, with the first condition. A
-// busy service needs less CPU time for each request, so the last measurement is with that interval.
+// calibrate finds the pauses between requests with which the service has the use of the loads, in the first
+// condition. A busy service needs less CPU time for each request, so the last measurement is with the last pause.
 func (r *run) calibrate(ctx context.Context) error {
 	for _, s := range r.setups {
-		if s.Load == nil || s.Load.Client != experiment.Random || s.Condition != r.setups[0].Condition {
+		l := s.Load
+		if l == nil || l.Use == 0 || s.Condition != r.setups[0].Condition {
 			continue
 		}
-		cpu := time.Millisecond
-		for range 3 {
-			r.generator.every[s.Load.Name] = time.Duration(float64(cpu) / float64(s.Load.Use) / float64(r.cpus.Len()))
+		steady := *l // clients that are always on: as many as are on at a time
+		steady.Clients = experiment.Amount{Value: max(1, math.Round(l.Active()))}
+		steady.On.Duration, steady.Off.Duration = always, 1
+		s.Load = &steady
+		pause := cmp.Or(l.Pause.Duration, time.Duration(float64(time.Millisecond)/float64(l.Use)/float64(r.cpus.Len())))
+		for range calibrations {
+			if pause <= 0 {
+				pause = time.Microsecond // a busy service may need less
+			}
+			r.generator.pauses[l.Name] = pause
 			w, err := r.window(ctx, slot{s, -1})
 			if err != nil {
 				return fmt.Errorf("measure the CPU time of a request: %w", err)
 			}
-			cpu = time.Duration(w.Figures[experiment.Used] / w.Figures[experiment.Calls] * float64(time.Second))
-			if cpu <= 0 {
-				return errors.New("measure the CPU time of a request: the service used none")
+			if pause, err = pauseFor(l, steady.Clients.Value, pause, w.Figures, r.cpus.Len()); err != nil {
+				return err
 			}
 		}
+		if pause <= 0 {
+			return fmt.Errorf("load %q: %d clients cannot make the service use %v of the CPUs: use more, or less use", l.Name, l.Clients.Count(), l.Use)
+		}
+		r.say(fmt.Sprintf("%s: load %q with a pause of %v", r.config.Name, l.Name, r.generator.pauses[l.Name]))
 	}
 	return nil
+}
+
+// calibrations is how often the use of a load is measured.
+const calibrations = 4
+
+// pauseFor returns the pause with which a load has its use, 0 or less if none has, if requests cost what they did with the given figures,
+// of clients that were always on with another pause.
+func pauseFor(l *experiment.Load, clients float64, pause time.Duration, figures map[experiment.Figure]float64, cpus int) (time.Duration, error) {
+	used, calls := figures[experiment.Used], figures[experiment.Calls]
+	if !(used > 0 && calls > 0) {
+		return 0, errors.New("measure the CPU time of a request: the service used none")
+	}
+	next := l.Active() * used / calls / (float64(l.Use) * float64(cpus))
+	if l.Client == experiment.OnOff { // the pause follows the answer, and ends a little late
+		next -= clients/calls - pause.Seconds()
+	}
+	return time.Duration(next * float64(time.Second)), nil
 }
 
 // progress says how far a run is.

@@ -78,7 +78,7 @@ func assign(services []experiment.Service, all cpuset.Set) (cpus []cpuset.Set, s
 		switch {
 		case s.Policy == placement.Static || s.Count() == 0:
 		case shared.IsEmpty():
-			err = fmt.Errorf("service %q: no CPU is left for it: this machine is too small", s.Name)
+			err = fmt.Errorf("%w: no CPU is left for service %q", ErrTooSmall, s.Name)
 		case s.Policy == placement.StaticBurst:
 			cpus[i], err = cpusFor(shared, placement.StaticBurst, s)
 		case s.CPUs.Value > 0:

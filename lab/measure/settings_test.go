@@ -1,7 +1,7 @@
 package measure
 
 import (
-	"strings"
+	"errors"
 	"testing"
 
 	"pinfold.dev/pinfold/core/cpuset"
@@ -20,7 +20,7 @@ func TestSize(t *testing.T) {
 		l := lab{config: config, machine: machine{host.Machine{Groups: new(cgroup.FS)}}, cpus: cpuset.Of(0)}
 		l.setups = must.Get(config.Setups(1))(t)
 		err = l.checkSize()
-		if small := err != nil && strings.Contains(err.Error(), "this machine is too small"); small != (name == "binding") || err != nil && !small {
+		if small := errors.Is(err, ErrTooSmall); small != (name == "binding") || err != nil && !small {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 func newRun() *cobra.Command {
 	var (
 		config, output string
+		until          string
 		options        measure.Options
 	)
 	command := &cobra.Command{
@@ -29,8 +30,13 @@ func newRun() *cobra.Command {
 runs all of them.
 
 Each run writes a directory OUTPUT/NAME-TIME, from which 'pinfold-lab report'
-makes a page. What was measured is kept if the run is ended.`,
+makes a page. What was measured is kept if the run is ended.
+
+"--until concluded" looks after each round whether there is an answer to
+everything that an experiment asks, and ends as soon as there is one. Its
+intervals are wider, so that it is right as often as a run of fixed length.`,
 		Example: `  pinfold-lab run burst --quick
+  pinfold-lab run burst --until concluded --budget 20m
   pinfold-lab run --config mine.yaml -o mine`,
 		ValidArgs: append(measure.Names(), "all"),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -38,8 +44,19 @@ makes a page. What was measured is kept if the run is ended.`,
 			if err != nil {
 				return err
 			}
-			if options.Rounds < 0 {
+			switch {
+			case options.Rounds < 0:
 				return frame.Usagef("--repetitions must not be negative")
+			case until != "" && until != concluded:
+				return frame.Usagef("--until %q: want %q", until, concluded)
+			case until != "" && options.Rounds > 0:
+				return frame.Usagef("give --repetitions, or --until, not both")
+			case until == "" && command.Flags().Changed("budget"):
+				return frame.Usagef("--budget needs --until %s", concluded)
+			case until != "" && options.Budget <= 0:
+				return frame.Usagef("--budget must be more than 0s")
+			case until == "":
+				options.Budget = 0
 			}
 			executable, err := os.Executable()
 			if err != nil {
@@ -51,6 +68,10 @@ makes a page. What was measured is kept if the run is ended.`,
 			for _, c := range configs {
 				options.Dir = filepath.Join(output, c.Name+time.Now().Format("-20060102-150405"))
 				err := measure.Run(command.Context(), c, options)
+				if errors.Is(err, measure.ErrTooSmall) && len(configs) > 1 {
+					options.Progress("left out: " + err.Error())
+					continue
+				}
 				if _, statErr := os.Stat(options.Dir); statErr != nil {
 					return err
 				}
@@ -65,11 +86,17 @@ makes a page. What was measured is kept if the run is ended.`,
 	flags.StringVar(&config, "config", "", "run the experiment in this `FILE` (YAML)")
 	frame.CompleteExtensions(command, "config", "yaml", "yml")
 	flags.IntVar(&options.Rounds, "repetitions", 0, "`NUMBER` of rounds; 0: as the experiment says")
+	flags.StringVar(&until, "until", "", "`STATE` in which an experiment ends: concluded")
+	frame.CompleteWords(command, "until", concluded)
+	flags.DurationVar(&options.Budget, "budget", 30*time.Minute, "`TIME` that each experiment may take with --until")
 	flags.BoolVar(&options.BuiltIn, "built-in", false, "use built-in programs, even where others are installed")
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
 	flags.StringVarP(&output, "output", "o", "lab-results", "`DIR` in which each run makes its own")
 	return command
 }
+
+// concluded is the only value of --until.
+const concluded = "concluded"
 
 // conclude prints what a run has measured, and writes its report.
 func conclude(w io.Writer, dir string) error {

@@ -44,8 +44,8 @@ type WrkResult struct {
 	Requests  uint64
 	PerSecond float64 // requests
 
-	Mean, Max     time.Duration // latency
-	P50, P90, P99 time.Duration // percentiles of latency
+	Mean, Max          time.Duration // latency
+	P50, P75, P90, P99 time.Duration // percentiles of latency
 
 	ConnectErrors, ReadErrors, WriteErrors uint64 // of sockets
 	Timeouts                               uint64 // responses later than 10 s
@@ -68,7 +68,7 @@ func ParseWrk(r io.Reader) (WrkResult, error) {
 	if err := lines.Err(); err != nil {
 		return WrkResult{}, fmt.Errorf("read the output of wrk: %w", err)
 	}
-	for _, kind := range []string{"Latency", "50%", "90%", "99%", "requests", "Requests/sec:"} {
+	for _, kind := range []string{"Latency", "50%", "75%", "90%", "99%", "requests", "Requests/sec:"} {
 		if !found[kind] {
 			return WrkResult{}, fmt.Errorf("read the output of wrk: %q is missing: wrk failed, or ran without --latency", kind)
 		}
@@ -106,7 +106,7 @@ func (w *WrkResult) parseLine(line string) (kind string, err error) {
 }
 
 func (w *WrkResult) parsePercentile(percent, latency string) error {
-	values := map[string]*time.Duration{"50%": &w.P50, "75%": new(time.Duration), "90%": &w.P90, "99%": &w.P99}
+	values := map[string]*time.Duration{"50%": &w.P50, "75%": &w.P75, "90%": &w.P90, "99%": &w.P99}
 	value, ok := values[percent]
 	if !ok {
 		return errors.New("not a percentile that wrk prints")

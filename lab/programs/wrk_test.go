@@ -21,19 +21,19 @@ func TestParseWrk(t *testing.T) {
 	for name, want := range map[string]WrkResult{
 		"microseconds.txt": {
 			Requests: 56220, PerSecond: 26756.25, Mean: 1130 * us, Max: 35990 * us,
-			P50: 221 * us, P90: 3060 * us, P99: 12770 * us,
+			P50: 221 * us, P75: 990 * us, P90: 3060 * us, P99: 12770 * us,
 		},
 		"milliseconds.txt": {
 			Requests: 312, PerSecond: 155.79, Mean: 62770 * us, Max: 124950 * us,
-			P50: 58870 * us, P90: 109060 * us, P99: 124060 * us,
+			P50: 58870 * us, P75: 89540 * us, P90: 109060 * us, P99: 124060 * us,
 		},
 		"seconds.txt": {
 			Requests: 55, PerSecond: 5.49, Mean: 1660 * ms, Max: 2590 * ms,
-			P50: 1670 * ms, P90: 2290 * ms, P99: 2590 * ms,
+			P50: 1670 * ms, P75: 2040 * ms, P90: 2290 * ms, P99: 2590 * ms,
 		},
 		"errors.txt": {
 			Requests: 391, PerSecond: 15.60, Mean: 358410 * us, Max: 998700 * us,
-			P50: 311930 * us, P90: 847870 * us, P99: 985820 * us,
+			P50: 311930 * us, P75: 666370 * us, P90: 847870 * us, P99: 985820 * us,
 			ReadErrors: 80, Timeouts: 58, BadStatus: 91,
 		},
 	} {
@@ -83,7 +83,7 @@ func FuzzParseWrk(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if w.PerSecond < 0 || min(w.Mean, w.Max, w.P50, w.P90, w.P99) < 0 {
+		if w.PerSecond < 0 || min(w.Mean, w.Max, w.P50, w.P75, w.P90, w.P99) < 0 {
 			t.Errorf("negative values: %+v", w)
 		}
 	})
