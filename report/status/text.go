@@ -186,7 +186,7 @@ func (p *printer) cpus() {
 func cpusText(c *status.CPUs) string {
 	text := fmt.Sprintf("%d online: %d exclusive, %d shared", c.Online, c.Exclusive, c.Shared)
 	if c.Confined > 0 {
-		text += fmt.Sprintf(", %d of them promised to static-burst containers", c.Confined)
+		text += fmt.Sprintf(" (limits of static-burst containers: %d)", c.Confined)
 	}
 	return text
 }

@@ -119,11 +119,12 @@ func (r *Report) advise(c *Container, reason blame.Reason) string {
 		}
 		return fmt.Sprintf("Let it use later what it did not use: %s.", remedy.burst)
 	case blame.ByParallelism:
-		return fmt.Sprintf("Run %s (for Go: GOMAXPROCS), or raise the limit (%s).", quantity.Count(int(math.Ceil(float64(c.limit()))), "thread"), remedy.limit)
+		threads := quantity.Count(int(math.Ceil(float64(c.limit()))), "thread")
+		return fmt.Sprintf("Raise the limit (%s). With %s (for Go: GOMAXPROCS) it would be throttled less often, and not do more.", remedy.limit, threads)
 	case blame.ByNeighbours:
 		return r.apart(c.Group)
 	case blame.ByOwnThreads:
-		return "Run fewer threads (for Go: GOMAXPROCS), or let it use more CPUs."
+		return "Let it use more CPUs. Fewer threads (for Go: GOMAXPROCS) would wait less for each other, and not do more."
 	case blame.ByMachine:
 		return "Look at the machine: interrupts on its CPUs (/proc/interrupts), and steal time, for which a larger or dedicated virtual machine helps."
 	}

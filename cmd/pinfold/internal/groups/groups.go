@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
+	"pinfold.dev/pinfold/linux/confine"
 	"pinfold.dev/pinfold/linux/sampler"
 )
 
@@ -83,9 +85,26 @@ func resolve(fs *cgroup.FS, root, arg string) (string, error) {
 	case isDir(arg):
 		return "", notCgroup(fs, arg)
 	default:
+		if run := runNamed(fs, group); run != "" {
+			return run, nil
+		}
 		err = fmt.Errorf("%w: %s", err, Choice(fs, group))
 	}
 	return group, err
+}
+
+// runNamed returns the group of the only run of 'pinfold run' with the name of a missing group, which may be
+// below the group of a login session. It returns "" if there is none.
+func runNamed(fs *cgroup.FS, missing string) string {
+	if path.Dir(missing) != "/" || !confine.IsRun(missing) {
+		return ""
+	}
+	runs, _ := confine.Runs(fs) // there may be one among those that this user may list
+	runs = slices.DeleteFunc(runs, func(group string) bool { return path.Base(group) != path.Base(missing) })
+	if len(runs) != 1 || sampler.Check(fs, runs[0]) != nil || checkCounted(fs, runs[0]) != nil {
+		return ""
+	}
+	return runs[0]
 }
 
 // checkCounted returns an error if the processes of a group of version 1 are in another one of

@@ -30,7 +30,7 @@ func TestTargets(t *testing.T) {
 		"var/log/containers/db_shop_app-" + db + ".log":   "", // whose logs are elsewhere
 	}
 	for _, group := range []string{"kubepods/podu1/" + app, "kubepods/podu1/" + pause, "kubepods/podu2/" + pause, "kubepods/podu3/" + db,
-		"kubepods/podu4/" + long, `kubepods/a\x2db.slice/c[1].scope`, "kubepods/\xff d"} {
+		"kubepods/podu4/" + long, `kubepods/a\x2db.slice/c[1].scope`, "kubepods/\xff d", "user.slice/s1/pinfold-run-web", "user.slice/s1/pinfold-run-twice", "user.slice/s2/pinfold-run-twice"} {
 		files["sys/fs/cgroup/"+group+"/cgroup.controllers"] = "cpu\n"
 		files["sys/fs/cgroup/"+group+"/cpu.stat"] = "usage_usec 1\n"
 		files["sys/fs/cgroup/"+group+"/cpu.max"] = "max 100000\n"
@@ -71,6 +71,9 @@ func TestTargets(t *testing.T) {
 		{Options{}, `/kubepods/a\x2d*/c\[?\].scope`, []string{`a\x2db.slice/c[1].scope`}},
 		{Options{}, report.Printable("/kubepods/\xff") + "?d", []string{"\xff d"}},
 		{Options{}, `/kubepods/a\x2dc.slice`, nil},
+		{Options{}, "/pinfold-run-web", []string{"/user.slice/s1/pinfold-run-web"}}, // of a shell in a group of its own
+		{Options{}, "/pinfold-run-twice", nil},
+		{Options{}, "/pinfold-run-other", nil},
 		{Options{Pods: []string{"shop/web"}, Sandboxes: true}, "", []string{"podu1/" + app, "podu1/" + pause}},
 	} {
 		test.options.Root = root
