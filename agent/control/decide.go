@@ -124,7 +124,7 @@ func (c *Control) decide(now time.Time) Decision {
 		return c.observe(d, needed)
 	}
 	d = c.stakes.keep(d, r, needed)
-	d.Foreign = append(c.watch.undone(&d), c.watch.left(r, d.Left)...)
+	d.Foreign = append(c.watch.undone(r, &d), c.watch.left(r, d.Left)...)
 	return d
 }
 

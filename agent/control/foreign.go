@@ -124,12 +124,13 @@ func (f Foreign) isLimit() bool {
 	return f.Field == FieldQuota || f.Field == FieldPeriod || f.Field == FieldBurst
 }
 
-// undone returns the foreign changes that the decision undoes.
-func (w *watch) undone(d *Decision) []Foreign {
+// undone returns the foreign changes that the decision undoes, without those of the kubelet at a resize.
+func (w *watch) undone(r *groups.Round, d *Decision) []Foreign {
 	var all []Foreign
 	for _, f := range w.changed {
 		b := d.Bandwidth[f.Path]
 		switch {
+		case f.isLimit() && slices.ContainsFunc(r.Planned, func(l groups.Planned) bool { return l.Path == f.Path && r.ByKubelet(&l) }):
 		case f.Field == FieldCPUs && d.WritesCPUs(f.Path),
 			f.Field == FieldQuota && b.Quota != nil,
 			f.Field == FieldPeriod && b.Period != nil,

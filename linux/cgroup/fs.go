@@ -234,7 +234,12 @@ func (fs *FS) Exists(group string) bool {
 // Children lists the groups directly below a group in a controller's hierarchy, sorted by name. A
 // group that does not exist has none.
 func (fs *FS) Children(c Controller, group string) ([]string, error) {
-	entries, err := os.ReadDir(fs.Dir(c, group))
+	dir, stat := fs.Dir(c, group), syscall.Stat_t{}
+	// The kernel counts them as links (fs/kernfs/inode.c): a group without any need not be listed with all its files.
+	if syscall.Stat(dir, &stat) == nil && stat.Nlink == 2 {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
 	if err != nil && !IsGone(err) {
 		return nil, fmt.Errorf("list the groups below %s: %w", group, err)
 	}

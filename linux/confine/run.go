@@ -187,8 +187,8 @@ func (t *signalTargets) commandEnded() {
 // signals receives the signals that this process gets in place of the command.
 type signals struct{ c chan os.Signal }
 
-// catch starts to receive signals. It leaves out signals that this process was started to ignore
-// (nohup), because the command ignores them, too.
+// catch starts to receive signals. It leaves out HUP and INT if this process was started to ignore them (nohup):
+// the command ignores them, too. Of other signals the Go runtime does not tell.
 func catch() *signals {
 	s := &signals{make(chan os.Signal, 16)}
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2} {

@@ -102,14 +102,14 @@ func TestContainers(t *testing.T) {
 	locates("/kind/kubepods")
 	must.Do(t, errors.Join(os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/kind")), os.RemoveAll(filepath.Join(root, "sys/fs/cgroup/kubelet.slice"))))
 	locates(ErrNotFound.Error()) // what the agent has saved no longer exists
-	make("sys/fs/cgroup/private.slice")
+	make("sys/fs/cgroup/private.slice/inner")
 	private := filepath.Join(root, "sys/fs/cgroup/private.slice")
 	must.Do(t, os.Chmod(private, 0o311))
 	t.Run("as another user", func(t *testing.T) {
 		cgrouptest.DropOverride(t)
 		locates("some groups were not searched: list the groups below /private.slice: ")
 	})
-	must.Do(t, os.Remove(private))
+	must.Do(t, os.RemoveAll(private))
 	want := []string{"/kubepods/burstable/pod123/" + testID, "/kubepods/pod456/" + testID}
 	for _, group := range slices.Concat(want, []string{"/kubepods/pod456/" + testID + "/nested", "/system/other"}) {
 		make("sys/fs/cgroup" + group)

@@ -137,3 +137,10 @@ func (p *Planned) IsPod() bool { return p.Ref.Container == "" }
 func (p *Planned) IsBatch() bool {
 	return p.IsPod() && p.Class == qos.BE && p.Pod.Plan.Tier == qos.BestEffort
 }
+
+// ByKubelet reports whether a cgroup has the bandwidth that the kubelet sets, and is to have none: its pod has CPUs
+// of its own and was resized.
+func (r *Round) ByKubelet(l *Planned) bool {
+	present := r.Settings[l.Path]
+	return l.Want.Quota == bandwidth.Unlimited && present.Quota == l.Kubelet.Quota && present.Period == l.Kubelet.Period
+}

@@ -27,7 +27,7 @@ func (c *Controller) leave(r *groups.Round, changed map[string]bool) (left []*gr
 		switch {
 		case owns && was == limit:
 			owned[l.Path] = limit
-		case foreign && !l.resizing && groups.LimitChanges(present, l.Want.Limits) != (cgroup.Wanted{}):
+		case foreign && !l.resizing && !r.ByKubelet(l.Planned) && groups.LimitChanges(present, l.Want.Limits) != (cgroup.Wanted{}):
 			owned[l.Path] = limit
 			left = append(left, l.Planned)
 		}

@@ -154,7 +154,7 @@ func (e *Evictor) evictOne(ctx context.Context, node string, batch []*corev1.Pod
 		switch {
 		case err == nil:
 			e.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, Event, "Evicting",
-				"evicted, because batch pods starve on node %s, and this is the youngest", node)
+				"evicted, because batch pods starve on node %s, and this is the youngest that may be evicted", node)
 			klog.FromContext(ctx).Info("Evicted a batch pod from a node on which they starve", "pod", klog.KObj(pod), "node", node)
 			return true
 		case apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
