@@ -87,64 +87,59 @@ func CompareAll(results ...Result) []map[Answer]Comparison {
 	ps := map[bool][]float64{} // by whether it is an answer
 	for i, r := range results {
 		all[i] = map[Answer]Comparison{}
-		add := func(a Answer) {
+		answers := r.answers()
+		for _, a := range append(r.candidates(), answers...) {
+			if _, done := all[i][a]; done {
+				continue
+			}
 			c := r.Compare(a)
-			if all[i][c.Answer] = c; c.Unlike == "" && c.Condition != c.Baseline {
-				answers := r.answers(c.Answer)
-				ps[answers] = append(ps[answers], c.P)
-			}
-		}
-		for _, load := range r.Config.LoadNames() {
-			for _, f := range r.Config.compared() {
-				for _, condition := range r.Config.Conditions {
-					add(Answer{Figure: f, Condition: condition.Name, Load: load})
-				}
-			}
-		}
-		for _, a := range r.Config.answers() {
-			if a.Against != "" {
-				add(a)
+			if all[i][a] = c; c.Unlike == "" && c.Condition != c.Baseline {
+				answer := slices.Contains(answers, a)
+				ps[answer] = append(ps[answer], c.P)
 			}
 		}
 	}
 	thresholds := map[bool]float64{true: Threshold(ps[true]), false: Threshold(ps[false])}
 	for i, comparisons := range all {
+		answers := results[i].answers()
 		for a, c := range comparisons {
-			c.Threshold = thresholds[results[i].answers(a)]
+			c.Threshold = thresholds[slices.Contains(answers, a)]
 			comparisons[a] = c
 		}
 	}
 	return all
 }
 
-// answers reports whether a comparison answers a question of the experiment.
-func (r Result) answers(a Answer) bool {
-	return slices.ContainsFunc(r.Config.answers(), func(one Answer) bool {
-		one.Load = r.load(one.Load)
-		return one == a
-	})
+// candidates returns each figure in each condition under each load.
+func (r Result) candidates() (all []Answer) {
+	figures := slices.Clone(r.Config.Figures)
+	for _, a := range r.Config.Answers {
+		figures = append(figures, a.Figure)
+	}
+	for _, p := range r.Config.Published {
+		figures = append(figures, p.Figure)
+	}
+	slices.Sort(figures)
+	for _, load := range r.Config.LoadNames() {
+		for _, f := range slices.Compact(figures) {
+			for _, condition := range r.Config.Conditions {
+				all = append(all, Answer{Figure: f, Condition: condition.Name, Load: load})
+			}
+		}
+	}
+	return all
 }
 
-// compared returns the figures that are compared.
-func (c Config) compared() []Figure {
-	all := slices.Clone(c.Figures)
-	for _, a := range c.answers() {
-		all = append(all, a.Figure)
-	}
-	for _, p := range c.Published {
-		all = append(all, p.Figure)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// answers returns the comparisons of an experiment, without those of predictions.
-func (c Config) answers() []Answer {
-	all := slices.Clone(c.Answers)
-	for _, p := range c.Published {
+// answers returns the comparisons that answer a question, each with its load, without those of predictions.
+func (r Result) answers() []Answer {
+	all := slices.Clone(r.Config.Answers)
+	for _, p := range r.Config.Published {
 		if p.Of != 0 {
 			all = append(all, p.Answer)
 		}
+	}
+	for i := range all {
+		all[i].Load = r.load(all[i].Load)
 	}
 	return all
 }
@@ -152,8 +147,7 @@ func (c Config) answers() []Answer {
 // Concluded reports whether each answer says that the conditions differ, or not by more than the margin.
 func (r Result) Concluded() bool {
 	compared := CompareAll(r)[0]
-	return !slices.ContainsFunc(r.Config.answers(), func(a Answer) bool {
-		a.Load = r.load(a.Load)
+	return !slices.ContainsFunc(r.answers(), func(a Answer) bool {
 		c := compared[a]
 		return c.Verdict() == Unknown && !c.Same(r.Config.Margin())
 	})

@@ -95,11 +95,11 @@ func (r Result) Predict(ctx context.Context, condition, from string, usage *trac
 	values := map[Figure]Prediction{}
 	for f, x := range expected {
 		p := estimates{value: x, resampled: resampled[f], rounds: rounds, effective: float64(rounds)}
-		values[f] = Prediction{Value: p.valueOf(f)}
+		prediction := Prediction{Value: p.valueOf(f)}
 		if m := r.estimate(f, condition, ""); m.rounds > 0 {
-			more, _ := m.minus(p).bounds(false)
-			values[f] = Prediction{p.valueOf(f), more}
+			prediction.More, _ = m.minus(p).bounds(false)
 		}
+		values[f] = prediction
 	}
 	return values, nil
 }

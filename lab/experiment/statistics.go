@@ -10,6 +10,7 @@ import (
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
@@ -105,17 +106,19 @@ func (r Result) estimate(f Figure, condition, load string) estimates {
 	if rounds == 0 {
 		return e
 	}
+	var parts []float64
 	for _, w := range windows {
 		if w != nil {
 			e.length += w.To - w.From
+			parts = append(parts, w.Figures[f])
 		}
 	}
 	of := meanOf(f, windows)
-	e.effective = effective(windows, func(w *Window) float64 { return w.Figures[f] }, 0)
+	e.effective = effective(parts, 0)
 	if q, ok := quantiles()[f]; ok {
-		if pooled, total := quantileOf(q, windows); total > 0 {
+		if pooled, total, slower := quantileOf(q, windows); total > 0 {
 			of = pooled
-			e.effective = beyond(windows, pooled(once(len(windows))))
+			e.effective = effective(slower, floats.Sum(slower))
 			if e.missing = int(math.Ceil(float64(e.rounds) * (minBeyond/(float64(total)*(1-q)) - 1))); e.missing > 0 {
 				return e
 			}
@@ -130,39 +133,15 @@ func (r Result) estimate(f Figure, condition, load string) estimates {
 
 // effective returns how many windows have parts of a sum, if they had equal ones: Kish's effective sample size.
 // noise is the variance that the sum has by chance, if it counts independent events.
-func effective(windows []*Window, part func(*Window) float64, noise float64) float64 {
-	sum, squares, n := 0., -noise, 0.
-	for _, w := range windows {
-		if w != nil {
-			x := part(w)
-			sum, squares, n = sum+x, squares+x*x, n+1
-		}
+func effective(parts []float64, noise float64) float64 {
+	sum, squares, n := 0., -noise, float64(len(parts))
+	for _, x := range parts {
+		sum, squares = sum+x, squares+x*x
 	}
 	if squares <= sum*sum/n {
 		return n
 	}
 	return sum * sum / squares
-}
-
-// beyond returns how many windows have requests that are slower than a latency in milliseconds, see effective.
-func beyond(windows []*Window, latency float64) float64 {
-	counts, total := map[*Window]float64{}, 0.
-	for _, w := range windows {
-		if w == nil {
-			continue
-		}
-		h, err := w.Histogram()
-		if err != nil {
-			continue // quantileOf has refused it
-		}
-		for _, b := range h.Distribution() {
-			if float64(b.To)/1000 > latency {
-				counts[w] += float64(b.Count)
-			}
-		}
-		total += counts[w]
-	}
-	return effective(windows, func(w *Window) float64 { return counts[w] }, total)
 }
 
 // meanOf returns the mean of a figure over windows, as a function of how often each counts.
@@ -180,8 +159,9 @@ func meanOf(f Figure, windows []*Window) func([]int32) float64 {
 }
 
 // quantileOf returns a quantile of the latencies of windows in milliseconds, as a function of how often each
-// window counts. total is the number of latencies, 0 if a window has no readable histogram.
-func quantileOf(q float64, windows []*Window) (of func([]int32) float64, total int64) {
+// window counts. total is the number of latencies, 0 if a window has no readable histogram, and slower how many
+// each window has beyond the quantile of all.
+func quantileOf(q float64, windows []*Window) (of func([]int32) float64, total int64, slower []float64) {
 	type bar struct {
 		window int
 		to     int64
@@ -195,7 +175,7 @@ func quantileOf(q float64, windows []*Window) (of func([]int32) float64, total i
 		}
 		h, err := w.Histogram()
 		if err != nil {
-			return nil, 0
+			return nil, 0, nil
 		}
 		for _, b := range h.Distribution() {
 			if b.Count > 0 {
@@ -206,7 +186,7 @@ func quantileOf(q float64, windows []*Window) (of func([]int32) float64, total i
 		total += totals[i]
 	}
 	slices.SortFunc(bars, func(a, b bar) int { return int(b.to - a.to) }) // the slowest first
-	return func(drawn []int32) float64 {
+	of = func(drawn []int32) float64 {
 		left := int64(0)
 		for i, n := range totals {
 			left += n * int64(drawn[i])
@@ -218,7 +198,19 @@ func quantileOf(q float64, windows []*Window) (of func([]int32) float64, total i
 			}
 		}
 		return math.NaN()
-	}, total
+	}
+	quantile, counts := of(once(len(windows))), make([]float64, len(windows))
+	for _, b := range bars {
+		if float64(b.to)/1000 > quantile {
+			counts[b.window] += float64(b.count)
+		}
+	}
+	for i, w := range windows {
+		if w != nil {
+			slower = append(slower, counts[i])
+		}
+	}
+	return of, total, slower
 }
 
 // longest is the longest latency of a histogram.

@@ -231,8 +231,9 @@ func (r *run) calibrate(ctx context.Context) error {
 // calibrations is how often the use of a load is measured.
 const calibrations = 4
 
-// pauseFor returns the pause with which a load has its use, 0 or less if none has, if requests cost what they did with the given figures,
-// of clients that were always on with another pause.
+// pauseFor returns the pause with which a load has its use, if requests cost what they did with the given figures, of
+// clients that were always on with another pause. It is 0 or less if even busy clients cannot make the service use
+// that much.
 func pauseFor(l *experiment.Load, clients float64, pause time.Duration, figures map[experiment.Figure]float64, cpus int) (time.Duration, error) {
 	used, calls := figures[experiment.Used], figures[experiment.Calls]
 	if !(used > 0 && calls > 0) {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -235,18 +234,13 @@ func Runs(machine *cgroup.FS) ([]string, error) {
 		case IsRun(group):
 			groups = append(groups, filepath.Join("/", group))
 			return fs.SkipDir
-		case hasNone(d):
-			return fs.SkipDir
+		default:
+			if info, err := d.Info(); err == nil && cgroup.IsLeaf(info) {
+				return fs.SkipDir
+			}
 		}
 		return nil
 	})
 	slices.Sort(groups)
 	return groups, unlisted.ErrorOrNil()
-}
-
-// hasNone reports whether a directory has no directories in it: the kernel counts them as links
-// (fs/kernfs/inode.c). Listing the files of each of 1000 groups takes 60 ms.
-func hasNone(d fs.DirEntry) bool {
-	info, err := d.Info()
-	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 2
 }

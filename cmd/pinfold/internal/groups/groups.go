@@ -86,22 +86,22 @@ func resolve(fs *cgroup.FS, root, arg string) (string, error) {
 		return "", notCgroup(fs, arg)
 	default:
 		if run := runNamed(fs, group); run != "" {
-			return run, nil
+			return resolve(fs, root, run)
 		}
 		err = fmt.Errorf("%w: %s", err, Choice(fs, group))
 	}
 	return group, err
 }
 
-// runNamed returns the group of the only run of 'pinfold run' with the name of a missing group, which may be
-// below the group of a login session. It returns "" if there is none.
+// runNamed returns the group of the only run of 'pinfold run' that has the name of a missing group, "" if there is none
+// or several. A shell in a login session starts runs in other groups than the root.
 func runNamed(fs *cgroup.FS, missing string) string {
 	if path.Dir(missing) != "/" || !confine.IsRun(missing) {
 		return ""
 	}
 	runs, _ := confine.Runs(fs) // there may be one among those that this user may list
 	runs = slices.DeleteFunc(runs, func(group string) bool { return path.Base(group) != path.Base(missing) })
-	if len(runs) != 1 || sampler.Check(fs, runs[0]) != nil || checkCounted(fs, runs[0]) != nil {
+	if len(runs) != 1 {
 		return ""
 	}
 	return runs[0]
