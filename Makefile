@@ -100,7 +100,7 @@ LAB ?= lab-results
 .PHONY: lab lab-quick
 lab: bin/pinfold-lab ## run all experiments on this machine and report them in LAB, two hours (root)
 	@bin/pinfold-lab run all --output $(LAB) && bin/pinfold-lab report $(LAB)
-lab-quick: bin/pinfold-lab ## the same with fewer and shorter windows, a quarter of an hour (root)
+lab-quick: bin/pinfold-lab ## the same with fewer windows and conditions, about ten minutes (root)
 	@bin/pinfold-lab run all --quick --output $(LAB) && bin/pinfold-lab report $(LAB)
 
 # CLASSES="pure smoke" runs also one test of each real component, as the gate does.

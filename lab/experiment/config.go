@@ -210,6 +210,31 @@ func (c Config) Without(reasons map[string]string) (Config, error) {
 	return c, nil
 }
 
+// Answering returns an experiment with the first condition and those that its answers compare or its
+// predictions of them are made from, or with all if it has no answers. A quick run has no time for others.
+func (c Config) Answering() (Config, error) {
+	if len(c.Answers) == 0 {
+		return c, nil
+	}
+	all := Result{Config: c}
+	wanted := map[string]bool{c.Conditions[0].Name: true}
+	for _, a := range c.Answers {
+		wanted[a.Condition], wanted[cmp.Or(a.Against, all.Baseline(a.Condition))] = true, true
+	}
+	for _, p := range c.Published {
+		if p.From != "" && wanted[p.Condition] {
+			wanted[p.From] = true
+		}
+	}
+	reasons := map[string]string{}
+	for _, o := range c.Conditions {
+		if !wanted[o.Name] {
+			reasons[o.Name] = "no answer compares it, and the run is quick"
+		}
+	}
+	return c.Without(reasons)
+}
+
 // Client is how a load sends requests.
 type Client string
 

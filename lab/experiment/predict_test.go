@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,33 @@ func TestWithout(t *testing.T) {
 	}
 	if _, err := c.Without(map[string]string{"alone": "first", "quota": "second"}); err == nil || !strings.Contains(err.Error(), `"alone" was left out: first`) {
 		t.Errorf("error %v, want that nothing is left to compare, with the reasons", err)
+	}
+}
+
+// TestAnswering checks which conditions a quick run has: the first, those of answers, what these are
+// compared with, and what predictions of them are made from.
+func TestAnswering(t *testing.T) {
+	result, _ := bursting(1)
+	c := result.Config
+	alone, burst := c.Conditions[0], c.Conditions[2]
+	c.Conditions = append(c.Conditions, Condition{Name: "more", Baseline: "quota", Services: burst.Services},
+		Condition{Name: "model", Services: alone.Services}, Condition{Name: "unused", Services: alone.Services})
+	more := Answer{Figure: Throttled, Condition: "more"}
+	c.Answers = []Answer{more}
+	c.Published = []Published{{Answer: more, From: "model"}, {Answer: Answer{Figure: Throttled, Condition: "burst"}, From: "unused"}}
+	less, err := c.Answering()
+	if err == nil {
+		err = less.Check()
+	}
+	var names []string
+	for _, o := range less.Conditions {
+		names = append(names, o.Name)
+	}
+	if err != nil || !slices.Equal(names, []string{"alone", "quota", "more", "model"}) {
+		t.Errorf("conditions %q, error %v", names, err)
+	}
+	c.Answers = nil
+	if all, err := c.Answering(); err != nil || len(all.Conditions) != len(c.Conditions) {
+		t.Errorf("%d conditions without answers, error %v", len(all.Conditions), err)
 	}
 }

@@ -37,6 +37,8 @@ type Environment struct {
 	// Programs has the version of each program, and says if a built-in one replaced it.
 	Programs map[Program]string `json:"programs"`
 	Quick    bool               `json:"quick"`
+	// Command repeats the run; "" of old results.
+	Command string `json:"command,omitempty"`
 }
 
 // Scale returns the scale of amounts.

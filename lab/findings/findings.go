@@ -232,6 +232,9 @@ func (r Run) environment() (all [][]string) {
 
 // command returns how to repeat the run.
 func (r Run) command() string {
+	if known := r.Result.Environment.Command; known != "" {
+		return plain(known)
+	}
 	command := "pinfold-lab run " + plain(r.Result.Config.Name)
 	if r.Result.Environment.Quick {
 		command += " --quick"

@@ -26,15 +26,20 @@ type lab struct {
 	say         func(string)
 }
 
-func newLab(c experiment.Config, o Options) *lab {
+func newLab(c experiment.Config, o Options) (l *lab, err error) {
 	if o.Quick || o.Rounds > 0 {
 		c.Most = 0
 	}
-	l := &lab{config: c, rounds: cmp.Or(o.Rounds, c.Most, c.Rounds), length: c.Window.Duration, budget: o.Budget, say: o.Progress}
+	if o.Quick {
+		if c, err = c.Answering(); err != nil {
+			return nil, err
+		}
+	}
+	l = &lab{config: c, rounds: cmp.Or(o.Rounds, c.Most, c.Rounds), length: c.Window.Duration, budget: o.Budget, say: o.Progress}
 	if o.Quick {
 		l.rounds, l.length = cmp.Or(o.Rounds, c.Quick.Rounds), c.Quick.Window.Duration
 	}
-	return l
+	return l, nil
 }
 
 // starting is about how long it takes to start the programs of a window.
@@ -60,9 +65,11 @@ func (l *lab) spend() error {
 // Time returns how long an experiment takes on a machine that can have all of its conditions, if
 // nothing else disturbs a window. Starting programs takes some more, up to a second per window.
 func Time(c experiment.Config, o Options) (time.Duration, error) {
-	l := newLab(c, o)
-	setups, err := c.Setups(1)
-	l.setups = setups
+	l, err := newLab(c, o)
+	if err != nil {
+		return 0, err
+	}
+	l.setups, err = l.config.Setups(1)
 	return l.time(), err
 }
 
@@ -76,7 +83,9 @@ func (l *lab) time() (sum time.Duration) {
 
 // prepare finds out what this machine has, and leaves out what it cannot have.
 func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err error) {
-	l = newLab(c, o)
+	if l, err = newLab(c, o); err != nil {
+		return nil, err
+	}
 	if l.machine.Machine, err = host.Open(); err != nil {
 		return nil, err
 	}
@@ -91,7 +100,7 @@ func prepare(ctx context.Context, c experiment.Config, o Options) (l *lab, err e
 	}
 	e := &l.environment
 	*e = l.machine.Environment()
-	e.CPUs, e.Pinfold, e.Quick = l.cpus.Len(), o.Version, o.Quick
+	e.CPUs, e.Pinfold, e.Quick, e.Command = l.cpus.Len(), o.Version, o.Quick, o.Command
 	return l, l.checkSize()
 }
 

@@ -26,6 +26,7 @@ type Options struct {
 	Budget  time.Duration
 	BuiltIn bool   // built-in programs replace those that are installed
 	Version string // of this program
+	Command string // that repeats the run
 	// Workload returns the command line of a built-in program.
 	Workload func(args ...string) []string
 	Progress func(string)

@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) { frametest.Flags(t, newRoot) }
 func TestWrongUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"run":                          "give the NAME",
-		"run nothing":                  "there are binding, burst",
+		"run nothing":                  "there are binding, budget, burst",
 		"run burst nothing":            `"nothing"`,
 		"run burst --config x.yaml":    "not both",
 		"run burst --repetitions -1":   "must not be negative",
@@ -139,5 +139,22 @@ func TestReport(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, "result.jsonl"), []byte("text"), 0o600))
 	if _, err := run(t, "report", dir); err == nil || !strings.Contains(err.Error(), "which pinfold-lab run has not written") {
 		t.Errorf("error %v, want that it is no result", err)
+	}
+}
+
+// TestRepeat: the command that repeats an experiment names its own file and size.
+func TestRepeat(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                   "pinfold-lab run burst",
+		"--quick -o there":                   "pinfold-lab run burst --quick",
+		"--config /a/mine.yaml --quick":      "pinfold-lab run --config mine.yaml --quick",
+		"--until concluded --budget 20m":     "pinfold-lab run burst --budget 20m0s --until concluded",
+		"--config mine.yaml --repetitions 1": "pinfold-lab run --config mine.yaml --repetitions 1",
+	} {
+		flags := newRun().Flags()
+		must.Do(t, flags.Parse(strings.Fields(args)))
+		if got := repeat(flags, "burst"); got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/lab/experiment"
@@ -67,6 +69,7 @@ intervals are wider, so that it is right as often as a run of fixed length.`,
 			options.Progress = func(message string) { fmt.Fprintln(command.ErrOrStderr(), message) }
 			for _, c := range configs {
 				options.Dir = filepath.Join(output, c.Name+time.Now().Format("-20060102-150405"))
+				options.Command = repeat(command.Flags(), c.Name)
 				err := measure.Run(command.Context(), c, options)
 				if errors.Is(err, measure.ErrTooSmall) && len(configs) > 1 {
 					options.Progress("left out: " + err.Error())
@@ -93,6 +96,26 @@ intervals are wider, so that it is right as often as a run of fixed length.`,
 	flags.BoolVar(&options.Quick, "quick", false, "fewer and shorter windows, for a first impression")
 	flags.StringVarP(&output, "output", "o", "lab-results", "`DIR` in which each run makes its own")
 	return command
+}
+
+// repeat returns the command line that repeats one of the experiments.
+func repeat(flags *pflag.FlagSet, name string) string {
+	words := []string{"pinfold-lab run"}
+	if !flags.Changed("config") {
+		words = append(words, name)
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		switch value := f.Value.String(); {
+		case f.Name == "output":
+		case f.Name == "config":
+			words = append(words, "--config "+filepath.Base(value))
+		case value == "true":
+			words = append(words, "--"+f.Name)
+		default:
+			words = append(words, "--"+f.Name+" "+value)
+		}
+	})
+	return strings.Join(words, " ")
 }
 
 // concluded is the only value of --until.
