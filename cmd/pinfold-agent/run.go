@@ -95,7 +95,7 @@ func (o *runOptions) addBurst(flags *pflag.FlagSet) {
 	frame.PercentVar(flags, &c.Burst.BurstPercent, "burst-percent", "a container may save up PERCENT of its quota, unless its pod says otherwise")
 	frame.PercentVar(flags, &c.Burst.QuotaPercent, "quota-percent", "quota may be raised to PERCENT of the limit, unless the pod says otherwise")
 	flags.IntVar(&c.Burst.QuotaBurstSeconds, "quota-burst-seconds", 60,
-		"quota may stay raised to --quota-percent for `SECONDS`, unless the pod says otherwise; -1 for as long as savings last")
+		"full savings last for `SECONDS` while quota is raised to --quota-percent, unless the pod says otherwise; -1 for an hour")
 	frame.OneOf(flags, &c.QuotaOwner, "quota-owner", "whose values apply when another program changes quota, period or burst: pinfold restores the agent's, other leaves the changed ones", control.OwnerPinfold, control.OwnerOther)
 }
 

@@ -96,8 +96,7 @@ func (r Reason) String() string {
 		"too-soon", "idle", "spent", "shortage", "overruled", "unseen", "changed"}[r]
 }
 
-// NoEnd is a QuotaBurstSeconds that sets no end: a quota may stay raised as long as saved quota
-// lasts.
+// NoEnd is a QuotaBurstSeconds that stands for the most that can be saved: an hour at the highest quota.
 const NoEnd = -1
 
 // Policy defines how far a container may exceed its CPU limit. Zero fields are unset; see

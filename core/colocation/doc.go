@@ -16,8 +16,8 @@
 // The budget bounds what batch work does to caches, memory bandwidth and sibling threads. Online
 // services do not wait for it: batch work has idle priority and gives way in the kernel.
 //
-// With an objective, Threshold falls by a fifth whenever two of 100 ticks in a row miss it, and
-// then not again for a second. It rises again by 2% of the configured one after each 100 ticks that
+// With an objective, Threshold falls by a fifth whenever two ticks of a block of 100 miss it. The next block
+// begins then, after a second that does not count. It rises again by 2% of the configured one after each 100 ticks that
 // meet the objective. What online containers wait while batch work uses no more than the floor does
 // not count.
 //

@@ -14,6 +14,18 @@ type Holder struct {
 	Lacks Kind `json:"lacks,omitempty"`
 }
 
+// Unsure returns the nodes of whose pods it is not known which have CPUs, or which asked in vain.
+func (r *Report) Unsure() []string {
+	names := []string{}
+	for i := range r.Nodes {
+		n := &r.Nodes[i]
+		if n.Agent.State.Away() || n.Topology == TopologyInvalid || n.Topology == TopologyStale || n.Topology == TopologyUnknown {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
 // Holders returns the containers that have CPUs of their own or are confined, and the pods on nodes that
 // asked for CPUs in vain, in a namespace or in all (""), by pod.
 func (r *Report) Holders(namespace string) []Holder {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,6 +66,10 @@ type licences struct {
 
 func newLicences() *licences { return &licences{dirs: map[string]string{}} }
 
+// notLinked are directories of a module that are in no program. Kubernetes has the licences of its
+// dependencies in LICENSES.
+var notLinked = map[string]bool{"LICENSES": true, "testdata": true, "vendor": true}
+
 // licenceFile matches the names of files with licences, notices and their authors.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-._].*)?$`)
 
@@ -78,11 +83,11 @@ func (l *licences) of(ctx context.Context, info *debug.BuildInfo) ([]text, error
 	if err != nil {
 		return nil, fmt.Errorf("go env GOROOT: %w", err)
 	}
-	all, err := textsIn(l.dirs[info.Main.Path+"@"], info.Main.Path)
+	all, err := textsIn(l.dirs[info.Main.Path+"@"], info.Main.Path, false)
 	if err != nil {
 		return nil, err
 	}
-	ofGo, err := textsIn(strings.TrimSpace(string(goRoot)), goModule)
+	ofGo, err := textsIn(strings.TrimSpace(string(goRoot)), goModule, false)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +100,7 @@ func (l *licences) of(ctx context.Context, info *debug.BuildInfo) ([]text, error
 		if !ok {
 			return nil, fmt.Errorf("module %s@%s is not in the module cache", m.Path, m.Version)
 		}
-		texts, err := textsIn(dir, m.Path+"@"+m.Version)
+		texts, err := textsIn(dir, m.Path+"@"+m.Version, true)
 		if err != nil {
 			return nil, err
 		}
@@ -130,21 +135,24 @@ func (l *licences) find(ctx context.Context) error {
 	}
 }
 
-// textsIn returns the licences in a directory.
-func textsIn(dir, module string) (all []text, err error) {
-	entries, err := os.ReadDir(dir)
+// textsIn returns the licences in a directory, and, if below is set, in those below it: parts of a module
+// may have licences of their own.
+func textsIn(dir, module string, below bool) (all []text, err error) {
+	err = filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != dir && (!below || notLinked[entry.Name()]):
+			return fs.SkipDir
+		case !entry.Type().IsRegular() || !licenceFile.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go"):
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		all = append(all, text{module + strings.TrimPrefix(name, dir), data})
+		return err
+	})
 	if err != nil {
 		return nil, err
-	}
-	for _, entry := range entries {
-		if !entry.Type().IsRegular() || !licenceFile.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text{module + "/" + entry.Name(), data})
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("module %s has no licence file in %s: find out whether its code may be distributed", module, dir)

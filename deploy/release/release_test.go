@@ -193,8 +193,15 @@ func TestPrograms(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "license.go"), []byte("package license"), 0o600))
-	if _, err := textsIn(dir, "example.com/m@v1"); err == nil || !strings.Contains(err.Error(), "module example.com/m@v1 has no licence file") {
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "third_party", "testdata"), 0o700))
+	for _, name := range []string{"third_party/LICENSE", "third_party/testdata/LICENSE"} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("MIT"), 0o600))
+	}
+	if _, err := textsIn(dir, "example.com/m@v1", false); err == nil || !strings.Contains(err.Error(), "module example.com/m@v1 has no licence file") {
 		t.Errorf("a module without a licence: %v", err)
+	}
+	if all, err := textsIn(dir, "example.com/m@v1", true); err != nil || len(all) != 1 || all[0].path != "example.com/m@v1/third_party/LICENSE" {
+		t.Errorf("the licence of a part: %+v, %v", all, err)
 	}
 	for version, want := range map[string]string{"v1.2.3": "v1.2.3", "(devel)": "devel", "v0.0.0-20260102150405-0123456789ab+dirty": "v0.0.0-20260102150405-0123456789ab-dirty"} {
 		if got := tagOf(version); got != want {

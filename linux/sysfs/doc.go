@@ -21,7 +21,8 @@
 // more. Each level is mended from other files (lists from the lists of the other CPUs, then from
 // ids; ids from lists), and otherwise left out: a CPU is its own core, the machine one package and
 // one NUMA node. Where two levels contradict each other, the earlier one in the table is right; of
-// two levels of cache, the lower one. Distances default to 10 and 20. Each mended level has a note.
+// two levels of cache, the lower one. Distances default to 10 and 20. Each mended level has a
+// note, except where a file is missing that the kernel leaves out if it does not know.
 // Only a tree that names no CPU is an error, or one with more CPUs than a set holds.
 //
 // In containers /sys may be virtual (lxcfs). [Host] therefore counts CPUs as online on which the

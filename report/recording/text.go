@@ -190,8 +190,11 @@ func Throttled(sum *trace.Summary) string {
 	if sum.Unknown.Has(trace.ThrottledTime) {
 		time = "unknown for how long"
 	}
-	return fmt.Sprintf("%d of %d timer periods (%s), %s of the %.1f wall periods%s; %s", sum.Throttled, sum.Periods,
-		quantity.Share(sum.ThrottledOfTimer()).Whole(), quantity.Share(sum.ThrottledOfWall()).Whole(), sum.WallPeriods, assumed, time)
+	wall := ""
+	if sum.WallPeriods > 0 { // else there was no limit
+		wall = fmt.Sprintf(", %s of the %.1f wall periods%s", quantity.Share(sum.ThrottledOfWall()).Whole(), sum.WallPeriods, assumed)
+	}
+	return fmt.Sprintf("%d of %d timer periods (%s)%s; %s", sum.Throttled, sum.Periods, quantity.Share(sum.ThrottledOfTimer()).Whole(), wall, time)
 }
 
 // BurstsOf formats how often and how far the group went beyond its quota.

@@ -23,13 +23,20 @@ func WriteHolders(w io.Writer, r *status.Report, namespace string, o Options) er
 		h := &holders[i]
 		rows = append(rows, [3]string{report.Printable(holderName(holders, i)), report.Printable(h.Node), holderCPUs(h)})
 	}
+	unsure, known := r.Unsure(), ""
+	if len(unsure) > 0 || len(r.Unread) > 0 {
+		known = "is known that "
+	}
 	switch {
 	case len(holders) > 0:
 		p.rows(rows)
 	case namespace != "":
-		fmt.Fprintf(p, "no pod of namespace %s has CPUs of its own, or has waited for some on a node for two minutes\n", report.Printable(namespace))
+		fmt.Fprintf(p, "no pod of namespace %s %shas CPUs of its own, or has waited for some on a node for two minutes\n", report.Printable(namespace), known)
 	default:
-		fmt.Fprintln(p, "no pod has CPUs of its own, or has waited for some on a node for two minutes")
+		fmt.Fprintf(p, "no pod %shas CPUs of its own, or has waited for some on a node for two minutes\n", known)
+	}
+	if len(unsure) > 0 {
+		fmt.Fprintf(p, "Not known of the pods of %s (such as %s): 'pinfold status' says why\n", quantity.Count(len(unsure), "node"), report.Printable(unsure[0]))
 	}
 	return report.Flush(p.Writer, "print the status")
 }

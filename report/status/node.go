@@ -63,7 +63,7 @@ func (p *printer) agentFact(a *status.Agent) string {
 	case status.AgentReports, status.AgentSilent:
 		parts = append(parts, version(a.Version), fmt.Sprintf("lease %s renewed %s ago, silent after %s", a.Lease, age(a.RenewalAge), age(a.Grace)))
 	case status.AgentGone:
-		parts = append(parts, "lease "+a.Lease+" does not exist")
+		parts = append(parts, "lease "+a.Lease+" does not exist or does not count")
 	case status.AgentNone:
 		parts = append(parts, "so no pod gets CPUs of its own here")
 	case status.AgentNoLease:

@@ -216,3 +216,15 @@ func TestWatch(t *testing.T) {
 	minor.Store("37")
 	<-ended
 }
+
+// TestEnd runs a scheduler until its API server has another version. Without the election of a leader, as
+// here, kube-scheduler ends with an error even then.
+func TestEnd(t *testing.T) {
+	minors := slices.Repeat([]string{"37"}, 20) // "other" requests count, too
+	url, _ := serve(t, append(minors, "36")...)
+	cmd := New("v1.2.3", 200*time.Millisecond)
+	cmd.SetArgs([]string{"--master=" + url, "--leader-elect=false", "--secure-port=0"})
+	if err := cmd.Execute(); err != nil {
+		t.Errorf("the scheduler has ended to be started again, with error: %v", err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,12 +74,17 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 	ctx, cancel := context.WithCancel(server.SetupSignalContext())
 	defer cancel()
 	asks := !cmd.Flags().Changed(emulation)
+	var isOver atomic.Bool // the scheduler ends as it should
 	if asks {
 		watch, err := followAPIServer(ctx, cmd.Flags(), o)
 		if err != nil {
 			return err
 		}
-		go func() { watch(ctx, settle); cancel() }()
+		go func() {
+			watch(ctx, settle)
+			isOver.Store(ctx.Err() == nil)
+			cancel()
+		}()
 	}
 	if err := o.ComponentGlobalsRegistry.Set(); err != nil {
 		return err
@@ -108,7 +114,10 @@ func run(cmd *cobra.Command, o *options.Options, release string, settle time.Dur
 		mutable.AddMetrics()
 	}
 	o.ComponentGlobalsRegistry.AddMetrics()
-	return app.Run(ctx, config, s)
+	if err := app.Run(ctx, config, s); err != nil && !isOver.Load() { // it always returns one without the election of a leader
+		return err
+	}
+	return nil
 }
 
 // usesPlugin reports whether a profile uses the plugin. Otherwise this is a stock kube-scheduler, whatever

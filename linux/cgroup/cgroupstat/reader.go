@@ -72,7 +72,7 @@ func (r *Reader) Close() {
 const WaitsEvery = 100 * time.Millisecond
 
 // ReadWaits makes each nth Read read cpu.pressure, too; see [WaitsEvery]. Without it, Read estimates
-// waits from run delays of threads, as seldom as it takes to use a share of a CPU for that.
+// waits from run delays of threads, in the long run as seldom as it takes to use a share of a CPU for that.
 func (r *Reader) ReadWaits(n int, share float64) {
 	r.waitsEvery, r.untilWaits = n, 1
 	if _, err := ReadPressure(r.fs, r.group); err == nil {
@@ -88,9 +88,13 @@ func (r *Reader) HasWaits() bool { return r.waits != nil || r.delays != nil }
 // maxThreads bounds the time that a reading of run delays takes, to some 1 ms.
 const maxThreads = 200
 
+// secondDelay is when run delays are read for the second time at the latest, so that a recording of one
+// second has waits, also of many groups.
+const secondDelay = 800 * time.Millisecond
+
 // delayReader reads run delays repeatedly.
 type delayReader struct {
-	share float64 // of a CPU, which it may use
+	share float64 // of a CPU, which it may use from the second reading on
 	next  time.Time
 	delays
 }
@@ -123,8 +127,11 @@ func (d *delayReader) read(fs *cgroup.FS, group string) (time.Duration, error) {
 		}
 		break // threads of one group have the same, nearly always
 	}
-	d.delays, d.next = now, now.at.Add(time.Duration(float64(time.Since(now.at))/d.share))
+	pause := time.Duration(float64(time.Since(now.at)) / d.share)
 	if last.threads == nil {
+		pause = min(pause, secondDelay)
+	}
+	if d.delays, d.next = now, now.at.Add(pause); last.threads == nil {
 		return 0, nil
 	}
 	return now.since(&last), nil

@@ -124,7 +124,7 @@ func (o *options) print(w io.Writer, report *status.Report) error {
 	options := text.Options{Wide: o.output == wide, Map: terminal.MapOptions(w, os.Getenv)}
 	switch {
 	case o.pods && o.output == frame.JSON:
-		return frame.PrintJSON(w, holders{report.Holders(o.namespace), report.Unread})
+		return frame.PrintJSON(w, holders{report.Holders(o.namespace), report.Unsure(), report.Unread})
 	case o.pods:
 		return text.WriteHolders(w, report, o.namespace, options)
 	case o.output == frame.JSON:
@@ -138,6 +138,7 @@ func (o *options) print(w io.Writer, report *status.Report) error {
 // holders is what --pods prints as JSON.
 type holders struct {
 	Containers []status.Holder `json:"containers"`
+	Unsure     []string        `json:"unsureNodes"`
 	Unread     []status.Unread `json:"unread"`
 }
 
