@@ -53,7 +53,7 @@ func ParsePriority(text string) (p Priority, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		m := Mechanism(name)
 		if !slices.Contains(Mechanisms(), m) {
-			return p, fmt.Errorf("there is no mechanism %q: use none, auto, or some of %q", name, Mechanisms())
+			return p, fmt.Errorf("there is no mechanism %q: use none or auto alone, or some of %q", name, Mechanisms())
 		}
 		if !slices.Contains(p.wanted, m) {
 			p.wanted = append(p.wanted, m)

@@ -14,12 +14,13 @@ type Holder struct {
 	Lacks Kind `json:"lacks,omitempty"`
 }
 
-// Unsure returns the nodes of whose pods it is not known which have CPUs, or which asked in vain.
+// Unsure returns the nodes of whose pods it is not known which have CPUs, or which asked in vain. Pods of a
+// node without an agent and a topology have none.
 func (r *Report) Unsure() []string {
 	names := []string{}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		if n.Agent.State.Away() || n.Topology == TopologyInvalid || n.Topology == TopologyStale || n.Topology == TopologyUnknown {
+		if n.Agent.State.Away() || n.Agent.State == AgentUnknown || n.Topology != TopologyUsable && (n.Topology != TopologyNone || n.Agent.State != AgentNone) {
 			names = append(names, n.Name)
 		}
 	}

@@ -78,7 +78,7 @@ type CostError struct {
 }
 
 func (e *CostError) Error() string {
-	return fmt.Sprintf("tracing used %.2g%% of the machine's CPU time, more than %.2g%%: trace fewer groups, or let it use more (--max-cost)",
+	return fmt.Sprintf("tracing used %.2g%% of the machine's CPU time, more than %.2g%%: trace fewer groups, or let it use more",
 		100*e.Share, 100*e.Max)
 }
 

@@ -72,8 +72,8 @@ func setShape(shape *topology.Shape, key, value string) error {
 		return nil
 	case "memory":
 		quantity, err := resource.ParseQuantity(value)
-		if err != nil || quantity.Sign() <= 0 {
-			return fmt.Errorf("memory %q is not an amount such as 64Gi", value)
+		if err != nil || quantity.Value() < minMemory {
+			return fmt.Errorf("memory %q is not an amount such as 64Gi, or less than 1Mi", value)
 		}
 		shape.MemoryBytesNUMA = uint64(quantity.Value())
 		return nil
@@ -89,6 +89,9 @@ func setShape(shape *topology.Shape, key, value string) error {
 	*count = n
 	return nil
 }
+
+// minMemory of a NUMA node. Less is a unit that was forgotten.
+const minMemory = 1 << 20
 
 // maxCount is the largest number of nodes in a group. KWOK has been observed with some thousands of
 // nodes.

@@ -61,6 +61,7 @@ func TestParseShapeRefuses(t *testing.T) {
 		"siblings:close":       "neither apart nor adjacent",
 		"memory:much":          `memory "much" is not an amount`,
 		"memory:-1Gi":          "is not an amount",
+		"memory:64":            `memory "64" is not an amount such as 64Gi`,
 		"packages:64,cores:64": "CPUs",
 		"cores:9223372036854775807,threads:9223372036854775807": "build machine",
 	} {

@@ -36,7 +36,7 @@ func WriteHolders(w io.Writer, r *status.Report, namespace string, o Options) er
 		fmt.Fprintf(p, "no pod %shas CPUs of its own, or has waited for some on a node for two minutes\n", known)
 	}
 	if len(unsure) > 0 {
-		fmt.Fprintf(p, "Not known of the pods of %s (such as %s): 'pinfold status' says why\n", quantity.Count(len(unsure), "node"), report.Printable(unsure[0]))
+		fmt.Fprintf(p, "Not known of the pods of %s: 'pinfold status' says why\n", quantity.Count(len(unsure), "node"))
 	}
 	return report.Flush(p.Writer, "print the status")
 }

@@ -199,7 +199,7 @@ func (r *session) write(ticks <-chan sampler.Tick, s *sampler.Sampler) error {
 		}
 		if err := r.exact.endedEarly(); err != nil && !r.saidEnd {
 			r.saidEnd = true
-			r.progress.Say(fmt.Sprintf("pinfold: after %v what threads do is not recorded any more: %v", t.At.Round(time.Millisecond), err))
+			r.progress.Say(fmt.Sprintf("pinfold: after %v what threads do is not recorded any more: %v (--max-cost)", t.At.Round(time.Millisecond), err))
 		}
 		for i := range t.Samples {
 			sample := &t.Samples[i]

@@ -173,7 +173,7 @@ func (o *options) run(cmd *cobra.Command, args []string) error {
 		Yields: func(g, to blame.Group) bool { return names.Yields(seen.Path(g), seen.Path(to)) },
 		Waited: func(by blame.Occupant) string { return groups.Occupant(seen, names, by) }}
 	if expensive != nil {
-		result.Ended = fmt.Sprintf("it ended early: %v", expensive)
+		result.Ended = fmt.Sprintf("it ended early: %v (--max-cost)", expensive)
 	}
 	var logErr error
 	for _, t := range targets {
