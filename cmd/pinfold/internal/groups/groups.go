@@ -93,8 +93,8 @@ func resolve(fs *cgroup.FS, root, arg string) (string, error) {
 	return group, err
 }
 
-// runNamed returns the group of the only run of 'pinfold run' that has the name of a missing group, "" if there is none
-// or several. A shell in a login session starts runs in other groups than the root.
+// runNamed looks for a missing group "/pinfold-run-NAME" below other groups, where 'pinfold run' makes it if it is started
+// in a login session. It returns "" if no run or several runs have that name.
 func runNamed(fs *cgroup.FS, missing string) string {
 	if path.Dir(missing) != "/" || !confine.IsRun(missing) {
 		return ""

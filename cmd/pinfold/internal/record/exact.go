@@ -138,6 +138,6 @@ func (x *exact) summary(w io.Writer) {
 	report.Line(w, "tracing", "took %.2g%% of a CPU; %d events lost",
 		100*float64(c.KernelTime+c.HandleTime)/float64(max(1, length)), c.Lost)
 	if err := x.endedEarly(); err != nil {
-		report.Line(w, "note", "tracing ended early: %v", err)
+		report.Line(w, "note", "tracing ended early: %v (--max-cost)", err)
 	}
 }
