@@ -14,6 +14,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/core/ledger"
 	"pinfold.dev/pinfold/kube/api"
+	"pinfold.dev/pinfold/kube/dra"
 	"pinfold.dev/pinfold/kube/nodetopology"
 	"pinfold.dev/pinfold/linux/scx"
 	"pinfold.dev/pinfold/linux/weight"
@@ -38,24 +39,53 @@ func Cleanup(ctx context.Context, o Options) (control.Result, error) {
 	return result, errors.Join(errGroups, deleteTopology(ctx, o), deleteLease(ctx, o), cleanNode(ctx, o))
 }
 
-// checkClaims returns an error if a pod has CPUs for resource claims: without the driver, the kubelet
-// cannot end it.
+// checkClaims returns an error if a pod has a resource claim for CPUs, served or not: without the driver,
+// the kubelet cannot end it.
 func checkClaims(ctx context.Context, o Options) error {
 	given, _ := savedAllocations(&o) // what cannot be read is not worth keeping the settings
-	if len(given) == 0 {
-		return nil
-	}
 	pods, err := podsOf(ctx, o)
 	if err != nil {
+		if len(given) == 0 {
+			return nil // the groups can be restored without the API server
+		}
 		return err
 	}
 	for _, pod := range pods {
-		if len(given[pod.UID].Claims) > 0 {
-			return fmt.Errorf("pod %s/%s has CPUs for resource claims, and the kubelet cannot end it without the agent: "+
+		has := len(given[pod.UID].Claims) > 0
+		if !has && !api.HasEnded(pod) {
+			if has, err = hasClaim(ctx, o, pod); err != nil {
+				return err
+			}
+		}
+		if has {
+			return fmt.Errorf("pod %s/%s has a resource claim for CPUs, and the kubelet cannot end it without the agent: "+
 				"run the agent, delete such pods of node %s, and repeat this", pod.Namespace, pod.Name, o.NodeName)
 		}
 	}
 	return nil
+}
+
+// hasClaim reports whether a device of the node is allocated to a claim of a pod. An agent that serves
+// claims may read them, so one that may not has none.
+func hasClaim(ctx context.Context, o Options, pod *corev1.Pod) (bool, error) {
+	for _, name := range dra.ClaimNames(pod) {
+		claim, err := o.Client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("read the resource claims of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		if claim.Status.Allocation == nil {
+			continue
+		}
+		for _, result := range claim.Status.Allocation.Devices.Results {
+			if result.Driver == dra.Driver && result.Pool == o.NodeName {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // podsOf returns the pods of the node.

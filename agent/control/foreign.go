@@ -109,12 +109,12 @@ func quotaText(quota time.Duration) string {
 	return quota.String()
 }
 
-// limits returns the cgroups whose quota, period or burst was changed.
+// limits returns the cgroups whose quota, period or burst was changed; true if it was not the burst alone.
 func (w *watch) limits() map[string]bool {
 	paths := map[string]bool{}
 	for _, f := range w.changed {
 		if f.isLimit() {
-			paths[f.Path] = true
+			paths[f.Path] = paths[f.Path] || f.Field != FieldBurst
 		}
 	}
 	return paths

@@ -163,9 +163,6 @@ func (o *runOptions) check(flags *pflag.FlagSet) error {
 }
 
 func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
-	if err := o.node.apply(&o.agent, cmd.ErrOrStderr()); err != nil {
-		return err
-	}
 	if err := o.check(cmd.Flags()); err != nil {
 		return err
 	}
@@ -181,6 +178,9 @@ func (o *runOptions) run(cmd *cobra.Command, _ []string) (err error) {
 	}
 	if a.Burst.Mode == burst.Quota && a.SampleInterval == 0 {
 		return frame.Usagef("--burst-policy=quota does not go with --sample-interval=0: without sampling no quota is raised")
+	}
+	if err := o.node.apply(a, cmd.ErrOrStderr()); err != nil {
+		return err
 	}
 	if o.claims != noClaims {
 		a.Devices = o.claims

@@ -37,7 +37,7 @@ type Kind string
 // The kinds of problem.
 const (
 	SchedulerReplaced Kind = "SchedulerReplaced"    // a scheduler that is not Pinfold's leads
-	SchedulerSilent   Kind = "SchedulerSilent"      // no replica leads
+	SchedulerSilent   Kind = "SchedulerSilent"      // no replica renews its lease, or none leads and is ready
 	AgentMissing      Kind = "AgentMissing"         // no node has an agent, or a DaemonSet lacks pods
 	AgentIsSilent     Kind = "AgentSilent"          // the agent does not renew its lease
 	AgentIsGone       Kind = "AgentGone"            // the agent's lease does not exist, and it had time to make one

@@ -2,7 +2,9 @@ package survey
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,11 +64,19 @@ func (a *assembly) claim(n *status.Node, pod *corev1.Pod, topology *Topology) le
 	case !asks || allocation != nil || n.Agent.State.Away(): // an agent that is away is a problem of its own
 	case slices.ContainsFunc(topology.State.Findings, func(f nodetopology.Finding) bool { return f.Pod == pod.UID && f.Reason == string(status.NotAllocated) }):
 		// the agent says why
-	case a.Time.Sub(pod.CreationTimestamp.Time) >= startTime:
+	case a.Time.Sub(placedAt(pod)) >= startTime:
 		a.ofPod(n, pod, status.NotAllocated, fmt.Sprintf("pod %s asks for CPUs of its own, and the node's agent has allocated none to it", nameOf(pod)),
 			"its events say why", "describe")
 	}
 	return claim
+}
+
+// placedAt returns when a pod came to its node, as far as is known.
+func placedAt(pod *corev1.Pod) time.Time {
+	if bound := api.BoundAt(pod); bound != math.MaxInt64 {
+		return time.Unix(0, bound)
+	}
+	return pod.CreationTimestamp.Time
 }
 
 // placeAgain says how a pod gets other CPUs.

@@ -164,6 +164,7 @@ func (c *Controller) Prepare(r *groups.Round) (read []string) {
 	if !c.recovered {
 		c.recover(n)
 		c.recovered, c.looked = true, r.Now
+		c.changed = c.changed || c.damaged != "" // in place of what cannot be read
 	}
 	waiting := c.review(r)
 	n.books = c.books(r, c.decisions(r, waiting))

@@ -23,7 +23,8 @@ type Round struct {
 	// from the cgroups.
 	First  bool
 	Failed bool // a cgroup could not be written in the last round
-	// Changed are the cgroups in which another program has changed quota, period or burst since then.
+	// Changed are the cgroups in which another program has changed quota, period or burst since then; true
+	// if it was not the burst alone.
 	Changed map[string]bool
 	Binds   bool          // the agent sets cpusets on this node
 	Period  time.Duration // of quotas that the kubelet sets

@@ -21,19 +21,25 @@ func (c *Controller) leave(r *groups.Round, changed map[string]bool) (left []*gr
 	owned := map[string]bandwidth.Limits{}
 	for _, l := range c.planned {
 		present := r.Settings[l.Path]
-		foreign := changed[l.Path] || r.First && !mayBeOurs(present, l)
+		moreThanBurst, foreign := changed[l.Path]
+		foreign = foreign && (!moreThanBurst || !isKubelets(present, l)) || r.First && !mayBeOurs(present, l)
 		limit := l.Raising.Base.WithoutBurst()
 		was, owns := c.owned[l.Path]
 		switch {
 		case owns && was == limit:
 			owned[l.Path] = limit
-		case foreign && !l.resizing && !r.ByKubelet(l.Planned) && groups.LimitChanges(present, l.Want.Limits) != (cgroup.Wanted{}):
+		case foreign && !l.resizing && groups.LimitChanges(present, l.Want.Limits) != (cgroup.Wanted{}):
 			owned[l.Path] = limit
 			left = append(left, l.Planned)
 		}
 	}
 	c.owned = owned
 	return left
+}
+
+// isKubelets reports whether a cgroup has the quota and period that the kubelet sets, as at a resize.
+func isKubelets(present cgroup.Settings, l group) bool {
+	return l.Kubelet.Quota == present.Quota && l.Kubelet.Period == present.Period
 }
 
 // mayBeOurs reports whether the kubelet or an earlier agent may have set the quota and period that
@@ -43,10 +49,8 @@ func mayBeOurs(present cgroup.Settings, l group) bool {
 	if present.Quota == bandwidth.Unlimited {
 		return true
 	}
-	for _, b := range []bandwidth.Limits{l.Want.Limits, l.Kubelet} {
-		if b.Quota == present.Quota && b.Period == present.Period {
-			return true
-		}
+	if isKubelets(present, l) || l.Want.Quota == present.Quota && l.Want.Period == present.Period {
+		return true
 	}
 	return present.Period == l.Raising.Base.Period && present.Quota >= l.Raising.Base.Quota && present.Quota <= l.Raising.Highest
 }

@@ -63,7 +63,10 @@ func (o *podOptions) addFlags(cmd *cobra.Command) {
 			return frame.Usagef("%d pods are named: give one POD%s", len(args), or)
 		}
 		if namespace, pod, ok := strings.Cut(strings.Join(args, ""), "/"); ok {
-			return frame.Usagef("%s is not the name of a pod: give -n %s %s", args[0], namespace, pod)
+			if flags.Changed("namespace") {
+				return frame.Usagef("%s is not the name of a pod: give its name alone, for all its containers", args[0])
+			}
+			return frame.Usagef("%s is not the name of a pod: give -n %s %s, or %s alone if that is the pod", args[0], namespace, pod, namespace)
 		}
 		return nil
 	}

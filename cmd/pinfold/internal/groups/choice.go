@@ -39,7 +39,7 @@ func Choice(fs *cgroup.FS, missing string) string {
 	}
 	how := fmt.Sprintf("'ls %s' lists all", fs.Dir(cgroup.CPU, above))
 	if len(found) == 0 {
-		return how
+		return "choose one: " + how
 	}
 	return fmt.Sprintf("choose one, such as %s; %s", strings.Join(found, ", "), how)
 }
