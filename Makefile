@@ -60,6 +60,7 @@ build-node: ## build the programs of a real node into bin/node/
 .PHONY: bpf
 bpf: ## compile the BPF programs anew (clang-19, llvm-19, libbpf-dev)
 	@tools/bpf/build linux/schedtrace/bpf/schedtrace.bpf.c linux/schedtrace/schedtrace.o
+	@tools/bpf/build linux/runqueue/bpf/runqueue.bpf.c linux/runqueue/runqueue.o
 	@tools/bpf/build linux/scx/bpf/scx.bpf.c linux/scx/scx.o
 
 CHART_VERSION = $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)

@@ -27,7 +27,8 @@ type engine struct {
 	node      nodeState
 	reports   *reports
 	meters    meters
-	delays    *delays // nil if they are not traced
+	delays    *delays     // nil if they are not traced
+	waits     *contention // nil if they are not sampled
 	cookies   *batch.Cookies
 	scheduler *batch.Scheduler
 	claims    *claims.Driver
@@ -70,6 +71,9 @@ func newEngine(o Options, k *kernel) *engine {
 		e.delays = newDelays(k.groups, o.TraceShare, func(err error) {
 			e.reports.dedup.Warn("unlisted", "the delays of some groups in containers are not traced", err)
 		})
+	}
+	if o.Contention {
+		e.waits = newContention(k.groups, o.Log)
 	}
 	return e
 }
@@ -147,6 +151,9 @@ func (e *engine) decide(asked ...nodeplan.Ref) (result control.Result) {
 	e.meters.set(e.status.Limited())
 	if e.delays != nil {
 		e.delays.set(e.status.Containers)
+	}
+	if e.waits != nil {
+		e.waits.set(e.status.Containers)
 	}
 	e.reports.publish(e.status.Report)
 	return result

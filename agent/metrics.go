@@ -53,6 +53,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if a.delays != nil {
 		a.delays.collect(out)
 	}
+	if a.waits != nil {
+		a.waits.collect(out)
+	}
 	a.meters.collect(out, limited)
 }
 

@@ -26,6 +26,7 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup"
 	"pinfold.dev/pinfold/linux/cgroup/cgroupstat"
 	"pinfold.dev/pinfold/linux/cputime"
+	"pinfold.dev/pinfold/linux/runqueue"
 	"pinfold.dev/pinfold/linux/sampler"
 	"pinfold.dev/pinfold/test/golden"
 	"pinfold.dev/pinfold/test/must"
@@ -48,6 +49,12 @@ func TestMetrics(t *testing.T) {
 	n.with(func(*control.Control) { n.delays.set(n.status.Containers) })
 	n.delays.add(n.group, blame.Delay{Parts: blame.Parts{Throttled: 60 * time.Millisecond, Idle: 3 * time.Millisecond}})
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
+	n.waits = newContention(n.kernel.groups, n.Log)
+	n.with(func(*control.Control) { n.waits.set(n.status.Containers) })
+	n.waits.learn(map[string]blame.Group{n.group: 1, n.group + "/inner": 2, "/system.slice": 3}, nil)
+	n.waits.add([]runqueue.Wait{{Group: 1, Behind: runqueue.Group, Other: 2, Time: time.Second}, {Group: 2, Behind: runqueue.Root, Name: "kworker/1:1H", Time: 2 * time.Second}})
+	n.waits.next()
+	n.waits.spent(runqueue.Cost{Samples: 6000, Late: 3, Cut: 1, Lost: 1, Time: 6 * time.Millisecond})
 	n.reports.publish(control.Report{Summary: n.reports.get().summary, Events: []control.Notice{{Reason: groups.Moved}, {Reason: groups.Pinned}}})
 	n.reports.stats.summary.Problems = []control.Notice{{Reason: groups.CannotWrite}}
 	registry, duration := newRegistry(n.agent)

@@ -60,6 +60,8 @@ type Options struct {
 	// TraceShare is what tracing the delays of containers may use of the machine's CPU time; 0
 	// disables it.
 	TraceShare float64
+	// Contention makes the agent sample who waits for CPUs, and behind whom, if this machine can.
+	Contention bool
 	// BatchMaxWait is how long a thread of a batch pod with a scheduler of its own waits at most, as
 	// long as other pods leave CPUs. The default is [scx.DefaultMaxWait].
 	BatchMaxWait time.Duration

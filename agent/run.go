@@ -103,6 +103,7 @@ func Run(ctx context.Context, o Options) error {
 		{"batch scheduler", true, a.scheduler.Run},
 		{"samples", o.SampleInterval > 0, func(ctx context.Context) { a.meters.run(ctx, k.groups, &o, a.reports.dedup) }},
 		{"delays", a.delays != nil, func(ctx context.Context) { a.delays.run(ctx, a.reports.dedup) }},
+		{"contention", a.waits != nil, func(ctx context.Context) { a.waits.run(ctx, a.reports.dedup) }},
 		{"publishing", true, p.loop},
 		{"heartbeat", o.LeaseNamespace != "", h.loop},
 	})
@@ -136,7 +137,7 @@ func Run(ctx context.Context, o Options) error {
 //	units      for what systemd must be told. The task systemd does not hold it during a call. Who
 //	           changes a group waits for the end of a call about it, until callLimit after the call
 //	           began. No other call begins during a decision
-//	meters, delays, the batch scheduler: sampling and tracing never wait for a decision
+//	meters, delays, contention, the batch scheduler: sampling and tracing never wait for a decision
 //	reports    for the sources of metrics
 //	publisher  for the condition that is to be published
 //

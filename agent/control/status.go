@@ -52,6 +52,7 @@ type Status struct {
 type Limited struct {
 	Ref             nodeplan.Ref
 	Namespace, Name string // of the pod
+	Workload        string // that made the pod: its kind and name
 	Path            string
 	nodeplan.Raising
 	// Present is the bandwidth of the cgroup, and Raise is the zero value if the quota is not raised.
@@ -155,7 +156,7 @@ func (c *Control) status() Status {
 			continue
 		}
 		raise := c.quota.Raise(l.Path)
-		s.Containers = append(s.Containers, Limited{l.Ref, l.Pod.Object.Namespace, l.Pod.Object.Name, l.Path, *l.Raising, r.Settings[l.Path].Limits, raise})
+		s.Containers = append(s.Containers, Limited{l.Ref, l.Pod.Object.Namespace, l.Pod.Object.Name, l.Pod.Workload(), l.Path, *l.Raising, r.Settings[l.Path].Limits, raise})
 		s.Raises.Possible = s.Raises.Possible || c.quota.MayRaise(r.Groups, l)
 		if raise.Quota > 0 {
 			s.Raises.Raised = append(s.Raises.Raised, l.Path)

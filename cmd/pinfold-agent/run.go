@@ -67,6 +67,7 @@ meets its requirements.`,
 		noPartition, cgroup.PartitionRoot, cgroup.PartitionIsolated)
 	frame.PercentVar(flags, &o.tracePercent, "trace-percent",
 		"trace each delay of each container's threads, while that uses at most this PERCENT of the machine's CPU time; 0 for no tracing (needs root, or CAP_BPF and CAP_PERFMON)")
+	flags.BoolVar(&o.agent.Contention, "contention", true, "sample which containers wait for CPUs and behind whom, if the kernel and the rights of this process allow it (root, or CAP_BPF and CAP_PERFMON)")
 	flags.StringVar(&o.ceilings, "ceilings", "", "YAML `FILE` that limits what pods get by their annotations; read again in each round, and while it cannot be read what it had applies")
 	frame.CompleteExtensions(cmd, "ceilings", "yaml", "yml", "json")
 	flags.StringVar(&o.agent.Listen, "listen", "127.0.0.1:9652", "`ADDRESS` where /metrics is served; \"\" for nowhere")

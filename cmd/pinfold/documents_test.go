@@ -19,7 +19,7 @@ import (
 func pinfold() *cobra.Command { return newRoot("pinfold") }
 func plugin() *cobra.Command  { return newRoot(pluginName) }
 
-func TestDocuments(t *testing.T) { frametest.Documents(t, pinfold) }
+func TestDocuments(t *testing.T) { frametest.Documents(t, pinfold, plugin) }
 
 // TestWrongFiles gives commands files of other kinds, and checks the words of the errors.
 func TestWrongFiles(t *testing.T) {

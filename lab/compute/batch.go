@@ -73,6 +73,28 @@ func Cycles(ctx context.Context, threads int, compute, rest time.Duration, out i
 	}
 }
 
+// Threads computes in threads that live for a time, one after the other in each of some rows, until ctx
+// ends.
+func Threads(ctx context.Context, rows int, compute time.Duration) {
+	thread := func() {
+		runtime.LockOSThread() // and never unlock it: the thread ends with the goroutine
+		for end := time.Now().Add(compute); time.Now().Before(end); {
+			runtime.KeepAlive(workload.Spin())
+		}
+	}
+	var all sync.WaitGroup
+	for range rows {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				var one sync.WaitGroup
+				one.Go(thread)
+				one.Wait()
+			}
+		})
+	}
+	all.Wait()
+}
+
 // Lines that programs print for the experiment that has started them.
 const (
 	goodputFormat = "goodput %g\n" // an amount of work

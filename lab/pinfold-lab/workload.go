@@ -65,6 +65,10 @@ func newWorkload() *cobra.Command {
 	})
 	cycles.Flags().DurationVar(&burst, "compute", 200*time.Millisecond, "`TIME` to compute")
 	cycles.Flags().DurationVar(&rest, "sleep", 2*time.Second, "`TIME` to sleep")
+	short := computes(&cobra.Command{Use: "threads [flags]", Short: "Compute in short-lived threads", Long: "Compute in threads that live for a time, one after the other in each row.", Example: "  pinfold-lab workload threads --compute 2ms"}, func(command *cobra.Command) {
+		compute.Threads(command.Context(), threads, burst)
+	})
+	short.Flags().DurationVar(&burst, "compute", 2*time.Millisecond, "`TIME` that a thread lives")
 	demand := computes(&cobra.Command{Use: "demand [flags]", Short: "Compute for a random time in each period of 100 ms", Long: "Compute in each period for a time of an exponential distribution.", Example: "  pinfold-lab workload demand --compute 10ms --seed 7"}, func(command *cobra.Command) {
 		compute.Demand(command.Context(), threads, burst, trace.DefaultPeriod, rand.New(rand.NewPCG(seed, 0)), command.OutOrStdout())
 	})
@@ -81,7 +85,7 @@ func newWorkload() *cobra.Command {
 	})
 	pi.Flags().IntVar(&digits, "digits", 1000, "`NUMBER` of digits")
 	return frame.Group(&cobra.Command{Use: "workload", Short: "Run a program of an experiment", Hidden: true,
-		Long: "Run a program that experiments start.", Example: "  pinfold-lab workload batch"}, web, batch, builds, cycles, demand, pi, newRequests())
+		Long: "Run a program that experiments start.", Example: "  pinfold-lab workload batch"}, web, batch, builds, cycles, demand, pi, short, newRequests())
 }
 
 // newRequests returns the command that sends requests to a server, as experiments do, and logs

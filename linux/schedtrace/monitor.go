@@ -153,7 +153,7 @@ func (m *Monitor) analyse(start time.Duration) {
 // follow traces the groups that are wanted now, and those below them. Most of it takes long, so mu
 // is not locked then.
 func (m *Monitor) follow(t *Tracer, wanted map[string]bool) error {
-	ids, err := list(m.groups, slices.Collect(maps.Keys(wanted))...)
+	ids, err := Groups(m.groups, slices.Collect(maps.Keys(wanted))...)
 	m.options.tell(err)
 	subjects, names := map[string]blame.Group{}, map[blame.Group]string{}
 	for group := range wanted {

@@ -165,7 +165,7 @@ func Observe(ctx context.Context, groups *cgroup.FS, request Request, options Op
 
 // learn reads the names of groups, of those below and those above, and returns them by path.
 func (o *Observation) learn(groups *cgroup.FS, wanted []string) (map[string]blame.Group, error) {
-	ids, err := list(groups, wanted...)
+	ids, err := Groups(groups, wanted...)
 	for name, id := range ids {
 		o.groups[id] = name
 	}

@@ -13,9 +13,9 @@ import (
 	"pinfold.dev/pinfold/linux/cgroup/cgrouptree"
 )
 
-// list returns some groups of the machine, and all above and below them, by path. It leaves out
+// Groups returns some groups of the machine, and all above and below them, by path. It leaves out
 // those that have ended. Beside an error are the groups that can be listed.
-func list(groups *cgroup.FS, from ...string) (map[string]blame.Group, error) {
+func Groups(groups *cgroup.FS, from ...string) (map[string]blame.Group, error) {
 	ids, root, errs := map[string]blame.Group{}, groups.Dir(cgroup.CPU, "/"), []error{}
 	add := func(group string) {
 		if inode, err := groups.Inode(cgroup.CPU, group); err == nil {

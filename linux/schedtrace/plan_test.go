@@ -52,7 +52,7 @@ func TestList(t *testing.T) {
 		{"/pods/a/inner /pods", "/ /pods /pods/a /pods/a/inner /pods/b", ""},
 		{"/ /closed/in", "/ /a /closed /closed/in /pods /pods/a /pods/a/inner /pods/b", closed},
 	} {
-		ids, err := list(fs, strings.Fields(test.from)...)
+		ids, err := Groups(fs, strings.Fields(test.from)...)
 		if got := strings.Join(slices.Sorted(maps.Keys(ids)), " "); got != test.want {
 			t.Errorf("from %s: %s, want %s", test.from, got, test.want)
 		}

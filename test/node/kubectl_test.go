@@ -207,7 +207,9 @@ func (o *operator) testInterrupted(t *testing.T) {
 
 // testKubectlErrors checks that errors say what to do.
 func (o *operator) testKubectlErrors(t *testing.T) {
-	o.do(`kubectl create serviceaccount reader
+	o.do(`helm upgrade pinfold deploy/chart --namespace pinfold-system --values values.yaml --set agent.contention=false --wait --timeout 3m
+		kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m
+		kubectl create serviceaccount reader
 		kubectl create role reader --verb get --resource pods && kubectl create rolebinding reader --role reader --serviceaccount default:reader
 		kubectl --namespace pinfold-system create role reader --verb list --resource pods
 		kubectl --namespace pinfold-system create rolebinding reader --role reader --serviceaccount default:reader
@@ -220,7 +222,7 @@ func (o *operator) testKubectlErrors(t *testing.T) {
 		"sample waits": "pod default/waits has no node yet: 'kubectl pinfold status' says why pods wait",
 		"sample limited --agent-namespace default":      "no agent runs on node " + localnode.Name + " in namespace default",
 		"sample limited --kubeconfig reader.kubeconfig": "it takes the verbs get and create of pods/exec in namespace pinfold-system",
-		"sample limited --exact -o exact.parquet":       "--exact needs an agent that may trace, and that of node " + localnode.Name + " may not (agent.tracePercent is 0). Or give --debug:",
+		"sample limited --exact -o exact.parquet":       "--exact needs an agent that may trace, and that of node " + localnode.Name + " may not (agent.contention is false). Or give --debug:",
 		"why limited": "why needs an agent that may trace",
 	} {
 		if out, err := o.try("kubectl pinfold " + command); err == nil || !strings.Contains(out, want) {
@@ -241,7 +243,7 @@ func (o *operator) testKubectlWhy(t *testing.T) {
 		}
 	}
 	check(o.do("kubectl pinfold why limited --duration 2s -o json --debug"))
-	o.do(`helm upgrade pinfold deploy/chart --namespace pinfold-system --values values.yaml --set agent.tracePercent=1 --wait --timeout 3m
+	o.do(`helm upgrade pinfold deploy/chart --namespace pinfold-system --values values.yaml --wait --timeout 3m
 		kubectl --namespace pinfold-system rollout status daemonset/pinfold-agent --timeout 2m`)
 	check(o.do("kubectl pinfold why limited --duration 2s -o json"))
 	o.testKubectlFiles(t)

@@ -37,7 +37,8 @@ func (s *settled) eventuallyTraced(t *testing.T, pod *corev1.Pod, more ...string
 	for range runtime.NumCPU() + 1 {
 		defer s.kernel.spin(t, group)()
 	}
-	more = append(more, "pinfold_trace_running ",
+	more = append(more, "pinfold_trace_running ", "pinfold_contention_running ",
+		fmt.Sprintf("pinfold_container_cpu_waiting_seconds_total{behind=%q,container=%q,namespace=%q,pod=%q} ", "own", "main", pod.Namespace, pod.Name),
 		fmt.Sprintf("pinfold_container_cpu_run_delay_seconds_count{container=%q,namespace=%q,pod=%q} ", "main", pod.Namespace, pod.Name))
 	eventually(t, "traced delays", func() error {
 		text := s.metrics(t)

@@ -31,6 +31,7 @@ func smokes() []unit {
 	return []unit{
 		smoke("kernel", "./linux/cgroup", "^TestHost$"),
 		smoke("bpf", "./linux/schedtrace", "^(TestCapabilities|TestUnprivileged|TestKilled)$"),
+		smoke("queues", "./linux/runqueue", "^TestTurns$"),
 		smoke("cluster", "./test/cluster", "^TestSmoke$"),
 		smoke("chart", "./test/chart", "^TestServerAcceptsObjects$"),
 		smoke("node", "./test/node", "^TestSmoke$"),

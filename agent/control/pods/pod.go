@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"pinfold.dev/pinfold/core/burst"
 	"pinfold.dev/pinfold/core/ledger"
@@ -90,6 +92,22 @@ func (s *Pod) limit(want corev1.ResourceList, actual *corev1.ResourceRequirement
 		return min(limit, inForce)
 	}
 	return inForce
+}
+
+// Workload returns the kind and name of what made a pod. A ReplicaSet counts for its Deployment,
+// whose name it has with a hash.
+func (s *Pod) Workload() string {
+	pod := s.Object
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return "Pod/" + pod.Name
+	}
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
+		if name, isDeployment := strings.CutSuffix(owner.Name, "-"+hash); isDeployment {
+			return "Deployment/" + name
+		}
+	}
+	return owner.Kind + "/" + owner.Name
 }
 
 // depart makes the state that of a pod that the API server has no longer. It has no CPUs of its

@@ -24,22 +24,32 @@ import (
 
 // Documents checks that the command lines of a program in README.md, docs and the help of its
 // commands exist as printed: the subcommand, its flags and their values. Of a line of syntax, with
-// [ ] or ..., it checks the names of flags.
-func Documents(t *testing.T, newRoot func() *cobra.Command) {
+// [ ] or ..., it checks the names of flags. A program with several roots, by the name by which it is
+// called, has what one of them has.
+func Documents(t *testing.T, newRoot func() *cobra.Command, others ...func() *cobra.Command) {
 	const root = "../.." // the repository, seen from the packages of programs
 	documents := must.Get(filepath.Glob(filepath.Join(root, "docs/*.md")))(t)
 	program, n := newRoot().Name(), 0
+	parse := func(args []string, line string, isSyntax bool) error {
+		err := parse(newRoot(), args, line, isSyntax)
+		for _, other := range others {
+			if err != nil && parse(other(), args, line, isSyntax) == nil {
+				return nil
+			}
+		}
+		return err
+	}
 	check := func(where, text string) {
 		lines, names := commandLines(program, text)
 		for _, line := range lines {
 			args, isSyntax := words(line)
 			n++
-			if err := parse(newRoot(), args, line, isSyntax); err != nil {
+			if err := parse(args, line, isSyntax); err != nil {
 				t.Errorf("%s: %s %s: %v", where, program, line, err)
 			}
 		}
 		for _, name := range names {
-			if err := parse(newRoot(), strings.Fields(name), name, true); err != nil {
+			if err := parse(strings.Fields(name), name, true); err != nil {
 				t.Errorf("%s: `%s %s`: %v", where, program, name, err)
 			}
 		}

@@ -122,7 +122,7 @@ func (o *podOptions) open(ctx context.Context, cmd *cobra.Command, pods []string
 	}
 	why := s.findAgent(ctx, o.agentNamespace)
 	if why == nil && trace != "" && !s.mayTrace() {
-		why = &unable{fmt.Sprintf("%s needs an agent that may trace, and that of node %s may not (agent.tracePercent is 0)", trace, s.node)}
+		why = &unable{fmt.Sprintf("%s needs an agent that may trace, and that of node %s may not (agent.contention is false)", trace, s.node)}
 	}
 	if why == nil {
 		return s, nil

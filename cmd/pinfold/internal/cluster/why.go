@@ -21,17 +21,17 @@ import (
 func NewWhy() *cobra.Command {
 	o := &whyOptions{}
 	cmd := &cobra.Command{
-		Use:   "why POD [flags]",
+		Use:   "why POD [flags]\nwhy --cluster --prometheus URL [flags]",
 		Short: "Show why a pod's containers are slow: throttled, or waiting for CPUs, and behind what",
 		Long: `Trace the scheduler on the pod's node for a while, and show where the time of
 the pod's containers went. 'pinfold why --help' on a node says more.
 
 It runs pinfold in the agent's pod, which takes pods/exec in its namespace, and
-an agent that may trace: the chart's agent.tracePercent is more than 0.
-Otherwise it runs in a pod of its own, which it asks about (--debug).`,
+an agent that may trace, as those of the chart do unless agent.contention is
+false. Otherwise it runs in a pod of its own, which it asks about (--debug).`,
 		Example: `  pinfold why web-0
-  pinfold why web-0 -n shop --duration 30s -o json
-  pinfold why web-0 --requests access.csv --perfetto web.pftrace`,
+  pinfold why web-0 --requests access.csv --perfetto web.pftrace
+  pinfold why --cluster --prometheus http://localhost:9090 --since 24h`,
 	}
 	o.addFlags(cmd)
 	f := cmd.Flags()
@@ -41,15 +41,37 @@ Otherwise it runs in a pod of its own, which it asks about (--debug).`,
 	f.StringVar(&o.requests, "requests", "", "when it ends, send `FILE`, a log of the requests of a pod with one container, and show where the time of the slowest went (CSV with columns start and end)")
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
-	frame.OutputFlag(cmd)
-	cmd.RunE = o.run
+	format := frame.OutputFlag(cmd)
+	o.contention.addFlags(cmd)
+	named := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if o.contention.cluster && len(args) == 0 {
+			return nil
+		}
+		return named(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(frame.Needs(f, "cluster", "since", "prometheus"), frame.Needs(f, "prometheus", "cluster", "prometheus-token-file", "prometheus-ca-file", "prometheus-header")); err != nil {
+			return err
+		}
+		if !o.contention.cluster {
+			return o.run(cmd, args)
+		}
+		if len(args) > 0 {
+			return frame.Usagef("--cluster is about all pods: give it, or POD, not both")
+		}
+		ctx, stop := frame.Interruptible(cmd.Context())
+		defer stop()
+		return o.contention.run(ctx, cmd.OutOrStdout(), *format, o.namespace)
+	}
 	return cmd
 }
 
 type whyOptions struct {
 	podOptions
-	requests string
-	perfetto tracefile.Output
+	contention contentionOptions
+	requests   string
+	perfetto   tracefile.Output
 }
 
 func (o *whyOptions) run(cmd *cobra.Command, args []string) error {

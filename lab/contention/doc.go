@@ -1,0 +1,22 @@
+// Package contention stages cases in which threads wait for CPUs, and compares what package runqueue
+// samples of them with a trace of every switch (package schedtrace), and with what the kernel says
+// (cpu.pressure).
+//
+//	results, err := contention.Measure(ctx, contention.Options{Cases: 200, ...})
+//	err = results.Markdown(w)
+//
+// # A case
+//
+// A case is drawn from its number: its [Kind], and the numbers of threads, limits, weights and times
+// of computing and sleeping. Its first program is the victim. All programs run on one CPU, which
+// others may use, too: what they take is in both measurements.
+//
+// # What is compared
+//
+// Of the victim, for the same time: for how long at least one thread waited behind others, and behind
+// its own threads, as a share of the time; and behind which group it waited longest. Where a trace says
+// less than 2% of the time for others, nobody is the culprit, and none may be named. Where it says of
+// two groups that they are within a tenth of each other, either may be.
+//
+// Cases of which the trace has lost events are repeated.
+package contention
