@@ -8,7 +8,7 @@
 // # A case
 //
 // A case is drawn from its number: its [Kind], and the numbers of threads, limits, weights and times
-// of computing and sleeping. Its first program is the victim. All programs run on one CPU, which
+// of computing and sleeping. Its first program is the victim. All programs but a few run on one CPU, which
 // others may use, too: what they take is in both measurements.
 //
 // # What is compared

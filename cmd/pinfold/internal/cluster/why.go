@@ -27,8 +27,9 @@ func NewWhy() *cobra.Command {
 the pod's containers went. 'pinfold why --help' on a node says more.
 
 It runs pinfold in the agent's pod, which takes pods/exec in its namespace, and
-an agent that may trace, as those of the chart do unless agent.contention is
-false. Otherwise it runs in a pod of its own, which it asks about (--debug).`,
+an agent that may trace, as those of the chart may by default
+(agent.contention). Otherwise it runs in a pod of its own, which it asks about
+(--debug).`,
 		Example: `  pinfold why web-0
   pinfold why web-0 --requests access.csv --perfetto web.pftrace
   pinfold why --cluster --prometheus http://localhost:9090 --since 24h`,
