@@ -117,7 +117,7 @@ func (c *contention) run(ctx context.Context, dedup *logdedup.Log) {
 
 func (c *contention) sample(ctx context.Context) error {
 	s, err := runqueue.Open()
-	if errors.Is(err, errors.ErrUnsupported) { // nobody may have asked for it
+	if errors.Is(err, errors.ErrUnsupported) { // it is on by default, so this is no warning
 		c.log.Info("it is not sampled which containers wait for CPUs", "error", err)
 		<-ctx.Done()
 		return nil
@@ -266,14 +266,15 @@ func (c *contention) collect(out chan<- prometheus.Metric) {
 	for group := range all {
 		alone[path.Dir(group)]++
 	}
+	waited := waitedFamily(out)
 	for group, labels := range all { // without mu, for which a decision may wait
 		if t, known := throttledTime(c.groups, group, alone[path.Dir(group)] == 1); known {
-			c.waited(out)(t.Seconds(), append(labels[:], "limit")...)
+			waited(t.Seconds(), append(labels[:], "limit")...)
 		}
 	}
 }
 
-func (c *contention) waited(out chan<- prometheus.Metric) family {
+func waitedFamily(out chan<- prometheus.Metric) family {
 	return counter(out, "container_cpu_waiting_seconds_total", "CPU time in which a thread of the container was ready to run and did not run: "+
 		"for its limit or that of its pod, behind others, or behind its own threads.", containerLabels("behind")...)
 }
@@ -290,7 +291,7 @@ func (c *contention) collectSampled(out chan<- prometheus.Metric) map[string][3]
 	if !c.running && c.passed.Samples == 0 {
 		return all // the kernel cannot
 	}
-	waited := c.waited(out)
+	waited := waitedFamily(out)
 	for _, one := range c.containers {
 		waited(one.others.Seconds(), append(one.labels[:], "others")...)
 		waited(one.own.Seconds(), append(one.labels[:], "own")...)

@@ -14,9 +14,9 @@
 // # What is compared
 //
 // Of the victim, for the same time: for how long at least one thread waited behind others, and behind
-// its own threads, as a share of the time; and behind which group it waited longest. Where a trace says
-// less than 2% of the time for others, nobody is the culprit, and none may be named. Where it says of
-// two groups that they are within a tenth of each other, either may be.
+// its own threads, as a share of the time; and behind which group it waited longest, its culprit. A case in
+// which the trace has less than 2% behind others has no culprit. Of two groups that are within a tenth of
+// each other, both are right.
 //
-// Cases of which the trace has lost events are repeated.
+// A case of which the trace has lost events is repeated, twice at most.
 package contention

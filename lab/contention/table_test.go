@@ -8,8 +8,8 @@ import (
 	"pinfold.dev/pinfold/test/must"
 )
 
-// TestScore: a culprit is right if it is first in both, or as good as that in the trace, and nobody may be
-// named where others hardly matter.
+// TestScore: the culprit of the samples is right if it is the first of the trace, too, or almost. Where
+// others hardly matter, to name a culprit is wrong.
 func TestScore(t *testing.T) {
 	waits := func(others float64, behind map[string]float64) Waits { return Waits{Others: others, Behind: behind} }
 	for name, test := range map[string]struct {

@@ -87,7 +87,7 @@ func (o *contentionOptions) ask(ctx context.Context, client *prometheus.Client, 
 	over := fmt.Sprintf("[%ds]", int64(o.since/time.Second))
 	selector := ""
 	if namespace != "" {
-		selector = "{namespace=" + strconv.Quote(namespace) + "}"
+		selector = "namespace=" + strconv.Quote(namespace)
 	}
 	nodes, err := client.Query(ctx, "pinfold_contention_running", at)
 	if err != nil {
@@ -105,14 +105,14 @@ func (o *contentionOptions) ask(ctx context.Context, client *prometheus.Client, 
 	case all.Sampled == 0:
 		return nil, fmt.Errorf("none of %d agents samples who waits for CPUs: their logs say why, or agent.contention is false", all.Nodes)
 	}
-	total, err := client.Query(ctx, "sum(rate(pinfold_container_cpu_waiting_seconds_total"+withBehind(namespace)+over+"))", at)
+	total, err := client.Query(ctx, `sum(rate(pinfold_container_cpu_waiting_seconds_total{behind="others",`+selector+"}"+over+"))", at)
 	if err != nil {
 		return nil, err
 	}
 	for _, sample := range total {
 		all.CPUs += finite(sample.Value)
 	}
-	pairs, err := client.Query(ctx, "sum by (namespace, workload, behind_namespace, behind) (rate(pinfold_contention_pair_seconds_total"+selector+over+")) > 0", at)
+	pairs, err := client.Query(ctx, "sum by (namespace, workload, behind_namespace, behind) (rate(pinfold_contention_pair_seconds_total{"+selector+"}"+over+")) > 0", at)
 	if err != nil {
 		return nil, err
 	}
@@ -126,13 +126,6 @@ func (o *contentionOptions) ask(ctx context.Context, client *prometheus.Client, 
 		return cmp.Or(cmp.Compare(b.CPUs, a.CPUs), cmp.Compare(a.waits(), b.waits()), cmp.Compare(a.behind(), b.behind()))
 	})
 	return all, nil
-}
-
-func withBehind(namespace string) string {
-	if namespace == "" {
-		return `{behind="others"}`
-	}
-	return `{behind="others",namespace=` + strconv.Quote(namespace) + "}"
 }
 
 func finite(v model.SampleValue) float64 {

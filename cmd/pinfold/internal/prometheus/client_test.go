@@ -77,7 +77,7 @@ func TestSent(t *testing.T) {
 	}
 }
 
-// TestAnswers: every answer that is none is an error that says what to do, without a password.
+// TestAnswers: an answer without data is an error. It says what to do, and does not have the password.
 func TestAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		status       int
@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 	}
 	client := must.Get(connect(t, "--prometheus=http://user:secret@127.0.0.1:1"))(t)
 	if _, err := client.Query(t.Context(), "up", time.Unix(1, 0)); err == nil || !strings.Contains(err.Error(), "does not answer: ") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("a port without a server: %v", err)
 	}
 }
 
