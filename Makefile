@@ -135,7 +135,7 @@ soak: build bin/gotestsum ## run what is random with new seeds for HOURS (8)
 		$$(git grep -lE 'rapid\.Check|variables\.Seed' -- '*_test.go' $(MODULES:%=':!%') | xargs -n 1 dirname | sort -u | sed 's#^#./#')) || exit; done; done
 
 .PHONY: test-modules
-test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this one: experiments, benchmarks, Karpenter and pods with exclusive CPUs, Prometheus and the alerts
+test-modules: bin/suite bin/gotestsum ## run the tests of modules inside this one: experiments, benchmarks, autoscalers, Prometheus and the alerts
 	@$(SUITE) -only='^module/' whole
 
 # Of what is committed.
@@ -230,6 +230,11 @@ bin/benchstat: tools/go.mod
 bin/promtool: tools/monitoring/go.mod
 	@echo "building bin/promtool: the first time this takes two to three minutes"
 	@$(BUILD) -C tools/monitoring -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+
+# For a test: without its pages, which npm would build.
+bin/prometheus-server: tools/monitoring/go.mod
+	@echo "building $@: the first time this takes one to two minutes"
+	@$(BUILD) -C tools/monitoring -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/prometheus
 
 # Helm 3 is told by its builder which Kubernetes it is made of; Helm 4 finds out.
 HELM_FLAGS := $(foreach v,Major=$(word 1,$(subst ., ,$(KUBE_VERSION))) Minor=$(word 2,$(subst ., ,$(KUBE_VERSION))), \

@@ -19,10 +19,8 @@ func errJSON(in *bufio.Reader) error {
 		return errExposition
 	case answer.Error != "":
 		return fmt.Errorf("Prometheus refused the query: %s: change the query and ask again", strings.TrimRight(answer.Error, ".")) //nolint:staticcheck // a name
-	case bytes.Contains(begin, []byte(`"vector"`)), bytes.Contains(begin, []byte(`"value"`)):
-		return errors.New("JSON of Prometheus about one instant: ask query_range instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
 	case bytes.Contains(begin, []byte(`"resultType"`)), bytes.Contains(begin, []byte(`"metric"`)):
-		return errors.New("JSON of Prometheus: convert it to CSV first: see 'From Prometheus' in docs/pinfold.md")
+		return errors.New("an answer of Prometheus, and no recording: 'pinfold advise --prometheus URL' asks the server itself")
 	}
 	return errors.New("JSON, and not a recording in CSV, Parquet or .npy")
 }
@@ -36,7 +34,7 @@ func isExposition(begin string) bool {
 }
 
 // errExposition explains what to do with such a file.
-var errExposition = errors.New("metrics as text: ask query_range of Prometheus instead, and convert its answer to CSV: see 'From Prometheus' in docs/pinfold.md")
+var errExposition = errors.New("metrics as text, and no recording: 'pinfold advise --prometheus URL' asks the server that reads them")
 
 // isJSON reports whether a file that begins like this may be JSON.
 func isJSON(head []byte) bool {

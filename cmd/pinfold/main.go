@@ -28,6 +28,7 @@ import (
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/cluster"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/mcp"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/model"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/place"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/record"
@@ -81,7 +82,7 @@ Only 'run' and 'sample --weight' change anything on the machine.`,
 	local := linuxCommands()
 	if name == pluginName {
 		local = slices.DeleteFunc(local, func(c *cobra.Command) bool { return c.Name() == "sample" || c.Name() == "top" || c.Name() == "why" })
-		local = append(local, cluster.NewSample(), cluster.NewTop(), cluster.NewWhy(), cluster.NewRemovePod())
+		local = append(local, cluster.NewSample(), cluster.NewTop(), cluster.NewWhy(), mcp.New(), cluster.NewRemovePod())
 	}
 	commands := slices.Concat([]*cobra.Command{place.NewTopology(), place.NewPlace()}, local, []*cobra.Command{
 		record.NewTrace(), model.NewSimulate(), model.NewThrottle(), model.NewAdvise(), status.New(), newManual(),

@@ -351,7 +351,7 @@ func TestRequestsOfManyContainers(t *testing.T) {
 	}
 }
 
-// TestKarpenterPods keeps the pods that test/karpenter shows to Karpenter, as they are created and
+// TestKarpenterPods keeps the pods that test/autoscalers shows to Karpenter, as they are created and
 // as they are stored.
 func TestKarpenterPods(t *testing.T) {
 	server := newServer(t)
@@ -361,7 +361,7 @@ func TestKarpenterPods(t *testing.T) {
 		stored[name], _ = server.create(t, created[name])
 	}
 	text := must.Get(json.MarshalIndent(map[string]any{"created": created, "stored": stored}, "", "  "))(t)
-	golden.Compare(t, "../../test/karpenter/testdata/pods.json", string(text)+"\n")
+	golden.Compare(t, "../../test/autoscalers/testdata/pods.json", string(text)+"\n")
 }
 
 // requesting returns a pod that asks for exclusive CPUs by its limit, and requests something else.

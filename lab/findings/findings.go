@@ -37,6 +37,15 @@ func Prepare(runs []Run) []Run {
 		return runs
 	}
 	runs = slices.Clone(runs)
+	order := map[string]int{}
+	for i, r := range runs {
+		if _, seen := order[r.Result.Config.Name]; !seen {
+			order[r.Result.Config.Name] = i
+		}
+	}
+	slices.SortStableFunc(runs, func(a, b Run) int { // of one experiment, control groups of version 2 first
+		return cmp.Or(order[a.Result.Config.Name]-order[b.Result.Config.Name], b.Result.Environment.Cgroup-a.Result.Environment.Cgroup)
+	})
 	results := make([]experiment.Result, len(runs))
 	for i, r := range runs {
 		results[i] = r.Result
@@ -91,6 +100,9 @@ func (r Run) findings() (findings, error) {
 	for _, note := range c.Notes {
 		f.Notes = append(f.Notes, plain(note))
 	}
+	if r.Result.Environment.Model == "UML" {
+		f.Notes = append(f.Notes, "This was in User Mode Linux, a kernel that runs as a process: threads of a program do not run at the same time, and what the host took is not seen. So it shows what the kernel counts of limits, and not the latencies of a machine.")
+	}
 	var about, notes []string
 	f.Results, about = r.results()
 	f.Tables, notes = r.tables()
@@ -99,11 +111,15 @@ func (r Run) findings() (findings, error) {
 	return f, nil
 }
 
-// describe returns what each run says. Several runs of one experiment have their dates in names and questions.
+// describe returns what each run says. Several runs of one experiment have their dates in names and questions,
+// and those with control groups of version 2 say so if there are others.
 func describe(runs []Run) ([]findings, error) {
-	count := map[string]int{}
+	count, first := map[string]int{}, map[string]int{}
 	for _, r := range runs {
 		count[r.Result.Config.Name]++
+		if r.Result.Environment.Cgroup == 1 {
+			first[r.Result.Config.Name]++
+		}
 	}
 	all := make([]findings, len(runs))
 	for i, r := range runs {
@@ -112,9 +128,12 @@ func describe(runs []Run) ([]findings, error) {
 			return nil, err
 		}
 		if e := r.Result.Environment; count[r.Result.Config.Name] > 1 && !e.Started.IsZero() {
-			day := e.Started.UTC().Format(time.DateOnly)
+			day, where := e.Started.UTC().Format(time.DateOnly), e.Model
+			if e.Cgroup == 2 && first[r.Result.Config.Name] > 0 {
+				day, where = day+", cgroup version 2", "Linux "+e.Kernel
+			}
 			all[i].Name += ", " + day
-			all[i].Question += " " + plain(fmt.Sprintf("(%s, %s)", day, e.Model))
+			all[i].Question += " " + plain(fmt.Sprintf("(%s, %s)", day, where))
 		}
 	}
 	return all, nil

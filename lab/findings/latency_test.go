@@ -128,18 +128,23 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestSeveralRuns: runs of one experiment are told apart by their dates, on the page and in the text.
+// TestSeveralRuns: runs of one experiment are told apart by their dates, on the page and in the text. Those
+// with control groups of version 2 say so, and come first.
 func TestSeveralRuns(t *testing.T) {
 	runs := []Run{newMaker(t).burst(6), newMaker(t).burst(6), newMaker(t).burst(6)}
 	runs[1].Result.Environment.Started = runs[0].Result.Environment.Started.AddDate(0, 0, 5)
+	runs[0].Result.Environment.Cgroup = 1
 	runs[2].Result.Config.Name = "my experiment"
 	var text strings.Builder
 	must.Do(t, Markdown(&text, runs))
 	page := pageOf(t, runs)
-	for _, want := range []string{"burst, 2026-11-20", "burst, 2026-11-25", "? (2026-11-25, Example CPU 2.5 GHz)"} {
+	for _, want := range []string{"burst, 2026-11-20", "burst, 2026-11-25, cgroup version 2", "? (2026-11-20, Example CPU 2.5 GHz)", "? (2026-11-25, cgroup version 2, Linux 6.18.5)"} {
 		if !strings.Contains(text.String(), want) || !strings.Contains(page, want) {
 			t.Errorf("%q is not in the text or not on the page", want)
 		}
+	}
+	if one, two := strings.Index(text.String(), "burst, 2026-11-20"), strings.Index(text.String(), "burst, 2026-11-25"); one < two {
+		t.Error("version 2 is not first")
 	}
 	if strings.Contains(text.String(), "my experiment, ") {
 		t.Error("the only run of an experiment has a date in its name")

@@ -87,11 +87,11 @@ func setQuick(command *cobra.Command, quick bool) error {
 	return nil
 }
 
-// findPrograms finds this program, which has the built-in ones, and pinfold.
+// findPrograms finds this program and pinfold.
 func findPrograms(o *judge.Options) error {
-	executable, err := os.Executable()
+	executable, err := findWorkloads(o)
 	if err != nil {
-		return fmt.Errorf("find the programs of the experiment: %w", err)
+		return err
 	}
 	if o.Pinfold == "" {
 		o.Pinfold = filepath.Join(filepath.Dir(executable), "pinfold")
@@ -99,7 +99,15 @@ func findPrograms(o *judge.Options) error {
 	if o.Pinfold, err = exec.LookPath(o.Pinfold); err != nil {
 		return fmt.Errorf("%w: name the program with --pinfold", err)
 	}
+	return nil
+}
+
+// findWorkloads finds this program, which has the built-in ones.
+func findWorkloads(o *judge.Options) (executable string, err error) {
+	if executable, err = os.Executable(); err != nil {
+		return "", fmt.Errorf("find the programs of the experiment: %w", err)
+	}
 	o.Workload = func(args ...string) []string { return append([]string{executable, "workload"}, args...) }
 	o.Command, o.Version = os.Args, frame.Version().Version
-	return nil
+	return executable, nil
 }

@@ -31,5 +31,5 @@ many short windows, in random order. An experiment needs root: it makes control
 groups, and removes them in the end.`,
 		Example: `  pinfold-lab list
   pinfold-lab run burst --quick`,
-	}, newAdvice(), newContention(), newList(), newRun(), newReport(), newWorkload())
+	}, newAdvice(), newContention(), newFleet(), newList(), newRun(), newReport(), newWorkload())
 }

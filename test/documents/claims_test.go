@@ -64,9 +64,10 @@ var claims = map[string][]claim{
 		{`indented\n(pandas|duckdb)`, "not: Python; tracefile reads all its files with pandas and DuckDB"},
 		{`indented\nkubectl pinfold`, "test/node TestKubectl"},
 		{`\nkubectl --namespace`, "test/node TestKubectl"},
-		{`indented\ncurl`, "not: a query to the reader's Prometheus"},
+		{`indented\npinfold advise --prometheus`, "test/verdict TestServer"},
 		{`indented\npinfold sample --pod`, "not: about a container of the reader"},
 	},
+	"docs/advice.md": {{`indented\npinfold advise --prometheus`, "test/verdict TestServer"}},
 	"docs/scheduler.md": {
 		{`yaml\n`, "test/documents TestManifests"},
 		{`yaml file=config.yaml\n`, "test/documents TestLocal"},

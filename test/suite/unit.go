@@ -39,6 +39,7 @@ func smokes() []unit {
 		smoke("guest", "./test/vm", "^TestSmoke$"),
 		smoke("node-v2", "./test/vm", "^TestNodeSmoke$"), // cgroup version 2 and systemd
 		smoke("page", "./cmd/pinfold", "^TestPagesFit$"),
+		smoke("prometheus", "./test/verdict", "^TestServer$"),
 	}
 }
 
@@ -80,7 +81,7 @@ func everything(ctx context.Context) ([]unit, error) {
 			test: append([]string{"-short", "-race", "-vet=off", "-timeout=20m", "-exec=env -u GOGC"}, packages...)}
 	}
 	units = append(units, race("race", "", racing...), race("race/lab", "lab", "./..."))
-	for _, dir := range []string{"bench", "lab", "test/karpenter", "tools/monitoring"} {
+	for _, dir := range []string{"bench", "lab", "test/autoscalers", "tools/monitoring"} {
 		units = append(units, unit{name: "module/" + dir, dir: dir, test: []string{"-vet=off", "-p=1", "-timeout=40m", "./..."}})
 	}
 	for _, target := range []string{"lint", "lint-more", "bench-once", "reproducible"} {

@@ -84,6 +84,12 @@ func (c *Connection) Config() (config *rest.Config, namespace string, err error)
 	return config, namespace, nil
 }
 
+// Server returns the configuration of a client of servers in the cluster, behind the API server's proxy.
+func (c *Connection) Server() (*rest.Config, error) {
+	config, _, err := c.Config()
+	return config, err
+}
+
 // Explain adds to an error of the API server at an address what to do.
 func Explain(ctx context.Context, server string, err error) error {
 	var network *url.Error

@@ -43,6 +43,7 @@ an agent that may trace, as those of the chart may by default
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
 	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
 	format := frame.OutputFlag(cmd)
+	o.contention.server.Cluster = o.Server
 	o.contention.addFlags(cmd)
 	named := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -60,6 +61,11 @@ an agent that may trace, as those of the chart may by default
 		}
 		if len(args) > 0 {
 			return frame.Usagef("--cluster is about all pods: give it, or POD, not both")
+		}
+		for _, name := range []string{"duration", "max-cost", "histogram", "requests", "perfetto", "debug", "debug-image"} {
+			if f.Changed(name) {
+				return frame.Usagef("--%s is about one pod: leave it out with --cluster", name)
+			}
 		}
 		ctx, stop := frame.Interruptible(cmd.Context())
 		defer stop()

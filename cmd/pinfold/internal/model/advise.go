@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/frame"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/files"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/fleet"
 	"pinfold.dev/pinfold/core/advice"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/ledger"
@@ -30,7 +32,7 @@ const outputPatch frame.Format = "patch"
 // NewAdvise returns the subcommand "advise".
 func NewAdvise() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "advise FILE... [flags]",
+		Use:   "advise FILE... [flags]\nadvise --prometheus URL [flags]",
 		Short: "Recommend the limit and burst of containers, and say why",
 		Long: `Recommend a CPU limit for each recorded container, without burst and with it; a
 burst, an enforcement period and a number of threads; and say whether binding to
@@ -38,13 +40,54 @@ CPUs pays and more replicas are needed. Each comes with its reason and its
 certainty. With --node-cpus it also says how many such containers fit on a node.
 
 Recordings come from 'pinfold sample'. Record for minutes, under representative
-load, and without a limit if you can.`,
+load, and without a limit if you can.
+
+With --prometheus it gives a verdict on each workload of a cluster instead, from
+the counters of the kubelets: whether it is throttled, and whether a burst or
+another limit ends that. Where counters do not tell, it says so.`,
 		Example: `  pinfold advise web.parquet
-  pinfold advise web.parquet --node-cpus 16 --html advice.html
-  pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml`,
-		Args: someTraces, ValidArgsFunction: files.Complete,
+  pinfold advise web.parquet --group shop/web-0/app -o patch > patch.yaml
+  pinfold advise --prometheus http://localhost:9090 --html fleet.html`,
+		ValidArgsFunction: files.Complete,
 	}
-	cmd.RunE = newAdviseOptions(cmd).run
+	o, all := newAdviseOptions(cmd), &fleet.Options{}
+	all.AddFlags(cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("prometheus") && len(args) > 0 {
+			return frame.Usagef("--prometheus is about all workloads of a cluster: give it, or recordings, not both")
+		}
+		if cmd.Flags().Changed("prometheus") {
+			return nil
+		}
+		return someTraces(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		f := cmd.Flags()
+		if err := frame.Needs(f, "prometheus", "since", "namespace", "dry-run", "match", "check", "patches", "prometheus-token-file", "prometheus-ca-file", "prometheus-header", "kubeconfig", "context", "request-timeout"); err != nil {
+			return err
+		}
+		if !f.Changed("prometheus") {
+			if o.output == fleet.CSV {
+				return frame.Usagef("-o csv is for --prometheus: recordings have text, json and patch")
+			}
+			return o.run(cmd, args)
+		}
+		for _, name := range []string{"group", "wcet1", "burst", "node-cpus", "period", "seed", "interval"} {
+			if f.Changed(name) {
+				return frame.Usagef("--%s is about recordings: leave it out with --prometheus", name)
+			}
+		}
+		if err := o.goal.Validate(); err != nil {
+			return frame.Usagef("%w, as in --throttled 1%%", err)
+		}
+		if o.output == outputPatch {
+			return frame.Usagef("-o patch is about recordings: with --prometheus there is --patches")
+		}
+		if err := o.checkOutput(f); err != nil {
+			return err
+		}
+		return all.Run(cmd, o.goal.ThrottleRatio, o.output, o.verbose, o.html, o.force)
+	}
 	return cmd
 }
 
@@ -84,7 +127,7 @@ func newAdviseOptions(cmd *cobra.Command) *adviseOptions {
 	flags.StringVar(&o.html, "html", "", "also write a page with charts to `FILE`")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print all advice, with its reasons")
 	flags.BoolVar(&o.force, "force", false, "replace the page if it exists")
-	frame.OneOf(flags, &o.output, "output", "how to print the result; patch is for kubectl", frame.Text, frame.JSON, outputPatch)
+	frame.OneOf(flags, &o.output, "output", "how to print the result; patch, for kubectl, of recordings, and csv with --prometheus", frame.Text, frame.JSON, outputPatch, fleet.CSV)
 	return o
 }
 
@@ -99,22 +142,23 @@ func (o *adviseOptions) check(cmd *cobra.Command) error {
 		return frame.Usagef("--period %v: enforcement periods are %v to %v", o.period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case flags.Changed("wcet1") && o.node == 0:
 		return frame.Usagef("--wcet1 is about a node: say how large it is with --node-cpus")
+	}
+	if err := o.selectionOptions.check(); err != nil {
+		return err
+	}
+	return o.checkOutput(flags)
+}
+
+// checkOutput rejects wrong flags of what is written, and checks that the page can be written.
+func (o *adviseOptions) checkOutput(flags *pflag.FlagSet) error {
+	switch {
 	case flags.Changed("html") && o.html == "":
 		return frame.Usagef("--html is empty: name a file")
 	case o.verbose && o.output != frame.Text:
 		return frame.Usagef("--verbose is about text: -o json has everything")
 	case o.force && o.html == "":
 		return frame.Usagef("--force is for --html: name the page's file")
-	}
-	if err := o.selectionOptions.check(); err != nil {
-		return err
-	}
-	return o.checkPage()
-}
-
-// checkPage checks that the page can be written.
-func (o *adviseOptions) checkPage() error {
-	if o.html == "" {
+	case o.html == "":
 		return nil
 	}
 	info, err := os.Lstat(o.html)

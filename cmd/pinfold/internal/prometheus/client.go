@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -25,12 +26,16 @@ import (
 	v1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/cmd/frame"
 )
 
 // Server is where a server is, and what it wants to be sent. The zero value is no server.
 type Server struct {
+	// Cluster returns the connection to the cluster of a server that is named by its service.
+	Cluster func() (*rest.Config, error)
+
 	url       string
 	tokenFile string
 	caFile    string
@@ -40,7 +45,7 @@ type Server struct {
 // AddFlags adds the flags --prometheus and those that need it.
 func (s *Server) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.url, "prometheus", "", "`URL` of a Prometheus server, such as http://localhost:9090")
+	f.StringVar(&s.url, "prometheus", "", "`URL` of a Prometheus server, such as http://localhost:9090, or its service, such as monitoring/prometheus:9090")
 	f.StringVar(&s.tokenFile, "prometheus-token-file", "", "send it the bearer token in `FILE`")
 	f.StringVar(&s.caFile, "prometheus-ca-file", "", "trust the certificates in `FILE` (PEM), instead of the system's")
 	f.StringArrayVar(&s.headers, "prometheus-header", nil, "send it `NAME:VALUE`, such as X-Scope-OrgID:shop; may be repeated")
@@ -60,11 +65,15 @@ type Client struct {
 
 // Connect returns a client. It sends nothing yet.
 func (s *Server) Connect() (*Client, error) {
+	if parts := service.FindStringSubmatch(s.url); parts != nil {
+		return s.proxied(parts[1], parts[2])
+	}
 	address, err := url.Parse(s.url)
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" {
-		return nil, frame.Usagef("--prometheus %q: it must be a URL such as http://localhost:9090", s.url)
+		return nil, frame.Usagef("--prometheus %q: it must be a URL such as http://localhost:9090, or NAMESPACE/SERVICE:PORT", s.url)
 	}
-	sender := &sender{to: http.DefaultTransport.(*http.Transport).Clone(), header: http.Header{}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	sender := &sender{to: transport, header: http.Header{}}
 	for _, header := range s.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
@@ -88,29 +97,64 @@ func (s *Server) Connect() (*Client, error) {
 		if !pool.AppendCertsFromPEM(certificates) {
 			return nil, fmt.Errorf("--prometheus-ca-file: %s has no certificate in PEM", s.caFile)
 		}
-		sender.to.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	client, err := api.NewClient(api.Config{Address: s.url, RoundTripper: sender})
+	return newClient(s.url, address.Redacted(), sender)
+}
+
+func newClient(address, shown string, transport http.RoundTripper) (*Client, error) {
+	client, err := api.NewClient(api.Config{Address: address, RoundTripper: transport})
 	if err != nil {
 		return nil, fmt.Errorf("--prometheus: %w", err)
 	}
-	return &Client{v1.NewAPI(client), address.Redacted()}, nil
+	return &Client{v1.NewAPI(client), shown}, nil
+}
+
+// service is NAMESPACE/SERVICE:PORT, where the port is a number or a name, and may be missing if there is
+// one.
+var service = regexp.MustCompile(`^([a-z0-9][-a-z0-9]*)/([a-z0-9][-a-z0-9]*(?::[a-z0-9][-a-z0-9]*)?)$`)
+
+// proxied returns a client that asks the server by the API server's proxy for services.
+func (s *Server) proxied(namespace, name string) (*Client, error) {
+	if s.tokenFile != "" || s.caFile != "" || s.headers != nil {
+		return nil, frame.Usagef("--prometheus %s is reached by the API server, which takes no --prometheus-token-file, --prometheus-ca-file and --prometheus-header: use 'kubectl port-forward', and the URL", s.url)
+	}
+	config, err := s.Cluster()
+	if err != nil {
+		return nil, err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("--prometheus: %w", err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("--prometheus: %w", err)
+	}
+	address := base.JoinPath("api/v1/namespaces", namespace, "services", name, "proxy")
+	return newClient(address.String(), "service "+s.url, transport)
 }
 
 // sender adds headers to requests.
 type sender struct {
-	to     *http.Transport
+	to     http.RoundTripper
 	header http.Header
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (s *sender) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
+	query := r.URL.Query() // VictoriaMetrics would not say that an answer is a part
+	query.Set("deny_partial_response", "1")
+	r.URL.RawQuery = query.Encode()
 	for name, values := range s.header {
 		r.Header[name] = values
 	}
 	return s.to.RoundTrip(r)
 }
+
+// Named reports whether the server is named by its service, and so reached by the API server.
+func (s *Server) Named() bool { return service.MatchString(s.url) }
 
 // queryTime is how long the server may compute an answer, and how long a client waits.
 const queryTime = time.Minute
@@ -171,6 +215,9 @@ func (c *Client) explain(err error) error {
 	what := cmp.Or(strings.TrimSpace(firstLine(answer.Detail)), answer.Msg)
 	switch {
 	case answer.Type == v1.ErrClient && (strings.Contains(answer.Msg, "401") || strings.Contains(answer.Msg, "403")):
+		if strings.HasPrefix(c.url, "service ") {
+			return fmt.Errorf("%s: the API server or the service refuses (%s): you need the right to 'get' services/proxy there, or use 'kubectl port-forward', and the URL", c.url, answer.Msg)
+		}
 		return fmt.Errorf("%s refuses to answer (%s): give it --prometheus-token-file, or --prometheus-header", c.url, answer.Msg)
 	case answer.Type == v1.ErrBadResponse, answer.Type == v1.ErrClient, strings.HasPrefix(what, "<"):
 		return fmt.Errorf("%s does not answer as Prometheus does (%s): is --prometheus its address, without /api/v1?", c.url, answer.Msg)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"pinfold.dev/pinfold/test/must"
 )
@@ -110,6 +111,28 @@ func TestAnswers(t *testing.T) {
 	client := must.Get(connect(t, "--prometheus=http://user:secret@127.0.0.1:1"))(t)
 	if _, err := client.Query(t.Context(), "up", time.Unix(1, 0)); err == nil || !strings.Contains(err.Error(), "does not answer: ") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a port without a server: %v", err)
+	}
+}
+
+// TestService: a server that is named by its service is reached by the API server's proxy.
+func TestService(t *testing.T) {
+	var path, authorization string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, authorization = r.URL.Path, r.Header.Get("Authorization")
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[]}}`))
+	}))
+	defer server.Close()
+	s := Server{url: "monitoring/prometheus-k8s:web", Cluster: func() (*rest.Config, error) {
+		return &rest.Config{Host: server.URL, BearerToken: "mine"}, nil
+	}}
+	client := must.Get(s.Connect())(t)
+	must.Get(client.Query(t.Context(), "up", time.Unix(1, 0)))(t)
+	if path != "/api/v1/namespaces/monitoring/services/prometheus-k8s:web/proxy/api/v1/query" || authorization != "Bearer mine" {
+		t.Errorf("%s, %s", path, authorization)
+	}
+	s.headers = []string{"X-Scope-OrgID:shop"}
+	if _, err := s.Connect(); err == nil || !strings.Contains(err.Error(), "port-forward") {
+		t.Errorf("%v", err)
 	}
 }
 

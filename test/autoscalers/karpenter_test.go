@@ -1,10 +1,11 @@
-// Package karpenter shows pods that ask for CPUs to Karpenter's simulation of scheduling, with the
+// Package autoscalers shows pods that ask for CPUs to Karpenter's simulation of scheduling, with the
 // requests that they were created with and with those that the admission policy stores. The pods
 // are in testdata/pods.json, which a test of package kube/admission writes with the API server's
-// own evaluation of the policy.
+// own evaluation of the policy. And it shows the usage of recorded programs to the recommender of the
+// Vertical Pod Autoscaler.
 //
-// It is a module of its own, so that Karpenter takes no part in choosing Pinfold's versions.
-package karpenter
+// It is a module of its own, so that these take no part in choosing Pinfold's versions.
+package autoscalers
 
 import (
 	"encoding/json"
