@@ -96,8 +96,8 @@ func nginx() service {
 
 // Fleet records programs of several kinds, each under several loads and without a limit, as many at the
 // same time as there are kinds, and writes a recording of all, whose groups are called /PROGRAM/LOAD.
-// It uses Workload, Command, Version and Progress of the options.
-func Fleet(ctx context.Context, o Options, output tracefile.Output, length time.Duration) (err error) {
+// seed is that of the requests. It uses Workload, Command, Version and Progress of the options.
+func Fleet(ctx context.Context, o Options, output tracefile.Output, length time.Duration, seed uint64) (err error) {
 	unlock, err := host.Lock()
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func Fleet(ctx context.Context, o Options, output tracefile.Output, length time.
 	for turn := range all {
 		var rows []fleetRow
 		for i, s := range j.services {
-			rows = append(rows, fleetRow{service: s, pattern: all[(i+turn)%len(all)], seed: uint64(10*turn + i)})
+			rows = append(rows, fleetRow{service: s, pattern: all[(i+turn)%len(all)], seed: 1000*seed + uint64(10*turn+i)})
 		}
 		o.Progress(fmt.Sprintf("%d of %d: %d programs for %v", turn+1, len(all), len(rows), length))
 		if err = j.together(ctx, rows, length, file); err != nil {

@@ -16,6 +16,7 @@ func newFleet() *cobra.Command {
 	var (
 		output tracefile.Output
 		length time.Duration
+		seed   uint64
 	)
 	command := &cobra.Command{
 		Use:   "fleet [flags]",
@@ -36,12 +37,13 @@ with make, each under six kinds of load: their CPU time in each period of
 			if _, err := findWorkloads(&options); err != nil {
 				return err
 			}
-			return judge.Fleet(command.Context(), options, output, length)
+			return judge.Fleet(command.Context(), options, output, length, seed)
 		},
 	}
 	flags := command.Flags()
 	flags.StringVarP(&output.Name, "output", "o", "fleet.parquet", "write the recording to `FILE`")
 	flags.BoolVar(&output.Replace, "force", false, "replace FILE if it exists")
 	flags.DurationVar(&length, "length", 10*time.Minute, "`TIME` of each recording")
+	flags.Uint64Var(&seed, "seed", 0, "the times of requests have the seed `S`")
 	return command
 }

@@ -15,8 +15,8 @@ import (
 	"pinfold.dev/pinfold/tracefile"
 )
 
-// fleet are recordings that "pinfold-lab fleet" made.
-const fleet = "../../docs/results/fleet/fleet.parquet"
+// Recordings that "pinfold-lab fleet" made: those with which package verdict was made, and others.
+const fleet, unseen = "../../docs/results/fleet/fleet.parquet", "../../docs/results/fleet/fleet-2.parquet"
 
 // recorded is the demand of a program under a load in each period, in CPUs.
 type recorded struct {
@@ -28,10 +28,10 @@ type recorded struct {
 // 'pinfold advise'.
 const window, stepped = int(30 * time.Second / verdict.Period), int(5 * time.Minute / verdict.Period)
 
-// recordings returns all recordings.
-func recordings(t *testing.T) (all []recorded) {
+// recordings returns all recordings of a file.
+func recordings(t *testing.T, file string) (all []recorded) {
 	t.Helper()
-	rec, _, err := tracefile.Read(fleet, 0)
+	rec, _, err := tracefile.Read(file, 0)
 	must.Do(t, err)
 	for i := range rec.Series {
 		s := &rec.Series[i]

@@ -17,7 +17,7 @@ import (
 // docs/results/fleet/removal.md in how many periods others then waited more.
 func TestRemoval(t *testing.T) {
 	const nodes, harmless = 10_000, .01
-	all := recordings(t)
+	all := recordings(t, unseen)
 	cases := judge(all, window)
 	r := rand.New(rand.NewPCG(1, 2))
 	said, wrong, worst := 0, 0, 0.

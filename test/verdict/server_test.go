@@ -63,7 +63,7 @@ func TestServer(t *testing.T) {
 		}
 	}
 	t.Log(count)
-	if len(found) != len(recordings(t)) || count[verdict.Raise]+count[verdict.Burst] == 0 {
+	if len(found) != len(recordings(t, fleet)) || count[verdict.Raise]+count[verdict.Burst] == 0 {
 		t.Errorf("%d workloads: %v", len(found), count)
 	}
 	for _, document := range []string{"../../docs/advice.md", "../../docs/pinfold.md"} {
@@ -117,7 +117,7 @@ func counters(t *testing.T, file string) string {
 	add := func(name, labels string, at time.Time, value float64) {
 		series[name] = append(series[name], fmt.Sprintf("%s{%s} %g %d\n", name, labels, value, at.Unix()))
 	}
-	for i, r := range recordings(t) {
+	for i, r := range recordings(t, fleet) {
 		limit := r.limitFor(.1)
 		_, windows := r.replay(limit, 0)
 		name := strings.ReplaceAll(strings.TrimPrefix(r.name, "/"), "/", "-")

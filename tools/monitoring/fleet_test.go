@@ -1,7 +1,6 @@
 package monitoring
 
 import (
-	"cmp"
 	"os"
 	"strings"
 	"testing"
@@ -14,7 +13,14 @@ import (
 // TestFleetQueries runs the queries of 'pinfold advise --prometheus' in Prometheus' engine, on counters as
 // kubelets of several ages have them: for all CPUs together, for each CPU, for both, and read by two servers.
 func TestFleetQueries(t *testing.T) {
-	text, err := os.ReadFile("../../cmd/pinfold/internal/fleet/testdata/queries.txt")
+	t.Run("labels", func(t *testing.T) { fleetQueries(t, "queries.txt", "", 0) })
+	t.Run("renamed labels", func(t *testing.T) { fleetQueries(t, "renamed.txt", "exported_", 1) })
+}
+
+// fleetQueries runs the queries of a file. The labels of series have a prefix, and renamed is how many series
+// say so.
+func fleetQueries(t *testing.T, file, prefix string, renamed int) {
+	text, err := os.ReadFile("../../cmd/pinfold/internal/fleet/testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,15 +54,18 @@ func TestFleetQueries(t *testing.T) {
 		`container_cpu_usage_seconds_total{id="/",cpu="total"} 0+6x60` + "\n"
 	series += `kube_pod_container_info{namespace="shop",container="app",pod="free"} 1x60` + "\n"
 	series += `kube_node_status_allocatable{node="n1",resource="cpu",unit="core"} 8x60` + "\n" + `kube_node_status_allocatable{node="n1",resource="memory",unit="byte"} 8000x60` + "\n"
+	for _, name := range []string{"namespace", "pod", "container", "node"} {
+		series = strings.NewReplacer("{"+name+"=", "{"+prefix+name+"=", ","+name+"=", ","+prefix+name+"=").Replace(series)
+	}
 	storage := promqltest.LoadedStorage(t, series)
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
 	queries := strings.Split(strings.TrimSpace(string(text)), "\n")
-	names := []string{"clusters", "sizes", "replica sets", "jobs", "owners", "unlimited", "of pods", "requests",
-		"bursts", "limit", "period", "periods", "started", "throttled", "usage", "nodes", "cpus"}
+	names := []string{"renamed", "renamed, too", "clusters", "sizes", "replica sets", "jobs", "owners", "unlimited", "of pods", "requests",
+		"bursts", "limit", "period", "periods", "quota", "started", "throttled", "usage", "nodes", "cpus"}
 	if len(queries) != len(names) {
 		t.Fatalf("%d queries, want those for %v", len(queries), names)
 	}
-	counts := map[string]int{"clusters": 1, "sizes": 1, "replica sets": 1, "jobs": 1, "unlimited": 2, "of pods": 1, "period": 1, "cpus": 1} // of others: one of each pod
+	counts := map[string]int{"renamed": renamed, "renamed, too": renamed, "limit": 4, "quota": 1, "clusters": 1, "sizes": 1, "replica sets": 1, "jobs": 1, "unlimited": 2, "of pods": 1, "period": 1, "cpus": 1} // of others: one of each pod
 	got := map[string]promql.Vector{}
 	for i, name := range names {
 		query, err := engine.NewInstantQuery(t.Context(), storage, nil, queries[i], time.Unix(3600, 0))
@@ -71,16 +80,20 @@ func TestFleetQueries(t *testing.T) {
 		t.Errorf("sizes %v, want 5 containers", v)
 	}
 	for _, name := range names {
-		if want := cmp.Or(counts[name], 5); len(got[name]) != want {
+		want, known := counts[name]
+		if !known {
+			want = 5
+		}
+		if len(got[name]) != want {
 			t.Errorf("%s: %v, want %d", name, got[name], want)
 		}
 	}
-	if v := got["cpus"]; len(v) != 1 || v[0].F != 8 || v[0].Metric.Get("node") != "n1" {
+	if v := got["cpus"]; len(v) != 1 || v[0].F != 8 || v[0].Metric.Get(prefix+"node") != "n1" {
 		t.Errorf("CPUs of nodes: %v", v)
 	}
 	for _, sample := range got["usage"] {
 		want := 360.
-		if sample.Metric.Get("pod") == "each" {
+		if sample.Metric.Get(prefix+"pod") == "each" {
 			want = 720
 		}
 		if sample.F != want {
@@ -88,12 +101,8 @@ func TestFleetQueries(t *testing.T) {
 		}
 	}
 	for _, sample := range got["limit"] {
-		want := 2.
-		if sample.Metric.Get("pod") == "plain" {
-			want = .5
-		}
-		if sample.F != want {
-			t.Errorf("limit of %s: %v, want %v", sample.Metric, sample.F, want)
+		if sample.F != 2 {
+			t.Errorf("limit of %s: %v, want 2", sample.Metric, sample.F)
 		}
 	}
 }

@@ -89,7 +89,8 @@ func (o *contentionOptions) ask(ctx context.Context, client *prometheus.Client, 
 	if namespace != "" {
 		selector = "namespace=" + strconv.Quote(namespace)
 	}
-	nodes, err := client.Query(ctx, "pinfold_contention_running", at)
+	// Agents that are told not to sample have the other metric only.
+	nodes, err := client.Query(ctx, "pinfold_contention_running or on (instance) 0 * pinfold_holding", at)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (o *contentionOptions) ask(ctx context.Context, client *prometheus.Client, 
 	}
 	switch {
 	case all.Nodes == 0:
-		return nil, errors.New("the server has no metric pinfold_contention_running: does it scrape the agents (docs/monitoring.md), are they of this version, and is agent.contention true?")
+		return nil, errors.New("the server has no metric pinfold_contention_running: does it scrape the agents (docs/monitoring.md), and are they of this version?")
 	case all.Sampled == 0:
 		return nil, fmt.Errorf("none of %d agents samples who waits for CPUs: their logs say why, or agent.contention is false", all.Nodes)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 
 	"pinfold.dev/pinfold/cmd/pinfold/internal/prometheus"
 	"pinfold.dev/pinfold/core/verdict"
@@ -13,11 +14,13 @@ import (
 // podNodes asks on which node each running pod is, and nodeCPUs how many CPUs the pods of a node can have.
 // What is reserved for the host's services is not in it.
 func (r *Request) podNodes() string {
-	return `max by (namespace, pod, node) (kube_pod_info{node!=""` + r.match() + `}) and on (namespace, pod) (max by (namespace, pod) (kube_pod_status_phase{phase="Running"` + r.match() + "}) == 1)"
+	on := r.state.by("namespace", "pod")
+	return "max " + also(on, "node, exported_node") + "(kube_pod_info{" + string(r.state) + `pod!=""` + r.match() + "}) and on " + strings.TrimPrefix(on, "by ") +
+		"(max " + on + `(kube_pod_status_phase{phase="Running"` + r.match() + "}) == 1)"
 }
 
 func (r *Request) nodeCPUs() string {
-	return `max by (node) (kube_node_status_allocatable{resource="cpu"` + r.match() + "})"
+	return `max by (node, exported_node) (kube_node_status_allocatable{resource="cpu"` + r.match() + "})"
 }
 
 // neighbour returns what a container is to others. One whose use is not known may want everything. It may
@@ -47,7 +50,7 @@ func (r *Request) withoutLimits(ctx context.Context, client *prometheus.Client, 
 	}
 	cpus := map[string]float64{}
 	for _, one := range sizes {
-		cpus[string(one.Metric["node"])] = float64(one.Value)
+		cpus[label(one.Metric, "node")] = float64(one.Value)
 	}
 	candidates := map[key]bool{}
 	for i := range found {
@@ -62,7 +65,7 @@ func (r *Request) withoutLimits(ctx context.Context, client *prometheus.Client, 
 	}
 	nodes, running := map[string]map[container]verdict.Neighbour{}, map[[2]string][]string{} // the latter: nodes by namespace and workload
 	for _, one := range where {
-		pod, node := container{namespace: string(one.Metric["namespace"]), pod: string(one.Metric["pod"])}, string(one.Metric["node"])
+		pod, node := podOf(one.Metric), label(one.Metric, "node")
 		if nodes[node] == nil {
 			nodes[node] = map[container]verdict.Neighbour{}
 		}

@@ -12,45 +12,86 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The series, by container. With cpu="total", or per CPU; from two servers that read the same, once.
 const (
-	containers = `container!="",container!="POD"`
-	usage      = "container_cpu_usage_seconds_total"
-	by         = "by (namespace, pod, container) "
-	limits     = "kube_pod_container_resource_limits"
-	cpu        = `,resource="cpu"`
+	usage  = "container_cpu_usage_seconds_total"
+	owners = "kube_pod_owner"
+	limits = "kube_pod_container_resource_limits"
+	ofCPU  = `,resource="cpu"`
 )
 
-// queries returns the queries about the containers in some namespaces. The limit that was written is better than
-// the one that is set, because the agent raises quotas.
+// source is what series come from: cAdvisor or kube-state-metrics. Its value is what stands before the names
+// of labels: "exported_" if Prometheus has renamed them, because the target has labels of the same names.
+type source string
+
+const renamed source = "exported_"
+
+// by returns "by" with labels.
+func (s source) by(labels ...string) string {
+	return "by (" + string(s) + strings.Join(labels, ", "+string(s)) + ") "
+}
+
+// also returns "by" with more labels, as they are.
+func also(by, labels string) string { return strings.Replace(by, ")", ", "+labels+")", 1) }
+
+func (s source) byContainer() string { return s.by("namespace", "pod", "container") }
+
+// containers returns the matchers of series of containers.
+func (s source) containers() string {
+	return fmt.Sprintf(`%[1]scontainer!="",%[1]scontainer!="POD"`, s)
+}
+
+// label returns a label of a series of either source.
+func label(m model.Metric, name string) string {
+	if value, ok := m[model.LabelName(string(renamed)+name)]; ok {
+		return string(value)
+	}
+	return string(m[model.LabelName(name)])
+}
+
+func containerOf(m model.Metric) container {
+	return container{label(m, "namespace"), label(m, "pod"), label(m, "container")}
+}
+
+func podOf(m model.Metric) container {
+	return container{namespace: label(m, "namespace"), pod: label(m, "pod")}
+}
+
+// isRenamed asks whether the labels of a source are renamed.
+func (r *Request) isRenamed(name string) string {
+	return "count(" + name + "{" + string(renamed) + `pod!=""` + r.match() + "})"
+}
+
+// queries returns the queries about the containers in some namespaces, by container: with cpu="total", or for
+// each CPU; from two servers that read the same, once.
 func (r *Request) queries(namespaces []string) map[string]string {
 	for i, namespace := range namespaces {
 		namespaces[i] = regexp.QuoteMeta(namespace)
 	}
-	in := "{" + containers + ",namespace=~" + strconv.Quote(strings.Join(namespaces, "|")) + r.match()
-	total := func(name string) string {
-		return "max " + by + "(" + name + in + `,cpu="total"}) or sum ` + by + "(max by (namespace, pod, container, cpu) (" + name + in + `,cpu!="total"}))`
+	in := func(s source) string {
+		return "{" + s.containers() + "," + string(s) + "namespace=~" + strconv.Quote(strings.Join(namespaces, "|")) + r.match()
 	}
-	one := func(name string) string { return "max " + by + "(" + name + in + "})" }
+	by, here := r.cadvisor.byContainer(), in(r.cadvisor)
+	one := func(name string) string { return "max " + by + "(" + name + here + "})" }
 	return map[string]string{
-		"usage":     total(usage),
+		"usage": "max " + by + "(" + usage + here + `,cpu="total"}) or sum ` + by + "(max " + also(by, "cpu") + "(" + usage + here +
+			`,cpu!="total"}))`,
 		"periods":   one("container_cpu_cfs_periods_total"),
 		"throttled": one("container_cpu_cfs_throttled_periods_total"),
 		"bursts":    one("container_cpu_cfs_burst_periods_total"),
 		"period":    one("container_spec_cpu_period"),
 		"started":   one("container_start_time_seconds"),
-		"limit": "max " + by + "(" + limits + in + cpu + "}) or max " + by +
-			"(container_spec_cpu_quota" + in + "} / container_spec_cpu_period" + in + "})",
+		"quota":     one("container_spec_cpu_quota"),
+		"limit":     "max " + r.state.byContainer() + "(" + limits + in(r.state) + ofCPU + "})",
 	}
 }
 
-// Queries returns the queries that a request leads to, if there are few containers.
+// Queries returns the queries that a request leads to, if there are few containers and no label is renamed.
 func (r *Request) Queries() []string {
 	namespaces := []string{"NAMESPACES"}
 	if r.Namespace != "" {
 		namespaces = []string{r.Namespace}
 	}
-	all := []string{r.clusters(), r.sizes()}
+	all := []string{r.isRenamed(usage), r.isRenamed(owners), r.clusters(), r.sizes()}
 	for _, about := range r.abouts() {
 		all = append(all, about.query)
 	}
@@ -72,21 +113,21 @@ func (r *Request) match() string {
 	return "," + r.Match
 }
 
-func (r *Request) selector() string {
+func (r *Request) selector(s source) string {
 	if r.Namespace == "" {
 		return r.match()
 	}
-	return ",namespace=" + strconv.Quote(r.Namespace) + r.match()
+	return "," + string(s) + "namespace=" + strconv.Quote(r.Namespace) + r.match()
 }
 
 // clusters asks which clusters the server has, as far as its series say that.
 func (r *Request) clusters() string {
-	return "count by (cluster) (" + usage + "{" + containers + r.selector() + "})"
+	return "count by (cluster) (" + usage + "{" + r.cadvisor.containers() + r.selector(r.cadvisor) + "})"
 }
 
 // sizes asks how many containers each namespace has had.
 func (r *Request) sizes() string {
-	return "count by (namespace) (count " + by + "(last_over_time(" + usage + "{" + containers + r.selector() + "}" + r.over() + ")))"
+	return "count " + r.cadvisor.by("namespace") + "(count " + r.cadvisor.byContainer() + "(last_over_time(" + usage + "{" + r.cadvisor.containers() + r.selector(r.cadvisor) + "}" + r.over() + ")))"
 }
 
 func (r *Request) over() string { return fmt.Sprintf("[%ds]", int64(r.Since/time.Second)) }
@@ -99,30 +140,32 @@ type about struct {
 
 // abouts returns these queries.
 func (r *Request) abouts() []about {
-	last := func(labels, name, matchers string) string {
-		return "max by (" + labels + ") (last_over_time(" + name + "{" + matchers + r.selector() + "}" + r.over() + "))"
+	last := func(s source, by, name, matchers string) string {
+		return "max " + by + "(last_over_time(" + name + "{" + matchers + r.selector(s) + "}" + r.over() + "))"
 	}
-	const container3 = "namespace, pod, container"
-	pod := func(m model.Metric) container {
-		return container{namespace: string(m["namespace"]), pod: string(m["pod"])}
-	}
-	owner := func(kind string, label model.LabelName) func(*facts, model.Metric, float64) {
+	state := func(by, name, matchers string) string { return last(r.state, by, name, matchers) }
+	container := string(r.state) + `container!=""`
+	owner := func(kind, name string) func(*facts, model.Metric, float64) {
 		return func(f *facts, m model.Metric, _ float64) {
-			if name := string(m["owner_name"]); name != "" && name != "<none>" {
-				f.owners[[3]string{kind, string(m["namespace"]), string(m[label])}] = string(m["owner_kind"]) + "/" + name
+			if owner := label(m, "owner_name"); owner != "" && owner != "<none>" {
+				f.owners[[3]string{kind, label(m, "namespace"), string(m[model.LabelName(name)])}] = label(m, "owner_kind") + "/" + owner
 			}
 		}
 	}
+	ofOwner := func(name string) string { // the labels of what is owned are not those of any target
+		return "by (" + string(r.state) + "namespace, " + name + ", owner_kind, owner_name) "
+	}
 	return []about{
-		{last("namespace, replicaset, owner_kind, owner_name", "kube_replicaset_owner", `replicaset!=""`), owner("ReplicaSet", "replicaset")},
-		{last("namespace, job_name, owner_kind, owner_name", "kube_job_owner", `job_name!=""`), owner("Job", "job_name")},
-		{last("namespace, pod, owner_kind, owner_name", "kube_pod_owner", `pod!=""`), func(f *facts, m model.Metric, _ float64) {
-			f.names[pod(m)] = f.workload(string(m["namespace"]), string(m["owner_kind"]), string(m["owner_name"]), string(m["pod"]))
+		{state(ofOwner("replicaset"), "kube_replicaset_owner", `replicaset!=""`), owner("ReplicaSet", "replicaset")},
+		{state(ofOwner("job_name"), "kube_job_owner", `job_name!=""`), owner("Job", "job_name")},
+		{state(ofOwner(string(r.state)+"pod"), owners, string(r.state)+`pod!=""`), func(f *facts, m model.Metric, _ float64) {
+			f.names[podOf(m)] = f.workload(label(m, "namespace"), label(m, "owner_kind"), label(m, "owner_name"), label(m, "pod"))
 		}},
 		// A server that has no limits at all does not know who has none.
-		{"(" + last(container3, "kube_pod_container_info", `container!=""`) + " unless " + last(container3, limits, `container!=""`+cpu) + ") and on () count(last_over_time(" +
-			limits + `{container!=""` + cpu + r.match() + "}" + r.over() + "))", func(f *facts, m model.Metric, _ float64) { f.unlimited[containerOf(m)] = true }},
-		{last("namespace, pod", "container_cpu_cfs_periods_total", `container="",pod!=""`), func(f *facts, m model.Metric, _ float64) { f.ofPod[pod(m)] = true }},
-		{last(container3, "kube_pod_container_resource_requests", `container!=""`+cpu), func(f *facts, m model.Metric, v float64) { f.requests[containerOf(m)] = v }},
+		{"(" + state(r.state.byContainer(), "kube_pod_container_info", container) + " unless " + state(r.state.byContainer(), limits, container+ofCPU) + ") and on () count(last_over_time(" +
+			limits + "{" + container + ofCPU + r.match() + "}" + r.over() + "))", func(f *facts, m model.Metric, _ float64) { f.unlimited[containerOf(m)] = true }},
+		{last(r.cadvisor, r.cadvisor.by("namespace", "pod"), "container_cpu_cfs_periods_total", fmt.Sprintf(`%[1]scontainer="",%[1]spod!=""`, r.cadvisor)),
+			func(f *facts, m model.Metric, _ float64) { f.ofPod[podOf(m)] = true }},
+		{state(r.state.byContainer(), "kube_pod_container_resource_requests", container+ofCPU), func(f *facts, m model.Metric, v float64) { f.requests[containerOf(m)] = v }},
 	}
 }

@@ -25,6 +25,8 @@ type Request struct {
 	Incomplete bool
 	// Progress receives how much is done.
 	Progress func(done, all int)
+
+	cadvisor, state source // the latter is kube-state-metrics
 }
 
 // Workload are the containers of one name in the pods of a workload.
@@ -55,10 +57,6 @@ func (r *Request) Step() time.Duration {
 // container is one of a pod.
 type container struct{ namespace, pod, name string }
 
-func containerOf(labels model.Metric) container {
-	return container{string(labels["namespace"]), string(labels["pod"]), string(labels["container"])}
-}
-
 // facts are what is known of single containers.
 type facts struct {
 	names     map[container]string  // of workloads, by pod
@@ -78,6 +76,15 @@ type seen struct {
 // Read asks for all workloads, and returns the verdicts in no order. When it fails in the middle, it
 // returns those so far with the error.
 func Read(ctx context.Context, client *prometheus.Client, r Request) ([]Workload, error) {
+	for name, s := range map[string]*source{usage: &r.cadvisor, owners: &r.state} {
+		some, err := client.Query(ctx, r.isRenamed(name), r.At)
+		if err != nil {
+			return nil, err
+		}
+		if len(some) > 0 && some[0].Value > 0 {
+			*s = renamed
+		}
+	}
 	clusters, err := client.Query(ctx, r.clusters(), r.At)
 	if err != nil {
 		return nil, err
@@ -106,7 +113,7 @@ func Read(ctx context.Context, client *prometheus.Client, r Request) ([]Workload
 	count := map[string]int{}
 	all := 0
 	for _, size := range sizes {
-		count[string(size.Metric["namespace"])] = int(size.Value)
+		count[label(size.Metric, "namespace")] = int(size.Value)
 		all += int(size.Value)
 	}
 	var found []Workload

@@ -96,7 +96,14 @@ func newReplica(c container, of func(string) []model.SamplePair, step time.Durat
 	}
 	one := replica{container: c}
 	usage := of("usage")
-	ran, cut, limit, burst, started, period := at("periods"), at("throttled"), at("limit"), at("bursts"), at("started"), at("period")
+	ran, cut, burst, started, period := at("periods"), at("throttled"), at("bursts"), at("started"), at("period")
+	// The limit that was written is better than the one that is set, because the agent raises quotas.
+	limit := at("limit")
+	for at, quota := range at("quota") {
+		if _, written := limit[at]; !written && quota > 0 && period[at] > 0 {
+			limit[at] = quota / period[at]
+		}
+	}
 	for i, to := range usage {
 		one.last = to.Timestamp
 		if l := limit[to.Timestamp]; l > 0 {
