@@ -20,9 +20,8 @@ type Tail struct {
 	later float64            // periods in which others wait because it wanted more than all before
 }
 
-// Tail returns what the container may want on a node with so many CPUs if it has no limit: at each number
-// of CPUs, the most that one of the models says that agree with its counters. It returns nil if that is not
-// known.
+// Tail returns how often the container wants more than each part of a node's CPUs if it has no limit. Of the
+// models that agree with its counters, the one that wants most counts. The result is nil if there is none.
 func (v *Verdict) Tail(cpus float64) *Tail {
 	if len(v.demands) == 0 || cpus <= 0 {
 		return nil

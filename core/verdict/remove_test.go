@@ -62,8 +62,8 @@ func TestSurvival(t *testing.T) {
 	}
 }
 
-// TestDelayed: a container that wants three CPUs at once harms nobody on a large node that is nearly
-// idle, and others on a small one. If it is not known what it wants, neither is that.
+// TestDelayed: on a large idle node, no neighbour waits for a container that wants three CPUs at once. On a
+// small node they wait. If the demand is not known, there is no answer.
 func TestDelayed(t *testing.T) {
 	v := Of(counters(1, 100, shape{gamma, .25, 3, 0}.demand(.75)), .01)
 	if v.Action != Raise && v.Action != Unknown {
@@ -74,17 +74,15 @@ func TestDelayed(t *testing.T) {
 	if large > .001 || small < .1 {
 		t.Errorf("others wait in %.4f of the periods on a large node, and in %.4f on a small one", large, small)
 	}
-	if changed := v; true {
-		changed.WithoutLimit(large)
-		if changed.Action != Remove || changed.Predicted != nil || changed.Advised != 0 {
-			t.Errorf("%+v", changed)
-		}
+	changed := v
+	if changed.WithoutLimit(large); changed.Action != Remove || changed.Predicted != nil || changed.Advised != 0 {
+		t.Errorf("%+v", changed)
 	}
 	if v.WithoutLimit(small); v.Action == Remove {
 		t.Errorf("%+v", v)
 	}
 	full := Of(counters(1, 50, shape{gamma, 1, 1, .5}.demand(1.5)), .01)
 	if full.Tail(64) != nil {
-		t.Error("nobody knows what a container wants whose limit is always full")
+		t.Error("the demand is not known if the limit is always full")
 	}
 }

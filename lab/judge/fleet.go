@@ -86,7 +86,7 @@ func (w pattern) send(ctx context.Context, p load.Plan, send load.Send) error {
 
 // nginx is a service for fleets.
 func nginx() service {
-	return service{name: "nginx", warm: warmFor, needs: []string{"nginx"}, cost: nginxCost, unit: nginxCost,
+	return service{name: "nginx", warm: warmFor, needs: []string{"nginx"}, cost: nginxCost, unit: nginxCost, header: http.Header{"Accept-Encoding": {"gzip"}},
 		path: func(int) string { return "/" },
 		prepare: func(found map[string]programs.Program, dir, address string) ([]string, error) {
 			args, err := found["nginx"].Nginx(programs.Site{Dir: dir, Address: address, Workers: 2, Bytes: nginxPage, Compress: true})
@@ -104,10 +104,7 @@ func Fleet(ctx context.Context, o Options, output tracefile.Output, length time.
 	}
 	defer unlock()
 	j := &judge{Options: o, services: append(services(o.Workload), nginx()), found: map[string]map[string]programs.Program{}}
-	if j.machine, err = host.Open(); err != nil {
-		return err
-	}
-	if j.all, err = j.machine.CPUs(); err != nil {
+	if err := j.openMachine(); err != nil {
 		return err
 	}
 	for _, s := range j.services {
@@ -117,11 +114,8 @@ func Fleet(ctx context.Context, o Options, output tracefile.Output, length time.
 		}
 		j.found[s.name] = found
 	}
-	if j.dir, err = os.MkdirTemp("", "pinfold-fleet-"); err != nil {
-		return err
-	}
 	defer func() { err = errors.Join(err, os.RemoveAll(j.dir)) }()
-	if err := os.Chmod(j.dir, 0o755); err != nil { // the workers of Apache are another user
+	if err := j.makeDir(); err != nil {
 		return err
 	}
 	file, err := tracefile.Record(output, tracefile.Header{Start: time.Now(), Interval: period})
@@ -166,26 +160,15 @@ func (j *judge) together(ctx context.Context, rows []fleetRow, length time.Durat
 	}()
 	names, clients := map[string]string{}, make([]*client, len(rows)) // names by group
 	for i, r := range rows {
-		program, err := r.service.program(j.found[r.service.name], j.dir, j.newName())
+		one, client, err := j.start(ctx, r.service, int(r.service.cost/r.service.unit), r.seed)
+		if one != nil {
+			running = append(running, one)
+		}
 		if err != nil {
 			return err
 		}
-		one, err := j.machine.Start(ctx, program, j.Progress)
-		if err != nil {
-			return err
-		}
-		running = append(running, one)
-		names[one.Group] = r.name()
-		if clients[i], err = newClient(r.service, int(r.service.cost/r.service.unit), one.Address, r.seed); err != nil {
-			return err
-		}
-		defer clients[i].close()
-		for _, sender := range clients[i].senders {
-			sender.Header = http.Header{"Accept-Encoding": {"gzip"}} // nginx compresses
-		}
-		if err := clients[i].warm(ctx, r.service.warm); err != nil {
-			return err
-		}
+		defer client.close()
+		names[one.Group], clients[i] = r.name(), client
 	}
 	if err := j.machine.Schedule(unix.SCHED_RR, 1, j.all); err != nil {
 		return err

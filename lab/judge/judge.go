@@ -73,13 +73,9 @@ func Measure(ctx context.Context, o Options) (err error) {
 
 // open opens the machine and the results. Those of another size are not continued.
 func (j *judge) open() (err error) {
-	if j.machine, err = host.Open(); err != nil {
+	if err := j.openMachine(); err != nil {
 		return err
 	}
-	if j.all, err = j.machine.CPUs(); err != nil {
-		return err
-	}
-	j.cpus = j.all.Len()
 	if j.archive, err = openArchive(j.Dir); err != nil {
 		return err
 	}
@@ -94,11 +90,25 @@ func (j *judge) open() (err error) {
 			return errors.Join(fmt.Errorf("%s has results of another size or machine: choose another directory", j.file.Name()), j.file.Close())
 		}
 	}
-	j.dir, err = os.MkdirTemp("", "pinfold-advice-")
-	if err == nil {
+	err = j.makeDir()
+	return errors.Join(err, j.write(line{Session: s}))
+}
+
+// openMachine opens the machine.
+func (j *judge) openMachine() (err error) {
+	if j.machine, err = host.Open(); err == nil {
+		j.all, err = j.machine.CPUs()
+	}
+	j.cpus = j.all.Len()
+	return err
+}
+
+// makeDir makes the directory of the programs' files.
+func (j *judge) makeDir() (err error) {
+	if j.dir, err = os.MkdirTemp("", "pinfold-advice-"); err == nil {
 		err = os.Chmod(j.dir, 0o755) // the workers of Apache are another user
 	}
-	return errors.Join(err, j.write(line{Session: s}))
+	return err
 }
 
 // commit returns the commit of the working directory, or else the version.

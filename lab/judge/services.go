@@ -3,6 +3,7 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ type service struct {
 	// have no address before they are started.
 	prepare func(found map[string]programs.Program, dir, address string) (command []string, err error)
 	builtIn bool
+	header  http.Header // of requests
 	// warm is how long it serves requests one after the other before anything is measured. A JVM
 	// compiles what is called often meanwhile.
 	warm time.Duration

@@ -51,23 +51,14 @@ func (t trial) measure(ctx context.Context) (m Measured, err error) {
 		}
 		err = errors.Join(err, t.clear())
 	}()
-	program, err := t.service.program(t.found[t.service.name], t.dir, t.newName())
-	if err != nil {
-		return m, err
+	one, client, err := t.start(ctx, t.service, t.load.Amount, t.seed)
+	if one != nil {
+		running = append(running, one)
 	}
-	one, err := t.machine.Start(ctx, program, t.Progress)
-	if err != nil {
-		return m, err
-	}
-	running = append(running, one)
-	client, err := newClient(t.service, t.load.Amount, one.Address, t.seed)
 	if err != nil {
 		return m, err
 	}
 	defer client.close()
-	if err := client.warm(ctx, t.service.warm); err != nil {
-		return m, err
-	}
 	neighbours := ""
 	if threads := t.beside.threads(t.cpus); threads > 0 {
 		other, err := t.machine.Start(ctx, t.neighbours(threads), t.Progress)
@@ -82,6 +73,26 @@ func (t trial) measure(ctx context.Context) (m Measured, err error) {
 	m, err = t.underLoad(ctx, client, one.Group, neighbours)
 	m.Before = before
 	return m, err
+}
+
+// start starts a service, and sends it requests until it is warm. It returns a process that runs also with an
+// error.
+func (j *judge) start(ctx context.Context, s service, amount int, seed uint64) (one *host.Process, c *client, err error) {
+	program, err := s.program(j.found[s.name], j.dir, j.newName())
+	if err != nil {
+		return nil, nil, err
+	}
+	if one, err = j.machine.Start(ctx, program, j.Progress); err != nil {
+		return nil, nil, err
+	}
+	if c, err = newClient(s, amount, one.Address, seed); err != nil {
+		return one, nil, err
+	}
+	if err := c.warm(ctx, s.warm); err != nil {
+		c.close()
+		return one, nil, err
+	}
+	return one, c, nil
 }
 
 // neighbours returns the program that always computes.
@@ -168,6 +179,7 @@ func newClient(s service, amount int, address string, seed uint64) (*client, err
 		if err != nil {
 			return nil, err
 		}
+		sender.Header = s.header
 		c.senders = append(c.senders, sender)
 	}
 	return c, nil

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
 
 	"pinfold.dev/pinfold/core/advice"
+	"pinfold.dev/pinfold/core/names"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/report"
 )
@@ -98,9 +98,7 @@ func podNames(name string) (namespace, pod, container string, ok bool) {
 	if len(parts) != 3 {
 		return "", "", "", false
 	}
-	label := regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	subdomain := regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	ok = label.MatchString(parts[0]) && subdomain.MatchString(parts[1]) && label.MatchString(parts[2])
+	ok = names.IsLabel(parts[0]) && names.IsName(parts[1]) && names.IsLabel(parts[2])
 	return parts[0], parts[1], parts[2], ok
 }
 

@@ -36,9 +36,9 @@ func (o *replica) neighbour() verdict.Neighbour {
 	return verdict.Neighbour{CPUs: used / time, Most: 2 * o.limit}
 }
 
-// withoutLimits finds the workloads whose limits protect nobody on the nodes where their pods are now. All
-// such limits may be removed at the same time, so others of them are taken to have none. A workload of which a
-// pod, its node or a neighbour is not known keeps its verdict.
+// withoutLimits changes the verdicts on workloads whose limits protect no other container on the nodes where
+// their pods are now. Several limits may be removed at the same time, so a neighbour that may lose its limit counts
+// as one without. If a pod, its node or a neighbour is not known, the verdict stays.
 func (r *Request) withoutLimits(ctx context.Context, client *prometheus.Client, found []Workload, facts *facts) error {
 	where, err := client.Query(ctx, r.podNodes(), r.At)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 
+	"pinfold.dev/pinfold/core/names"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/verdict"
 	"pinfold.dev/pinfold/kube/api"
@@ -70,7 +71,7 @@ func (w *Workload) row(rank int) row {
 	switch {
 	case w.Decide():
 		namespace := "NAMESPACE"
-		if named.MatchString(w.Namespace) { // whoever writes metrics may write anything
+		if names.IsLabel(w.Namespace) { // whoever writes metrics may write anything
 			namespace = w.Namespace
 		}
 		one.Command = fmt.Sprintf("kubectl pinfold sample POD -n %s --duration 10m -o FILE && pinfold advise FILE", namespace)

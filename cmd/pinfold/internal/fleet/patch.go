@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"pinfold.dev/pinfold/core/names"
 	"pinfold.dev/pinfold/core/quantity"
 	"pinfold.dev/pinfold/core/verdict"
 	"pinfold.dev/pinfold/kube/api"
@@ -19,10 +19,6 @@ import (
 
 // object is a part of an object of Kubernetes.
 type object = map[string]any
-
-// named are the names that objects of Kubernetes and their containers may have. Whoever writes metrics
-// may write others, which are in no patch.
-var named = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 // Patches returns kustomize patches by the names of their files, one for each workload with a sure verdict
 // that changes something, and how many workloads have one and no patch, because pods are made by something
@@ -39,7 +35,8 @@ func Patches(all []Workload, r *Request) (patches map[string][]byte, left int, e
 	for key, containers := range byWorkload {
 		kind, name, _ := strings.Cut(key[1], "/")
 		file := fmt.Sprintf("%s.%s.%s.yaml", key[0], strings.ToLower(kind), name) // neither of the first two has a dot
-		valid := len(file) < 256 && !strings.Contains(key[0], ".") && named.MatchString(key[0]) && named.MatchString(name) && !slices.ContainsFunc(containers, func(w *Workload) bool { return !named.MatchString(w.Container) })
+		// Whoever writes metrics may write other names than those of Kubernetes.
+		valid := len(file) < 256 && names.IsLabel(key[0]) && names.IsName(name) && !slices.ContainsFunc(containers, func(w *Workload) bool { return !names.IsLabel(w.Container) })
 		wrap, known := map[string]func(object) object{
 			"Deployment":  func(template object) object { return object{"template": template} },
 			"StatefulSet": func(template object) object { return object{"template": template} },

@@ -64,11 +64,12 @@ func (r *Request) isRenamed(name string) string {
 // queries returns the queries about the containers in some namespaces, by container: with cpu="total", or for
 // each CPU; from two servers that read the same, once.
 func (r *Request) queries(namespaces []string) map[string]string {
+	quoted := make([]string, len(namespaces))
 	for i, namespace := range namespaces {
-		namespaces[i] = regexp.QuoteMeta(namespace)
+		quoted[i] = regexp.QuoteMeta(namespace)
 	}
 	in := func(s source) string {
-		return "{" + s.containers() + "," + string(s) + "namespace=~" + strconv.Quote(strings.Join(namespaces, "|")) + r.match()
+		return "{" + s.containers() + "," + string(s) + "namespace=~" + strconv.Quote(strings.Join(quoted, "|")) + r.match()
 	}
 	by, here := r.cadvisor.byContainer(), in(r.cadvisor)
 	one := func(name string) string { return "max " + by + "(" + name + here + "})" }
@@ -95,8 +96,9 @@ func (r *Request) Queries() []string {
 	for _, about := range r.abouts() {
 		all = append(all, about.query)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.queries(nil))) {
-		all = append(all, r.queries(slices.Clone(namespaces))[name])
+	queries := r.queries(namespaces)
+	for _, name := range slices.Sorted(maps.Keys(queries)) {
+		all = append(all, queries[name])
 	}
 	if r.Namespace == "" {
 		all = append(all, r.podNodes(), r.nodeCPUs())

@@ -168,7 +168,7 @@ type key struct{ namespace, workload, container string }
 func (r *Request) batch(ctx context.Context, client *prometheus.Client, namespaces []string, facts *facts) ([]Workload, error) {
 	step := r.Step()
 	answers := map[string]map[container][]model.SamplePair{}
-	for name, query := range r.queries(slices.Clone(namespaces)) {
+	for name, query := range r.queries(namespaces) {
 		matrix, err := client.QueryRange(ctx, query, r.At.Add(-r.Since).Truncate(step), r.At.Truncate(step), step)
 		if err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ const CSV frame.Format = "csv"
 
 // Options are the flags for all workloads of a cluster.
 type Options struct {
-	Server     prometheus.Server
+	server     prometheus.Server
 	connection cluster.Connection
 	namespace  string
 	match      string
@@ -34,8 +34,8 @@ type Options struct {
 // AddFlags adds the flags.
 func (o *Options) AddFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	o.Server.AddFlags(cmd)
-	o.Server.Cluster = o.connection.Server
+	o.server.AddFlags(cmd)
+	o.server.Cluster = o.connection.Server
 	o.connection.AddFlags(cmd)
 	f.StringVarP(&o.namespace, "namespace", "n", "", "with --prometheus: only this `NAMESPACE`")
 	f.StringVar(&o.match, "match", "", "with --prometheus: only series with these `LABELS`, such as 'cluster=\"prod\"'")
@@ -58,7 +58,7 @@ func (o *Options) Run(cmd *cobra.Command, goal float64, format frame.Format, ver
 	defer stop()
 	progress := frame.NewProgress(cmd.ErrOrStderr())
 	for _, name := range []string{"kubeconfig", "context", "request-timeout"} {
-		if cmd.Flags().Changed(name) && !o.Server.Named() {
+		if cmd.Flags().Changed(name) && !o.server.Named() {
 			return frame.Usagef("--%s is for a server in the cluster, such as --prometheus monitoring/prometheus:9090: a URL does not need it", name)
 		}
 	}
@@ -81,7 +81,7 @@ func (o *Options) Run(cmd *cobra.Command, goal float64, format frame.Format, ver
 		}
 		return nil
 	}
-	client, err := o.Server.Connect()
+	client, err := o.server.Connect()
 	if err != nil {
 		return err
 	}

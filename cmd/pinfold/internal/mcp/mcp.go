@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"time"
 
@@ -23,7 +22,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"pinfold.dev/pinfold/cmd/frame"
+	"pinfold.dev/pinfold/cmd/pinfold/internal/cluster"
 	"pinfold.dev/pinfold/cmd/pinfold/internal/prometheus"
+	"pinfold.dev/pinfold/core/names"
 	"pinfold.dev/pinfold/report"
 )
 
@@ -46,8 +47,7 @@ names with your rights, and change nothing.`,
 		Args:    frame.NoArguments,
 	}
 	f := cmd.Flags()
-	f.String("kubeconfig", "", "read the connection to the cluster from `FILE`, as kubectl does")
-	f.String("context", "", "use the kubeconfig's context `NAME` (default its current one)")
+	(&cluster.Connection{}).AddFlags(cmd)
 	(&prometheus.Server{}).AddFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		executable, err := os.Executable()
@@ -156,16 +156,13 @@ func (s *server) new() *mcp.Server {
 	return all
 }
 
-// name is what namespaces, pods and nodes may be called. No flag is.
-var name = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-
-// named adds a name that is not empty.
+// named adds a name that is not empty. No flag is a name.
 func named(args []string, value string) ([]string, error) {
 	if value == "" {
 		return args, nil
 	}
-	if !name.MatchString(value) {
-		return nil, fmt.Errorf("%q is no name of Kubernetes", value)
+	if !names.IsName(value) {
+		return nil, fmt.Errorf("%q cannot be a name in Kubernetes", value)
 	}
 	return append(args, value), nil
 }
