@@ -43,6 +43,14 @@ func (m markdown) overview(all []findings, runs []Run) {
 		t.Groups = append(t.Groups, group{f.Name, f.Results.flat()})
 	}
 	m.table(t)
+	text, apart := again(runs)
+	if text != "" {
+		m.print("%s\n", escape(text))
+	}
+	if apart.Groups != nil {
+		m.print("These do not overlap:\n")
+		m.table(apart)
+	}
 }
 
 func (m markdown) section(f *findings, drawn []Picture) {

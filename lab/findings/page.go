@@ -24,6 +24,8 @@ type page struct {
 	Several  bool
 	Tally    string // of the verdicts
 	Machine  string
+	Again    string // how often several runs agree
+	Apart    table  // where they do not
 	Sections []section
 }
 
@@ -66,6 +68,7 @@ func Page(w io.Writer, runs []Run, program string) error {
 		p.Sections = append(p.Sections, s)
 	}
 	p.Tally, p.Machine = tally(all), machines(runs)
+	p.Again, p.Apart = again(runs)
 	if !p.Several {
 		p.Title = p.Sections[0].Question
 	}

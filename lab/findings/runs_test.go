@@ -193,3 +193,25 @@ func runs(t testing.TB) []Run {
 func infinite(median float64, rounds int) experiment.Value {
 	return experiment.Value{Estimate: median, Low: math.Inf(-1), High: math.Inf(1), Rounds: rounds}
 }
+
+// TestAgain: a run agrees with itself, and one of another machine is counted apart.
+func TestAgain(t *testing.T) {
+	m := newMaker(t)
+	a, b := m.burst(12), m.burst(12)
+	text, apart := again(Prepare([]Run{a, a}))
+	var agree, pairs, alikeAgree, alike int
+	const form = "Several runs of an experiment: in %d of %d changes the intervals of two runs overlap; in %d of %d if both were on the same model of machine."
+	must.Get(fmt.Sscanf(text, form, &agree, &pairs, &alikeAgree, &alike))(t)
+	if pairs == 0 || agree != pairs || alikeAgree != pairs || alike != pairs || apart.Groups != nil {
+		t.Errorf("%s %v", text, apart)
+	}
+	b.Result.Environment.Model = "Another CPU"
+	text, apart = again(Prepare([]Run{a, b}))
+	must.Get(fmt.Sscanf(text, form, &agree, &pairs, &alikeAgree, &alike))(t)
+	if pairs == 0 || alike != 0 || len(apart.flat()) != pairs-agree {
+		t.Errorf("%s %v", text, apart)
+	}
+	if text, _ = again(Prepare([]Run{a})); text != "" {
+		t.Errorf("of one run: %s", text)
+	}
+}
