@@ -1,10 +1,12 @@
 package contention
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
+	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/cgroup"
 )
@@ -24,11 +26,13 @@ const (
 	Outside   Kind = "culprit outside"
 	Alone     Kind = "another CPU is busy"
 	Short     Kind = "short-lived threads"
+	Kernel    Kind = "threads of the kernel"
+	RealTime  Kind = "real-time thread"
 )
 
 // Kinds returns all kinds, in the order of the table.
 func Kinds() []Kind {
-	return []Kind{Throttled, Contended, Both, Bursts, Threads, Short, Limited, Many, Outside, Alone}
+	return []Kind{Throttled, Contended, Both, Bursts, Threads, Short, Limited, Many, Outside, Kernel, RealTime, Alone}
 }
 
 // program is what runs in a group of its own.
@@ -43,8 +47,9 @@ type program struct {
 type plan struct {
 	kind     Kind
 	programs []program
-	// outside is set if a thread of this process, which is in no group of the case, is the culprit.
-	outside bool
+	// outside is the culprit if it is in no group of the case: it works until ctx ends, on a CPU or beside it. nil
+	// if it is in one.
+	outside func(ctx context.Context, cpu, other cpuset.CPU)
 }
 
 // newPlan returns the plan of a case.
@@ -95,7 +100,15 @@ func newPlan(number int) plan {
 			p.programs = append(p.programs, weigh(cycles(1, ms(5, 40), ms(5, 100))))
 		}
 	case Outside:
-		p.programs, p.outside = []program{any()}, true
+		p.programs, p.outside = []program{any()}, spin
+	case Kernel:
+		p.programs, p.outside = []program{any()}, flood
+	case RealTime:
+		part := between(10, 50)
+		p.programs = []program{any()}
+		p.outside = func(ctx context.Context, cpu, _ cpuset.CPU) {
+			spinRealTime(ctx, cpu, time.Duration(part)*time.Millisecond/10)
+		}
 	case Alone:
 		other := batch(2)
 		other.otherCPU = true

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"pinfold.dev/pinfold/core/blame"
 	"pinfold.dev/pinfold/core/cpuset"
 	"pinfold.dev/pinfold/lab/experiment"
@@ -152,62 +150,46 @@ func (s *stage) run(ctx context.Context, number int) (c Case, lost uint64, err e
 		}
 		running, names[started.Group] = append(running, started), name
 	}
-	if p.outside {
-		go spin(ctx, cpu)
+	if p.outside != nil {
+		go p.outside(ctx, cpu, other)
 	}
 	psi = newPressure(s.machine.Groups, running[0].Group)
 	err = s.compare(ctx, &c, &lost, running[0].Group, names, psi)
 	return c, lost, err
 }
 
-// spin computes on a CPU until ctx ends.
-func spin(ctx context.Context, cpu cpuset.CPU) {
-	runtime.LockOSThread() // and never unlock it: the thread ends with the goroutine
-	var one unix.CPUSet
-	one.Set(int(cpu))
-	_ = unix.SchedSetaffinity(0, &one)
-	for ctx.Err() == nil {
-		for range 1_000_000 {
-		}
-	}
+// reading is what counters and samples say of a victim.
+type reading struct {
+	at              time.Time
+	throttled, some time.Duration   // some is that of its pressure
+	waits           []runqueue.Wait // since the reading before
+	cost            runqueue.Cost
+}
+
+func (s *stage) read(victim string, pressure *pressure) (r reading, err error) {
+	waits, failed := s.sampler.Read()
+	cost, err := s.sampler.Cost()
+	stat, unread := s.machine.Sum([]string{victim})
+	return reading{time.Now(), stat.ThrottledTime, pressure.read(), waits, cost}, errors.Join(failed, err, unread)
 }
 
 // compare traces and samples the victim.
 func (s *stage) compare(ctx context.Context, c *Case, lost *uint64, victim string, names map[string]string, pressure *pressure) error {
 	var (
-		before            runqueue.Cost
-		begin, end        time.Time
-		throttled, some   time.Duration
+		begin, end        reading
 		failed            error
 		spans             = map[string][]span{}
 		cancelled, finish = context.WithTimeout(ctx, s.Duration+time.Minute)
-		note              = func(err error) { failed = errors.Join(failed, err) }
-		waits             []runqueue.Wait
-
-		throttledAfter, someAfter time.Duration
 	)
 	defer finish()
-	started := func() {
-		_, err := s.sampler.Read()
-		note(err)
-		before, err = s.sampler.Cost()
-		note(err)
-		throttled, err = s.throttled(victim)
-		note(err)
-		some = pressure.read()
-		begin = time.Now()
-	}
+	started := func() { begin, failed = s.read(victim, pressure) }
 	passed := func(time.Duration) {
-		if begin.IsZero() || time.Since(begin) < s.Duration || !end.IsZero() {
+		if begin.at.IsZero() || time.Since(begin.at) < s.Duration || !end.at.IsZero() {
 			return
 		}
 		var err error
-		waits, err = s.sampler.Read()
-		note(err)
-		throttledAfter, err = s.throttled(victim)
-		note(err)
-		someAfter = pressure.read()
-		end = time.Now()
+		end, err = s.read(victim, pressure)
+		failed = errors.Join(failed, err)
 		finish()
 	}
 	traced, err := schedtrace.Observe(cancelled, s.machine.Groups, schedtrace.Request{Groups: []string{victim}, Started: started, Passed: passed,
@@ -223,44 +205,43 @@ func (s *stage) compare(ctx context.Context, c *Case, lost *uint64, victim strin
 	if err = cmp.Or(context.Cause(ctx), err, failed); err != nil {
 		return err
 	}
-	if end.IsZero() {
+	if end.at.IsZero() {
 		return errors.New("the trace ended early")
 	}
 	*lost = traced.Cost.Lost
-	c.Duration = end.Sub(begin)
+	ids, err := schedtrace.Groups(s.machine.Groups, "/")
+	if err != nil {
+		return err
+	}
+	c.fill(begin, end, spans, ids, names)
+	if pressure == nil {
+		c.Pressure = -1
+	}
+	return nil
+}
+
+// fill sets what was measured from one reading to another: spans are traced waits by who was before, ids those of all
+// groups, and names the programs of some.
+func (c *Case) fill(begin, end reading, spans map[string][]span, ids map[string]blame.Group, names map[string]string) {
+	c.Duration = end.at.Sub(begin.at)
 	share := func(d time.Duration) float64 { return float64(d) / float64(c.Duration) }
 	c.Traced.Behind, c.Sampled.Behind = map[string]float64{}, map[string]float64{}
 	for by, all := range spans {
 		c.Traced.add(by, share(union(all)))
 	}
-	ids, err := schedtrace.Groups(s.machine.Groups, "/")
-	if err != nil {
-		return err
-	}
 	paths := map[blame.Group]string{}
 	for name, id := range ids {
 		paths[id] = name
 	}
-	for i := range waits {
-		w := &waits[i]
-		if who(paths[w.Group], names) != "victim" {
-			continue
+	for i := range end.waits {
+		w := &end.waits[i]
+		if who(paths[w.Group], names) == "victim" {
+			by := map[runqueue.Behind]string{runqueue.Group: who(paths[w.Other], names), runqueue.Root: "/", runqueue.Nothing: idle, runqueue.Machine: "the machine"}[w.Behind]
+			c.Sampled.add(by, share(w.Time))
 		}
-		c.Sampled.add(map[runqueue.Behind]string{runqueue.Group: who(paths[w.Other], names), runqueue.Root: "/", runqueue.Nothing: idle, runqueue.Machine: "the machine"}[w.Behind],
-			share(w.Time))
 	}
-	c.Throttled = share(throttledAfter - throttled)
-	if pressure != nil {
-		c.Pressure = share(someAfter - some)
-	}
-	cost, err := s.sampler.Cost()
-	c.Cost = share(cost.Time-before.Time) / float64(runtime.NumCPU())
-	return err
-}
-
-func (s *stage) throttled(group string) (time.Duration, error) {
-	stat, err := s.machine.Sum([]string{group})
-	return stat.ThrottledTime, err
+	c.Throttled, c.Pressure = share(end.throttled-begin.throttled), share(end.some-begin.some)
+	c.Cost = share(end.cost.Time-begin.cost.Time) / float64(runtime.NumCPU())
 }
 
 // idle is that the CPU was idle, and had not switched to the thread yet.

@@ -21,7 +21,7 @@ func newContention() *cobra.Command {
 		Use:   "contention [flags]",
 		Short: "Stage cases in which threads wait for CPUs, and judge what is sampled of them",
 		Long: `Run programs that wait for each other, for their limits, or not at all, in cases
-of ten kinds; sample who waits behind whom, as the agent does; trace the same
+of twelve kinds; sample who waits behind whom, as the agent does; trace the same
 time with every switch; and compare. With 200 cases it takes about 40 minutes.
 Other load does not matter: it is in both.`,
 		Example: `  pinfold-lab contention
