@@ -96,6 +96,12 @@ demo-node: ## the same, with this machine as a real node: containers, and what t
 	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local
 	@bin/pinfold-local demo --node
 
+.PHONY: demo-fleet
+demo-fleet: ## verdicts on the CPU limits of a dozen services that run on this machine, from a Prometheus, with a page (root)
+	@[ "$$(id -u)" = 0 ] || { echo "demo-fleet runs a kubelet on this machine and needs root: sudo make demo-fleet" >&2; exit 1; }
+	@$(MAKE) --no-print-directory build-node bin/pinfold-agent bin/pinfold-local bin/pinfold bin/prometheus-server
+	@bin/pinfold-local demo-fleet --html bin/fleet.html --force
+
 # Every experiment on this machine, with raw data and one page about all: docs/lab.md.
 LAB ?= lab-results
 .PHONY: lab lab-quick

@@ -34,6 +34,7 @@ type contention struct {
 	containers map[string]*waiting    // by path
 	paths      map[blame.Group]string // of all groups
 	before     map[blame.Group]string // and of those that existed when they were last listed
+	missing    map[blame.Group]bool   // that waited, and were not found then: they have ended, or may not be listed
 	ended      map[string]*waiting    // containers that existed before the last change
 	pairs      map[pair]*pairWaited
 	total      time.Duration // behind others
@@ -59,7 +60,10 @@ type pair struct{ victim, behind workload }
 // one of the heaviest.
 type pairWaited struct {
 	total, before time.Duration // before is that at the end of the last interval
-	shown         int           // intervals for which it is still shown
+	// sent is the total that is shown, in steps of an interval. It begins with 0, so that whoever reads it now and
+	// then sees all of it as an increase.
+	sent  time.Duration
+	shown int // intervals for which it is still shown
 }
 
 const (
@@ -141,7 +145,11 @@ func (c *contention) sample(ctx context.Context) error {
 			return err
 		}
 		if c.unknown(waits) {
-			c.learn(schedtrace.Groups(c.groups, "/"))
+			ids, err := schedtrace.Groups(c.groups, "/")
+			c.learn(ids)
+			if err == nil {
+				c.miss(waits)
+			}
 		}
 		c.add(waits)
 		if n%pairsEvery == 0 {
@@ -169,18 +177,40 @@ func (c *contention) unknown(waits []runqueue.Wait) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(waits, func(w runqueue.Wait) bool {
-		return w.Group != 0 && c.pathOf(w.Group) == "" || w.Behind == runqueue.Group && c.pathOf(w.Other) == ""
+		return slices.ContainsFunc(c.unnamed(w), func(g blame.Group) bool { return !c.missing[g] })
 	})
 }
 
-// learn learns the paths of all groups. Those that have ended meanwhile, or that this process may not
-// list, stay unknown.
-func (c *contention) learn(ids map[string]blame.Group, _ error) {
+// unnamed returns the groups whose paths are not known. mu must be locked.
+func (c *contention) unnamed(w runqueue.Wait) (groups []blame.Group) {
+	if w.Group != 0 && c.pathOf(w.Group) == "" {
+		groups = append(groups, w.Group)
+	}
+	if w.Behind == runqueue.Group && c.pathOf(w.Other) == "" {
+		groups = append(groups, w.Other)
+	}
+	return groups
+}
+
+// learn learns the paths of all groups. Those that have ended meanwhile stay unknown.
+func (c *contention) learn(ids map[string]blame.Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.before, c.paths = c.paths, make(map[blame.Group]string, len(ids))
 	for name, id := range ids {
 		c.paths[id] = name
+	}
+}
+
+// miss notes which groups are not known although all were listed, so that they are not looked for again.
+func (c *contention) miss(waits []runqueue.Wait) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = map[blame.Group]bool{}
+	for _, w := range waits {
+		for _, group := range c.unnamed(w) {
+			c.missing[group] = true
+		}
 	}
 }
 
@@ -250,6 +280,9 @@ func (c *contention) next() {
 	all := slices.SortedFunc(maps.Keys(c.pairs), func(a, b pair) int { return cmp.Compare(lately(b), lately(a)) })
 	for i, p := range all {
 		one := c.pairs[p]
+		if one.shown > 0 {
+			one.sent = one.total
+		}
 		if one.shown = max(0, one.shown-1); i < heaviestPairs && lately(p) > 0 {
 			one.shown = showPairs
 		}
@@ -301,7 +334,7 @@ func (c *contention) collectSampled(out chan<- prometheus.Metric) map[string][3]
 		"namespace", "workload", "behind_namespace", "behind")
 	for p, one := range c.pairs {
 		if one.shown > 0 {
-			pairs(one.total.Seconds(), p.victim.namespace, p.victim.name, p.behind.namespace, p.behind.name)
+			pairs(one.sent.Seconds(), p.victim.namespace, p.victim.name, p.behind.namespace, p.behind.name)
 		}
 	}
 	cost := c.passed.Plus(c.cost)

@@ -49,7 +49,11 @@ func TestContention(t *testing.T) {
 	if !c.unknown(waits()) {
 		t.Error("no group is unknown before any was listed")
 	}
-	c.learn(map[string]blame.Group{"/": 5, web: 1, web + "/inner": 11, second: 2, batch: 3, host: 4}, nil)
+	c.learn(map[string]blame.Group{"/": 5, web: 1, web + "/inner": 11, second: 2, batch: 3, host: 4})
+	c.miss(waits())
+	if c.unknown(waits()) {
+		t.Error("a group that has ended is looked for again and again")
+	}
 	c.add(waits())
 	c.next()
 	check := func(one *waiting, others, own time.Duration) {
@@ -101,7 +105,7 @@ func TestContentionPairs(t *testing.T) {
 		ids[fmt.Sprintf("/other%02d", i)] = id
 		waits = append(waits, runqueue.Wait{Group: 1, Behind: runqueue.Group, Other: id, Time: time.Duration(i+1) * time.Second})
 	}
-	c.learn(ids, nil)
+	c.learn(ids)
 	c.add(waits)
 	c.next()
 	shown := func() (names []string) {
@@ -116,10 +120,20 @@ func TestContentionPairs(t *testing.T) {
 	if got := shown(); len(got) != 10 || got[0] != "/other02" {
 		t.Errorf("shown are %v", got)
 	}
+	for p, one := range c.pairs { // the counter begins with 0
+		if one.sent != 0 {
+			t.Errorf("%v is sent of %s at once", one.sent, p.behind.name)
+		}
+	}
 	c.add(waits[:1]) // now it is the heaviest
 	c.next()
 	if got := shown(); len(got) != 11 || got[0] != "/other00" || len(c.pairs) != 11 {
 		t.Errorf("shown are %v of %d", got, len(c.pairs))
+	}
+	for p, one := range c.pairs {
+		if p.behind.name != "/other00" && one.sent != one.total {
+			t.Errorf("%v of %v are sent of %s after an interval", one.sent, one.total, p.behind.name)
+		}
 	}
 	for range showPairs - 1 {
 		c.next()

@@ -12,6 +12,7 @@ import (
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
+	"pinfold.dev/pinfold/core/needed"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/internal/logdedup"
 	"pinfold.dev/pinfold/internal/sleep"
@@ -29,6 +30,7 @@ type meters struct {
 
 // meter accumulates the samples of one container since its cgroup was created or the agent started.
 type meter struct {
+	since   time.Time
 	limit   bandwidth.Limits
 	pending trace.Sample     // since the last tick
 	present bandwidth.Limits // in the last sample
@@ -42,6 +44,11 @@ type meter struct {
 	throttledTime, burstTime   time.Duration
 	unknown                    trace.Figures
 	changes                    map[change]uint64
+
+	meter needed.Meter
+	// What was wanted in periods, the limit that they needed, and for how long it was throttled in samples in which it
+	// was.
+	wanted, limits, stood needed.Histogram
 }
 
 // change is a kind of change of a quota: raised or lowered, and why.
@@ -90,7 +97,7 @@ func (m *meters) set(limited []control.Limited) {
 		group := limited[i].Path
 		one := m.byGroup[group]
 		if one == nil {
-			one = &meter{changes: map[change]uint64{}}
+			one = &meter{since: time.Now(), changes: map[change]uint64{}}
 		}
 		one.limit = limited[i].Base
 		now[group] = one
@@ -126,6 +133,13 @@ func (m *meter) add(s *trace.Sample) {
 	m.bursts += uint64(s.Bursts)
 	m.throttledTime += s.ThrottledTime
 	m.burstTime += s.BurstTime
+	if s.ThrottledTime > 0 {
+		m.stood.Add(s.ThrottledTime.Seconds())
+	}
+	m.meter.Add(s, func(p needed.Period) {
+		m.wanted.Add(p.CPUs)
+		m.limits.Add(p.Limit)
+	})
 	limit := float64(m.limit.Quota) / float64(m.limit.Period) * float64(s.Interval)
 	if !(limit > 0) { // the limit is not known yet
 		return
@@ -179,6 +193,16 @@ func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited
 	labels := containerLabels()
 	utilization := prometheus.NewDesc("pinfold_container_cpu_utilization_ratio",
 		"CPU time used in a sample, by default of one period, as a part of the limit.", labels, nil)
+	wanted := prometheus.NewDesc("pinfold_container_cpu_wanted_cores",
+		"CPUs that the container wanted in an enforcement period: while it is throttled, estimated from what it used afterwards.", labels, nil)
+	limits := prometheus.NewDesc("pinfold_container_cpu_needed_limit_cores",
+		"The smallest limit, in CPUs, that with a burst of the same size would not have throttled the container in an enforcement period.", labels, nil)
+	stood := prometheus.NewDesc("pinfold_container_cpu_throttled_period_seconds",
+		"For how long the container was throttled in a sample, by default of one period, in which it was, summed over CPUs.", labels, nil)
+	native := func(desc *prometheus.Desc, h *needed.Histogram, since time.Time, of []string) {
+		buckets, zero, count, sum := h.Counts()
+		out <- prometheus.MustNewConstNativeHistogram(desc, count, sum, buckets, nil, zero, needed.Schema, needed.ZeroUpTo, since, of...)
+	}
 	periods := counter(out, "container_cpu_periods_total", "Periods in which the kernel's bandwidth timer ran; it does not run while the container is idle.", labels...)
 	throttled := counter(out, "container_cpu_throttled_periods_total", "Periods in which the container was throttled.", labels...)
 	throttledTime := counter(out, "container_cpu_throttled_seconds_total", "How long the container was throttled, summed over CPUs.", labels...)
@@ -198,6 +222,11 @@ func (m *meters) collect(out chan<- prometheus.Metric, limited []control.Limited
 			buckets[bound] = one.utilization[i]
 		}
 		out <- prometheus.MustNewConstHistogram(utilization, one.samples, one.utilizationSum, buckets, of...)
+		if !one.unknown.Has(trace.ThrottledTime) { // else it is not known what was wanted, either
+			native(wanted, &one.wanted, one.since, of)
+			native(limits, &one.limits, one.since, of)
+			native(stood, &one.stood, one.since, of)
+		}
 		periods(float64(one.periods), of...)
 		throttled(float64(one.throttled), of...)
 		if !one.unknown.Has(trace.ThrottledTime) {

@@ -2,19 +2,24 @@ package agent
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
 
 	"pinfold.dev/pinfold/agent/control"
 	"pinfold.dev/pinfold/agent/control/groups"
 	"pinfold.dev/pinfold/core/bandwidth"
 	"pinfold.dev/pinfold/core/burst"
+	"pinfold.dev/pinfold/core/needed"
 	"pinfold.dev/pinfold/core/nodeplan"
 	"pinfold.dev/pinfold/core/trace"
 	"pinfold.dev/pinfold/linux/sampler"
+	"pinfold.dev/pinfold/test/must"
 )
 
 // TestMeters checks that samples are accumulated for metrics and for the next tick, that samples of
@@ -65,4 +70,41 @@ func TestMeters(t *testing.T) {
 	if samples, _ = m.drain(); len(samples) > 0 || len(m.byGroup) > 0 {
 		t.Errorf("a cgroup that has ended still has %v", samples)
 	}
+}
+
+// TestNative compares the histograms of periods with the client library's native histogram.
+func TestNative(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h needed.Histogram
+		other := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "other", NativeHistogramBucketFactor: 1.1, NativeHistogramZeroThreshold: needed.ZeroUpTo})
+		for range rapid.IntRange(0, 100).Draw(t, "n") {
+			v := rapid.Float64Range(0, 1000).Draw(t, "value")
+			if rapid.Bool().Draw(t, "bound") {
+				v = math.Exp2(float64(rapid.IntRange(-80, 80).Draw(t, "bucket"))/8) * (1 - 1e-12) // a bound need not be one there
+			}
+			h.Add(v)
+			other.Observe(v)
+		}
+		buckets, zero, count, sum := h.Counts()
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(other)
+		want := must.Get(registry.Gather())(t)[0].GetMetric()[0].GetHistogram()
+		if zero != want.GetZeroCount() || count != want.GetSampleCount() || math.Abs(sum-want.GetSampleSum()) > 1e-6 || want.GetSchema() != needed.Schema {
+			t.Fatalf("%d, %d, %v: %v", zero, count, sum, want)
+		}
+		all, bucket, n := map[int]int64{}, int32(0), int64(0)
+		deltas := want.GetPositiveDelta()
+		for _, span := range want.GetPositiveSpan() {
+			bucket += span.GetOffset()
+			for range span.GetLength() {
+				if n += deltas[0]; n > 0 {
+					all[int(bucket)] = n
+				}
+				deltas, bucket = deltas[1:], bucket+1
+			}
+		}
+		if !maps.Equal(all, buckets) {
+			t.Fatal(cmp.Diff(all, buckets))
+		}
+	})
 }

@@ -51,9 +51,10 @@ func TestMetrics(t *testing.T) {
 	n.delays.add("/unknown", blame.Delay{Parts: blame.Parts{Throttled: time.Second}})
 	n.waits = newContention(n.kernel.groups, n.Log)
 	n.with(func(*control.Control) { n.waits.set(n.status.Containers) })
-	n.waits.learn(map[string]blame.Group{n.group: 1, n.group + "/inner": 2, "/system.slice": 3}, nil)
+	n.waits.learn(map[string]blame.Group{n.group: 1, n.group + "/inner": 2, "/system.slice": 3})
 	n.waits.add([]runqueue.Wait{{Group: 1, Behind: runqueue.Group, Other: 2, Time: time.Second}, {Group: 2, Behind: runqueue.Root, Name: "kworker/1:1H", Time: 2 * time.Second}})
 	n.waits.next()
+	n.waits.next() // what a pair has waited is shown an interval later
 	n.waits.spent(runqueue.Cost{Samples: 6000, Late: 3, Cut: 1, Lost: 1, Time: 6 * time.Millisecond})
 	n.reports.publish(control.Report{Summary: n.reports.get().summary, Events: []control.Notice{{Reason: groups.Moved}, {Reason: groups.Pinned}}})
 	n.reports.stats.summary.Problems = []control.Notice{{Reason: groups.CannotWrite}}

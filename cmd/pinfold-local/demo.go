@@ -48,7 +48,7 @@ kernel runs their threads.`,
 	return command
 }
 
-func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (err error) {
+func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) error {
 	host, err := hostMachine()
 	if err != nil {
 		return err
@@ -61,6 +61,23 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		simulated = append(simulated, simnode.Nodes([]simnode.Group{{Name: hostShape, Machine: host, Count: 1}})...)
 		nodes = simulated
 	}
+	progress := frame.NewProgress(stderr)
+	return options.onCluster(ctx, simulated, progress, stderr, func(ctx context.Context, cluster *localcluster.Cluster) error {
+		output := demoOutput(stdout, progress)
+		err := demo.Run(ctx, cluster.RESTConfig(), nodes, output)
+		if err == nil && options.node {
+			err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: api.DefaultMinSharedCPUs}, output)
+		}
+		if err == nil && !options.node {
+			fmt.Fprintln(stdout, "The same with real containers on this machine's CPUs, as the kernel sees them: sudo make demo-node")
+		}
+		return err
+	})
+}
+
+// onCluster runs a demo on a cluster with simulated nodes, and removes the cluster.
+func (options upOptions) onCluster(ctx context.Context, nodes []simnode.Node, progress *frame.Progress, stderr io.Writer,
+	run func(context.Context, *localcluster.Cluster) error) (err error) {
 	// The directory is always removed: an error contains the relevant part of the log.
 	dir, err := os.MkdirTemp("", "pinfold-demo-")
 	if err != nil {
@@ -72,9 +89,8 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		err = errors.Join(err, removeErr)
 	}()
 
-	progress := frame.NewProgress(stderr)
 	options.dir = dir
-	config, err := options.clusterConfig(stderr, simulated)
+	config, err := options.clusterConfig(stderr, nodes)
 	if err != nil {
 		return err
 	}
@@ -94,19 +110,11 @@ func runDemo(ctx context.Context, options upOptions, stdout, stderr io.Writer) (
 		case <-ctx.Done():
 		}
 	}()
-	output := demoOutput(stdout, progress)
-	err = demo.Run(ctx, cluster.RESTConfig(), nodes, output)
-	if err == nil && options.node {
-		err = demo.RunReal(ctx, cluster.RESTConfig(), demo.Real{Name: localnode.Name, Machine: host, MinShared: api.DefaultMinSharedCPUs}, output)
-	}
-	if err != nil {
+	if err := run(ctx, cluster); err != nil {
 		if ctx.Err() != nil { // its cause explains more than the step that it interrupted
 			return context.Cause(ctx)
 		}
 		return err
-	}
-	if !options.node {
-		fmt.Fprintln(stdout, "The same with real containers on this machine's CPUs, as the kernel sees them: sudo make demo-node")
 	}
 	progress.Step("removing the cluster")
 	return nil

@@ -43,7 +43,7 @@ the end, and without --node needs no privilege and listens on 127.0.0.1 only.`,
 		Example: `  pinfold-local demo
   pinfold-local up --nodes amd-256=3 --detach
   pinfold-local down`,
-	}, newUp(), newDown(), newStatus(), newDemo())
+	}, newUp(), newDown(), newStatus(), newDemo(), newDemoFleet())
 }
 
 // defaultDir is the default data directory.

@@ -114,13 +114,19 @@ down". With --detach it continues in the background.`,
 func addNodeFlags(command *cobra.Command, options *upOptions) {
 	flags := command.Flags()
 	flags.BoolVar(&options.node, "node", false, "make this machine a real node, with kubelet and containerd; needs root")
+	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
+		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
+	addProgramFlags(command, options)
+}
+
+// addProgramFlags adds the flags of the programs of a real node.
+func addProgramFlags(command *cobra.Command, options *upOptions) {
+	flags := command.Flags()
 	flags.StringVar(&options.binaries, "node-binaries", "",
 		"`DIR` of the real node's programs, as \"make build-node\" makes it (default: node, beside this program)")
 	options.cgroupDriver = kubepods.Cgroupfs
 	frame.Var(flags, &options.cgroupDriver, "cgroup-driver", "cgroupfs|systemd",
 		"the real node's driver for cgroups; systemd must run on this machine", kubepods.ParseDriver)
-	flags.StringArrayVar(&options.agentFlags, "agent-flag", nil,
-		"a `FLAG` for the real node's \"pinfold-agent run\", such as --agent-flag=--burst-policy=auto; may be repeated")
 }
 
 // checkNode rejects flags of a real node without one.

@@ -31,6 +31,12 @@ type recovery struct {
 	usual     []float64   // average occupation of each layer outside of runs
 }
 
+// Recover replaces the usage of samples without gaps by demand, as [Series.Demand] estimates it. nominal is
+// the longest interval of them.
+func Recover(samples []Sample, nominal time.Duration) {
+	newRecovery([][]Sample{samples}, nominal).move()
+}
+
 func newRecovery(sequences [][]Sample, nominal time.Duration) *recovery {
 	r := &recovery{sequences: sequences}
 	for _, samples := range sequences {

@@ -28,7 +28,7 @@ func (v *Verdict) Tail(cpus float64) *Tail {
 	}
 	t := &Tail{cpus: cpus}
 	for i := range v.demands {
-		d, later := &v.demands[i], 0.
+		d, later := v.demands[i], 0.
 		for n := range t.above {
 			t.above[n] = max(t.above[n], d.above(v.Limit, cpus*float64(n)/parts))
 		}
@@ -81,14 +81,18 @@ func (t *Tail) others(neighbours []Neighbour) (all [parts + 1]float64) {
 	return all
 }
 
+// demander says how often a container whose limit was given wants more than that many CPUs.
+type demander interface {
+	above(limit, cpus float64) float64
+}
+
 // demanded is a model of a container's demand that agrees with its counters.
 type demanded struct {
 	shape
 	sums []sum
 }
 
-// above returns the share of periods in which a container whose limit was given wants more than that many
-// CPUs.
+// above implements [demander].
 func (d *demanded) above(limit, cpus float64) float64 {
 	cpus = max(cpus, 1e-9)
 	var share, periods float64

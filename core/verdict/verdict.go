@@ -60,8 +60,11 @@ type Verdict struct {
 	High    float64 `json:"highCPUs,omitempty"`
 	// Predicted is the share of periods that will be throttled, the largest of those models.
 	Predicted *float64 `json:"predictedShare,omitempty"`
+	// Measured is set if single periods were measured, and no model was needed: Low and High are the bounds of
+	// a bucket then.
+	Measured bool `json:"measured,omitempty"`
 
-	demands []demanded // those models
+	demands []demander // those models, or what was measured
 }
 
 // Decide reports whether a recording would tell more.
@@ -71,7 +74,8 @@ const (
 	// farApart is the largest ratio of limits of models that agree with the counters for which there is a
 	// verdict.
 	farApart = 2
-	// settled is the share of the time at least of which the throttling is known, if it is said to be fine.
+	// settled is the share of the time at least of which the throttling is known, if it is said to be fine, or
+	// single periods, if these count.
 	settled = .5
 	// full is the part of a limit from which on a window does not show what was wanted.
 	full = .95
@@ -101,7 +105,10 @@ func (v *Verdict) WithoutLimit(delayed float64) {
 
 // Of returns the verdict on a container, or on several of which all windows are given. All have the same
 // limit, or none that is known. goal is the share of periods that may be throttled, above 0 and below 1.
-func Of(windows []Window, goal float64) Verdict {
+func Of(windows []Window, goal float64) Verdict { return OfMeasured(windows, Measured{}, goal) }
+
+// OfMeasured is [Of] a container of which single periods were measured, if they were for most of the time.
+func OfMeasured(windows []Window, m Measured, goal float64) Verdict {
 	v := Verdict{Action: Unknown}
 	var time, usage, limited, counted, throttled, fullTime float64
 	for i := range windows {
@@ -148,12 +155,14 @@ func Of(windows []Window, goal float64) Verdict {
 		return v
 	}
 	share := *v.Throttled
+	measured := m.Limits.periods()*Period.Seconds() >= settled*time
 	shown := quantity.Share(share).String()
-	if ran, bursts := ranAndBursts(windows); ran > 1.05*all.periods {
+	ran, bursts := ranAndBursts(windows)
+	if ran > 1.05*all.periods {
 		v.Throttled = nil
 		v.Reason = "more enforcement periods were counted than of 100 ms: it has shorter ones, which verdicts are not about"
 		return v
-	} else if bursts > 0 {
+	} else if bursts > 0 && !measured {
 		v.Action, v.Reason = Fine, fmt.Sprintf("it has a burst, and was throttled in %s of the periods", shown)
 		if share > goal {
 			v.Action, v.Low = Raise, v.Limit
@@ -161,13 +170,17 @@ func Of(windows []Window, goal float64) Verdict {
 		}
 		return v
 	}
-	if share > goal && fullTime > 0.01*time {
+	if share > goal && fullTime > 0.01*time && (!measured || fullTime > settled*time) {
 		v.Action, v.Low = Raise, v.Limit
 		v.Reason = fmt.Sprintf("it was throttled in %s of the periods, and used its whole limit for %s of the time: it wants more than that, and how much more is not known", shown, quantity.Share(fullTime/time))
 		return v
 	}
 	if share <= goal && counted < settled*time {
 		v.Reason = fmt.Sprintf("its throttling is known for %s of the time only, in which it was throttled in %s of the periods", quantity.Share(counted/time), shown)
+		return v
+	}
+	if measured {
+		v.measure(&m, share, goal, fullTime > 0.01*time, bursts > 0)
 		return v
 	}
 	if all.throttled < fewest {
@@ -195,7 +208,7 @@ func (v *Verdict) fit(sums []sum, share, goal float64) {
 	}
 	var present, limits []float64
 	for i := range fits {
-		v.demands = append(v.demands, demanded{fits[i].shape, sums})
+		v.demands = append(v.demands, &demanded{fits[i].shape, sums})
 		present = append(present, fits[i].share(sums, 1, 1))
 		limits = append(limits, v.Limit*fits[i].factor(sums, 1, goal))
 	}

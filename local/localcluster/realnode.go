@@ -55,6 +55,9 @@ func nodeFlags(l layout) []string {
 	}
 }
 
+// AgentMetrics returns host:port of the metrics of the real node's agent.
+func (c *Cluster) AgentMetrics() string { return c.node.AgentMetrics() }
+
 // startNode adds this machine as a node and waits until pods run on it.
 func (c *Cluster) startNode(ctx context.Context, client kubernetes.Interface) error {
 	c.step("adding this machine as a node")

@@ -63,6 +63,11 @@ func (n *Node) serving(port int) string {
 	return netip.AddrPortFrom(n.network.node, uint16(port)).String()
 }
 
+// AgentMetrics returns host:port of the agent's metrics.
+func (n *Node) AgentMetrics() string {
+	return netip.AddrPortFrom(metricsAddress, uint16(n.ports.metrics)).String()
+}
+
 func (n *Node) agentFlags(credentials Credentials) []string {
 	return append([]string{
 		"run",
@@ -70,7 +75,7 @@ func (n *Node) agentFlags(credentials Credentials) []string {
 		"--kubeconfig=" + credentials.AgentKubeconfig,
 		"--kubelet-ca=" + credentials.ClientCA,
 		"--run-dir=" + n.layout.path("agent"),
-		"--listen=" + netip.AddrPortFrom(metricsAddress, uint16(n.ports.metrics)).String(),
+		"--listen=" + n.AgentMetrics(),
 		"--health-listen=" + n.serving(n.ports.health),
 		"--nri-socket=" + n.layout.nriSocket(),
 		// As the scheduler, whose configuration does not set it by default.

@@ -66,7 +66,7 @@ func TestJudge(t *testing.T) {
 	}
 	s := score(cases)
 	s.table(&others)
-	rulesTable(&others, cases, targets)
+	rulesTable(&others, cases, rules(targets))
 	var hours []recorded
 	for i := range all {
 		hours = append(hours, all[i].repeated())
@@ -104,7 +104,10 @@ func score(cases []judged) (s scored) {
 	for i := range cases {
 		c := &cases[i]
 		s.cases++
-		if c.verdict.Advised == 0 {
+		switch {
+		case c.verdict.Action == verdict.Fine:
+			continue
+		case c.verdict.Advised == 0:
 			s.abstained++
 			continue
 		}
@@ -127,9 +130,9 @@ func (s scored) table(out *strings.Builder) {
 }
 
 // rulesTable prints what other rules lead to where there is a verdict.
-func rulesTable(out *strings.Builder, cases []judged, targets map[string]float64) {
+func rulesTable(out *strings.Builder, cases []judged, rules []rule) {
 	fmt.Fprintf(out, "| rule | throttled, median | 90th percentile | largest | limit, multiple of the present one |\n|---|---|---|---|---|\n")
-	for _, rule := range rules(targets) {
+	for _, rule := range rules {
 		var shares, limits []float64
 		for i := range cases {
 			c := &cases[i]

@@ -54,26 +54,33 @@ func fleetQueries(t *testing.T, file, prefix string, renamed int) {
 		`container_cpu_usage_seconds_total{id="/",cpu="total"} 0+6x60` + "\n"
 	series += `kube_pod_container_info{namespace="shop",container="app",pod="free"} 1x60` + "\n"
 	series += `kube_node_status_allocatable{node="n1",resource="cpu",unit="core"} 8x60` + "\n" + `kube_node_status_allocatable{node="n1",resource="memory",unit="byte"} 8000x60` + "\n"
+	for _, of := range []string{"needed_limit", "wanted"} {
+		series += "pinfold_container_cpu_" + of + `_cores{namespace="shop",container="app",pod="total"} {{schema:3 count:10 sum:5 buckets:[4 6] offset:-8}}+{{schema:3 count:10 sum:5 buckets:[4 6] offset:-8}}x60` + "\n"
+	}
 	for _, name := range []string{"namespace", "pod", "container", "node"} {
 		series = strings.NewReplacer("{"+name+"=", "{"+prefix+name+"=", ","+name+"=", ","+prefix+name+"=").Replace(series)
 	}
 	storage := promqltest.LoadedStorage(t, series)
 	engine := promqltest.NewTestEngine(t, false, 5*time.Minute, 1_000_000)
 	queries := strings.Split(strings.TrimSpace(string(text)), "\n")
-	names := []string{"renamed", "renamed, too", "clusters", "sizes", "replica sets", "jobs", "owners", "unlimited", "of pods", "requests",
-		"bursts", "limit", "period", "periods", "quota", "started", "throttled", "usage", "nodes", "cpus"}
+	names := []string{"renamed", "renamed, too", "renamed, of agents", "agents", "clusters", "sizes", "replica sets", "jobs", "owners", "unlimited", "of pods", "requests",
+		"bursts", "limit", "period", "periods", "quota", "started", "throttled", "time", "usage", "needed", "wanted", "nodes", "cpus"}
 	if len(queries) != len(names) {
 		t.Fatalf("%d queries, want those for %v", len(queries), names)
 	}
-	counts := map[string]int{"renamed": renamed, "renamed, too": renamed, "limit": 4, "quota": 1, "clusters": 1, "sizes": 1, "replica sets": 1, "jobs": 1, "unlimited": 2, "of pods": 1, "period": 1, "cpus": 1} // of others: one of each pod
+	counts := map[string]int{"renamed": renamed, "renamed, too": renamed, "renamed, of agents": renamed, "needed": 1, "wanted": 1, "agents": 1, "limit": 4, "quota": 1, "clusters": 1, "sizes": 1, "replica sets": 1, "jobs": 1, "unlimited": 2, "of pods": 1, "period": 1, "cpus": 1} // of others: one of each pod
 	got := map[string]promql.Vector{}
 	for i, name := range names {
 		query, err := engine.NewInstantQuery(t.Context(), storage, nil, queries[i], time.Unix(3600, 0))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if got[name], err = query.Exec(t.Context()).Vector(); err != nil {
+		result := query.Exec(t.Context())
+		if got[name], err = result.Vector(); err != nil {
 			t.Fatalf("%s: %v", name, err)
+		}
+		if warnings, _ := result.Warnings.AsStrings(queries[i], 0, 0); len(warnings) > 0 { // the command takes them for errors
+			t.Errorf("%s: %v", name, warnings)
 		}
 	}
 	if v := got["sizes"]; len(v) != 1 || v[0].F != 5 {
@@ -90,6 +97,16 @@ func fleetQueries(t *testing.T, file, prefix string, renamed int) {
 	}
 	if v := got["cpus"]; len(v) != 1 || v[0].F != 8 || v[0].Metric.Get(prefix+"node") != "n1" {
 		t.Errorf("CPUs of nodes: %v", v)
+	}
+	for _, name := range []string{"needed", "wanted"} {
+		if v := got[name]; len(v) != 1 || v[0].H == nil || v[0].H.Count < 500 || v[0].H.Schema != 3 {
+			t.Errorf("%s: %v", name, v)
+		}
+	}
+	for _, sample := range got["time"] {
+		if sample.F != 3600 {
+			t.Errorf("%s was read at %v", sample.Metric, sample.F)
+		}
 	}
 	for _, sample := range got["usage"] {
 		want := 360.

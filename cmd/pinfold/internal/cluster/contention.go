@@ -26,12 +26,15 @@ type contentionOptions struct {
 	cluster bool
 	since   time.Duration
 	server  prometheus.Server
+	html    string // the file of the page, "" for none
+	replace bool
 }
 
 func (o *contentionOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&o.cluster, "cluster", false, "show which workloads wait for CPUs behind which, from the metrics of the agents (--prometheus)")
 	prometheus.SinceFlag(cmd, &o.since, time.Hour, "with --cluster: on average over this TIME, such as 24h or 7d")
+	f.StringVar(&o.html, "html", "", "with --cluster: also draw a map of that to `FILE`")
 	o.server.AddFlags(cmd)
 }
 
@@ -74,6 +77,15 @@ func (o *contentionOptions) run(ctx context.Context, out io.Writer, format frame
 	all, err := o.ask(ctx, client, namespace, time.Now())
 	if err != nil {
 		return err
+	}
+	if o.html != "" {
+		page, err := all.page()
+		if err == nil {
+			err = frame.SuggestForce(frame.WriteFile(o.html, page, o.replace))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if format == frame.JSON {
 		return frame.PrintJSON(out, all)
@@ -141,8 +153,9 @@ const mostRows = 30
 
 func (all *contention) print(out io.Writer) error {
 	w := bufio.NewWriter(out)
-	fmt.Fprintf(w, "CPU seconds per second that containers waited behind others, from %s to %s,\non %d of %d nodes: %.3g in all, without what they waited for their own limits.\n",
-		all.From.UTC().Format("2006-01-02 15:04"), all.To.UTC().Format("2006-01-02 15:04 UTC"), all.Sampled, all.Nodes, all.CPUs)
+	if err := all.sentence(w); err != nil {
+		return err
+	}
 	if len(all.Pairs) == 0 {
 		return report.Flush(w, "print the answer")
 	}
@@ -164,6 +177,13 @@ func (all *contention) print(out io.Writer) error {
 	}
 	fmt.Fprintf(w, "\nWaits most: %s.\nMost is waited behind: %s.\n", most(victims), most(culprits))
 	return report.Flush(w, "print the answer")
+}
+
+// sentence writes what is measured, and how much it is in all.
+func (all *contention) sentence(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "CPU seconds per second that containers waited behind others, from %s to %s,\non %d of %d nodes: %.3g in all, without what they waited for their own limits.\n",
+		all.From.UTC().Format("2006-01-02 15:04"), all.To.UTC().Format("2006-01-02 15:04 UTC"), all.Sampled, all.Nodes, all.CPUs)
+	return err
 }
 
 // most returns the name with the largest value.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -82,6 +83,16 @@ Most is waited behind: batch/Job/encode (1.750).
 	}
 	if out, err = ask(t, [3]string{threeAgents}, "", frame.Text); err != nil || !strings.Contains(out, "2 of 3 nodes: 0 in all") || strings.Contains(out, "BEHIND") {
 		t.Errorf("%v: %s", err, out)
+	}
+	all := contention{Nodes: 2, Sampled: 2, CPUs: 3, Pairs: []pair{{"shop", "Deployment/web", "batch", "Job/<b>encode", 2}, {"shop", "Deployment/web", "", "thread kworker", 1}}}
+	for i := range 20 {
+		all.Pairs = append(all.Pairs, pair{"shop", "Deployment/web", "batch", fmt.Sprint("Job/", i), .01})
+	}
+	page := string(must.Get(all.page())(t))
+	for _, want := range []string{"batch/<wbr>Job/<wbr>&lt;b&gt;encode", "--part: 85%", "--part: 60%", "2.000", "<th scope=\"col\">others</th>", ">0.100</td>", "3.200"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q on the page:\n%s", want, page)
+		}
 	}
 	short := contentionOptions{since: time.Minute}
 	if err := short.run(t.Context(), nil, frame.Text, ""); err == nil || !strings.Contains(err.Error(), "5m or more") {

@@ -41,7 +41,7 @@ an agent that may trace, as those of the chart may by default
 	f.Bool("histogram", false, "also show how long threads waited in each delay (-o json always does)")
 	f.StringVar(&o.requests, "requests", "", "when it ends, send `FILE`, a log of the requests of a pod with one container, and show where the time of the slowest went (CSV with columns start and end)")
 	f.StringVar(&o.perfetto.Name, "perfetto", "", "also write what each thread did to `FILE`, for the trace viewer https://ui.perfetto.dev")
-	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto if it exists")
+	f.BoolVar(&o.perfetto.Replace, "force", false, "replace the FILE of --perfetto or --html if it exists")
 	format := frame.OutputFlag(cmd)
 	o.contention.server.Cluster = o.Server
 	o.contention.addFlags(cmd)
@@ -53,7 +53,7 @@ an agent that may trace, as those of the chart may by default
 		return named(cmd, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := errors.Join(frame.Needs(f, "cluster", "since", "prometheus"), frame.Needs(f, "prometheus", "cluster", "prometheus-token-file", "prometheus-ca-file", "prometheus-header")); err != nil {
+		if err := errors.Join(frame.Needs(f, "cluster", "since", "prometheus", "html"), frame.Needs(f, "prometheus", "cluster", "prometheus-token-file", "prometheus-ca-file", "prometheus-header")); err != nil {
 			return err
 		}
 		if !o.contention.cluster {
@@ -67,6 +67,7 @@ an agent that may trace, as those of the chart may by default
 				return frame.Usagef("--%s is about one pod: leave it out with --cluster", name)
 			}
 		}
+		o.contention.replace = o.perfetto.Replace
 		ctx, stop := frame.Interruptible(cmd.Context())
 		defer stop()
 		return o.contention.run(ctx, cmd.OutOrStdout(), *format, o.namespace)

@@ -64,8 +64,11 @@ func (w *Workload) row(rank int) row {
 	one := row{w.Action, rank, w.Namespace, w.Workload, w.Container, w.Pods, known(w.CPUs), limit(w.Limit), w.Limit, share(w.Throttled), known(w.Throttled),
 		w.set(), atMost(w.Predicted), known(w.Predicted), []string{w.Reason + "."}, ""}
 	if w.High > 0 {
-		one.Details = append(one.Details, fmt.Sprintf("The demands that agree with the counters need limits of %s to %s with a burst of 100%%.",
-			quantity.CPUs(w.Low).Amount(), quantity.CPUs(w.High)))
+		form := "The demands that agree with the counters need limits of %s to %s with a burst of 100%%."
+		if w.Measured {
+			form = "Its agents have measured single periods: it needs a limit of %s to %s with a burst of 100%%."
+		}
+		one.Details = append(one.Details, fmt.Sprintf(form, quantity.CPUs(w.Low).Amount(), quantity.CPUs(w.High)))
 	}
 	one.Details = append(one.Details, fmt.Sprintf("Counters of %s in all, of %s.", hours(w.Time.Hours()), quantity.Count(w.Pods, "pod")))
 	switch {

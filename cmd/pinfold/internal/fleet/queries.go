@@ -17,9 +17,13 @@ const (
 	owners = "kube_pod_owner"
 	limits = "kube_pod_container_resource_limits"
 	ofCPU  = `,resource="cpu"`
+	// What the agents measure: histograms of the limit that an enforcement period needed, and of the CPUs that the
+	// container wanted in it.
+	needed = "pinfold_container_cpu_needed_limit_cores"
+	wanted = "pinfold_container_cpu_wanted_cores"
 )
 
-// source is what series come from: cAdvisor or kube-state-metrics. Its value is what stands before the names
+// source is what series come from: cAdvisor, kube-state-metrics or the agents. Its value is what stands before the names
 // of labels: "exported_" if Prometheus has renamed them, because the target has labels of the same names.
 type source string
 
@@ -40,7 +44,7 @@ func (s source) containers() string {
 	return fmt.Sprintf(`%[1]scontainer!="",%[1]scontainer!="POD"`, s)
 }
 
-// label returns a label of a series of either source.
+// label returns a label of a series of any source.
 func label(m model.Metric, name string) string {
 	if value, ok := m[model.LabelName(string(renamed)+name)]; ok {
 		return string(value)
@@ -61,29 +65,45 @@ func (r *Request) isRenamed(name string) string {
 	return "count(" + name + "{" + string(renamed) + `pod!=""` + r.match() + "})"
 }
 
+// hasAgents asks whether the server has histograms of agents.
+func (r *Request) hasAgents() string {
+	return "count(" + needed + "{" + strings.TrimPrefix(r.match(), ",") + "})"
+}
+
 // queries returns the queries about the containers in some namespaces, by container: with cpu="total", or for
 // each CPU; from two servers that read the same, once.
 func (r *Request) queries(namespaces []string) map[string]string {
-	quoted := make([]string, len(namespaces))
-	for i, namespace := range namespaces {
-		quoted[i] = regexp.QuoteMeta(namespace)
-	}
-	in := func(s source) string {
-		return "{" + s.containers() + "," + string(s) + "namespace=~" + strconv.Quote(strings.Join(quoted, "|")) + r.match()
-	}
-	by, here := r.cadvisor.byContainer(), in(r.cadvisor)
+	by, here := r.cadvisor.byContainer(), r.in(r.cadvisor, namespaces)
 	one := func(name string) string { return "max " + by + "(" + name + here + "})" }
 	return map[string]string{
 		"usage": "max " + by + "(" + usage + here + `,cpu="total"}) or sum ` + by + "(max " + also(by, "cpu") + "(" + usage + here +
 			`,cpu!="total"}))`,
+		"time":      "max " + by + "(timestamp(" + usage + here + "}))", // when it was read
 		"periods":   one("container_cpu_cfs_periods_total"),
 		"throttled": one("container_cpu_cfs_throttled_periods_total"),
 		"bursts":    one("container_cpu_cfs_burst_periods_total"),
 		"period":    one("container_spec_cpu_period"),
 		"started":   one("container_start_time_seconds"),
 		"quota":     one("container_spec_cpu_quota"),
-		"limit":     "max " + r.state.byContainer() + "(" + limits + in(r.state) + ofCPU + "})",
+		"limit":     "max " + r.state.byContainer() + "(" + limits + r.in(r.state, namespaces) + ofCPU + "})",
 	}
+}
+
+// in returns the matchers of series of containers in some namespaces, without the last brace.
+func (r *Request) in(s source, namespaces []string) string {
+	quoted := make([]string, len(namespaces))
+	for i, namespace := range namespaces {
+		quoted[i] = regexp.QuoteMeta(namespace)
+	}
+	return "{" + s.containers() + "," + string(s) + "namespace=~" + strconv.Quote(strings.Join(quoted, "|")) + r.match()
+}
+
+// measured asks for a histogram of the agents. Of each series only some points are read, because a histogram
+// takes much more memory than a number.
+func (r *Request) measured(name string, namespaces []string) string {
+	const points = 168 // one in an hour of a week
+	every := max(leastStep, (r.Since / points).Round(time.Second))
+	return fmt.Sprintf("sum %s(increase(%s%s}[%ds:%ds]))", r.agents.byContainer(), name, r.in(r.agents, namespaces), int64(r.Since/time.Second), int64(every/time.Second))
 }
 
 // Queries returns the queries that a request leads to, if there are few containers and no label is renamed.
@@ -92,7 +112,7 @@ func (r *Request) Queries() []string {
 	if r.Namespace != "" {
 		namespaces = []string{r.Namespace}
 	}
-	all := []string{r.isRenamed(usage), r.isRenamed(owners), r.clusters(), r.sizes()}
+	all := []string{r.isRenamed(usage), r.isRenamed(owners), r.isRenamed(needed), r.hasAgents(), r.clusters(), r.sizes()}
 	for _, about := range r.abouts() {
 		all = append(all, about.query)
 	}
@@ -100,6 +120,7 @@ func (r *Request) Queries() []string {
 	for _, name := range slices.Sorted(maps.Keys(queries)) {
 		all = append(all, queries[name])
 	}
+	all = append(all, r.measured(needed, namespaces), r.measured(wanted, namespaces))
 	if r.Namespace == "" {
 		all = append(all, r.podNodes(), r.nodeCPUs())
 	}

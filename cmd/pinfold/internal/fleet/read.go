@@ -25,8 +25,11 @@ type Request struct {
 	Incomplete bool
 	// Progress receives how much is done.
 	Progress func(done, all int)
+	// Unmeasured receives why the histograms of agents cannot be read.
+	Unmeasured func(error)
 
-	cadvisor, state source // the latter is kube-state-metrics
+	agentsKnown             bool
+	cadvisor, state, agents source // the second is kube-state-metrics
 }
 
 // Workload are the containers of one name in the pods of a workload.
@@ -43,15 +46,17 @@ const (
 	// mostAtOnce is how many containers are asked for at a time, unless one namespace has more. With
 	// mostSteps, an answer has two million points.
 	mostAtOnce = 1000
-	// mostSteps is how many points of a series are asked for, and leastStep the time between two at least: a
-	// counter that is read every minute must have changed in between.
-	mostSteps = 2000
-	leastStep = 5 * time.Minute
+	// mostSteps is how many points of a series are asked for, and leastStep the time between two at least.
+	mostSteps = 2016
+	leastStep = 30 * time.Second
+	// longestStep is the longest time between two readings of counters that are read every few minutes.
+	longestStep = 6 * time.Minute
 )
 
-// Step returns the time between two readings.
+// Step returns the time between two points that are asked for.
 func (r *Request) Step() time.Duration {
-	return max(leastStep, (r.Since / mostSteps).Round(time.Minute))
+	steps := (r.Since/mostSteps + leastStep - 1) / leastStep
+	return leastStep * max(1, steps)
 }
 
 // container is one of a pod.
@@ -76,7 +81,7 @@ type seen struct {
 // Read asks for all workloads, and returns the verdicts in no order. When it fails in the middle, it
 // returns those so far with the error.
 func Read(ctx context.Context, client *prometheus.Client, r Request) ([]Workload, error) {
-	for name, s := range map[string]*source{usage: &r.cadvisor, owners: &r.state} {
+	for name, s := range map[string]*source{usage: &r.cadvisor, owners: &r.state, needed: &r.agents} {
 		some, err := client.Query(ctx, r.isRenamed(name), r.At)
 		if err != nil {
 			return nil, err
@@ -85,6 +90,11 @@ func Read(ctx context.Context, client *prometheus.Client, r Request) ([]Workload
 			*s = renamed
 		}
 	}
+	agents, err := client.Query(ctx, r.hasAgents(), r.At)
+	if err != nil {
+		return nil, err
+	}
+	r.agentsKnown = len(agents) > 0
 	clusters, err := client.Query(ctx, r.clusters(), r.At)
 	if err != nil {
 		return nil, err
@@ -161,6 +171,20 @@ func batches(count map[string]int) (all [][]string) {
 	return all
 }
 
+// countsOf returns the counts of a histogram.
+func countsOf(s *model.Sample) verdict.Counts {
+	counts := verdict.Counts{}
+	if s.Histogram == nil {
+		return counts
+	}
+	for _, bucket := range s.Histogram.Buckets {
+		if n := float64(bucket.Count); n > 0 {
+			counts[float64(bucket.Upper)] += n
+		}
+	}
+	return counts
+}
+
 // key names a container of a workload.
 type key struct{ namespace, workload, container string }
 
@@ -178,9 +202,14 @@ func (r *Request) batch(ctx context.Context, client *prometheus.Client, namespac
 			answers[name][containerOf(series.Metric)] = series.Values
 		}
 	}
+	measured, err := r.measure(ctx, client, namespaces)
+	if err != nil { // the counters remain
+		r.Unmeasured(err)
+	}
 	replicas := map[key][]replica{}
 	for c := range answers["usage"] {
 		one := newReplica(c, func(name string) []model.SamplePair { return answers[name][c] }, step)
+		one.measured = measured[c]
 		name, owned := facts.names[container{namespace: c.namespace, pod: c.pod}]
 		if !owned {
 			name = guess(c.pod)
@@ -195,4 +224,27 @@ func (r *Request) batch(ctx context.Context, client *prometheus.Client, namespac
 		found = append(found, Workload{k.namespace, k.workload, k.container, len(all), v, facts.requests[all[0].container]})
 	}
 	return found, nil
+}
+
+// measure returns what agents have measured of the containers in some namespaces.
+func (r *Request) measure(ctx context.Context, client *prometheus.Client, namespaces []string) (map[container]verdict.Measured, error) {
+	if !r.agentsKnown {
+		return nil, nil
+	}
+	measured := map[container]verdict.Measured{}
+	for name, keep := range map[string]func(*verdict.Measured, verdict.Counts){
+		needed: func(m *verdict.Measured, c verdict.Counts) { m.Limits = c },
+		wanted: func(m *verdict.Measured, c verdict.Counts) { m.CPUs = c },
+	} {
+		vector, err := client.Query(ctx, r.measured(name, namespaces), r.At)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range vector {
+			m := measured[containerOf(one.Metric)]
+			keep(&m, countsOf(one))
+			measured[containerOf(one.Metric)] = m
+		}
+	}
+	return measured, nil
 }

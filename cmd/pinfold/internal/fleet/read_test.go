@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,6 +80,8 @@ func server(t *testing.T, namespaces map[string]int, drop string) (url string, q
 				case kind == "matrix" && strings.Contains(query, namespace) && (drop == "" || !strings.Contains(query, drop)):
 					rate := 0.1
 					switch {
+					case strings.Contains(query, "timestamp("):
+						rate = 1
 					case strings.Contains(query, "throttled_periods"):
 						rate = 2
 					case strings.Contains(query, "periods_total"):
@@ -111,7 +114,7 @@ func TestRead(t *testing.T) {
 	r := Request{Since: 24 * time.Hour, At: time.Unix(1_800_000_000, 0), Goal: .01, Progress: func(n, _ int) { done = n }}
 	found := must.Get(Read(t.Context(), connect(t, url), r))(t)
 	Sort(found)
-	if len(found) != 2 || done != 4 || len(*queries) != 20 {
+	if len(found) != 2 || done != 4 || len(*queries) != 23 {
 		t.Fatalf("%d workloads after %d of 4 containers, and %d queries: %+v", len(found), done, len(*queries), found)
 	}
 	w := found[0]
@@ -157,7 +160,7 @@ func TestMissing(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	whole, queries := server(t, map[string]int{"shop": 700, "zeta": 700}, "")
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(*queries) >= 18 { // ten of all, and eight of the first batch
+		if len(*queries) >= 21 { // twelve of all, and nine of the first batch
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -220,6 +223,10 @@ func TestWindows(t *testing.T) {
 	if one := read(answers); len(one.windows) != 2 {
 		t.Errorf("it was restarted: %+v", one.windows)
 	}
+	answers["time"] = points(5e3, 5e3+60, 5e3+60, 5e3+120, 5e3+240) // the third was not read again
+	if one := read(answers); len(one.windows) != 2 || one.windows[0].Time != time.Minute || one.windows[1].Time != 2*time.Minute {
+		t.Errorf("%+v, want windows between readings", one.windows)
+	}
 	gap := points(0, 1, 2, 3, 4, 5)
 	for _, usage := range [][]model.SamplePair{append(gap[:1], gap[5]), points(0, math.NaN(), 1), nil} {
 		if one := read(map[string][]model.SamplePair{"usage": usage}); len(one.windows) != 0 {
@@ -238,7 +245,7 @@ func TestReplicas(t *testing.T) {
 	}
 	r := Request{Since: 24 * time.Hour, Goal: .01}
 	pod := func(name string, last int, limit, throttled float64) replica {
-		return replica{container{"shop", name, "app"}, window(limit, throttled), model.Time(last * 1000), limit, .1}
+		return replica{container{"shop", name, "app"}, window(limit, throttled), model.Time(last * 1000), limit, .1, verdict.Measured{}}
 	}
 	none := &facts{}
 	free := &facts{unlimited: map[container]bool{{"shop", "b", "app"}: true}}
@@ -296,7 +303,53 @@ func TestWorkload(t *testing.T) {
 // TestQueries: the queries are those of a file, which tools/monitoring runs in Prometheus' engine.
 func TestQueries(t *testing.T) {
 	r := Request{Namespace: "shop", Since: 24 * time.Hour}
-	renamed := Request{Namespace: "shop", Since: 24 * time.Hour, cadvisor: renamed, state: renamed}
+	renamed := Request{Namespace: "shop", Since: 24 * time.Hour, cadvisor: renamed, state: renamed, agents: renamed}
 	golden.Compare(t, "testdata/renamed.txt", strings.Join(append(renamed.Queries(), renamed.podNodes(), renamed.nodeCPUs()), "\n")+"\n")
 	golden.Compare(t, "testdata/queries.txt", strings.Join(append(r.Queries(), r.podNodes(), r.nodeCPUs()), "\n")+"\n")
+}
+
+// TestMeasured: where agents have histograms, these decide; if they cannot be read, the counters do.
+func TestMeasured(t *testing.T) {
+	whole, _ := server(t, map[string]int{"shop": 2}, "")
+	broken := false
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := must.Get(io.ReadAll(r.Body))(t)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		query, answer := must.Get(url.ParseQuery(string(body)))(t).Get("query"), ""
+		switch {
+		case strings.HasPrefix(query, "count(pinfold_") && !strings.Contains(query, "exported_"):
+			answer = `{"metric":{},"value":[1800000000,"2"]}`
+		case strings.Contains(query, "increase(") && broken:
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = w.Write([]byte(`{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory"}`))
+			return
+		case strings.Contains(query, "increase("):
+			var all []string
+			for pod := range 2 {
+				all = append(all, fmt.Sprintf(`{"metric":{"namespace":"shop","pod":"web-%d","container":"app"},"histogram":[1800000000,{"count":"660000","sum":"1","buckets":[[0,"0.09","0.1","600000"],[0,"0.73","0.8","60000"]]}]}`, pod))
+			}
+			answer = strings.Join(all, ",")
+		default:
+			httputil.NewSingleHostReverseProxy(must.Get(url.Parse(whole))(t)).ServeHTTP(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[` + answer + `]}}`))
+	}))
+	defer proxy.Close()
+	var said error
+	read := func() Workload {
+		r := Request{Since: 24 * time.Hour, At: time.Unix(1_800_000_000, 0), Goal: .01, Progress: func(int, int) {}, Unmeasured: func(err error) { said = err }}
+		found := must.Get(Read(t.Context(), connect(t, proxy.URL), r))(t)
+		if len(found) != 1 {
+			t.Fatalf("%+v", found)
+		}
+		return found[0]
+	}
+	if w := read(); !w.Measured || w.Action != verdict.Raise || w.Advised != .8 || w.Pods != 2 || said != nil {
+		t.Errorf("%+v, %v", w, said)
+	}
+	broken = true
+	if w := read(); w.Measured || said == nil || !strings.Contains(said.Error(), "too many samples") {
+		t.Errorf("%+v, %v", w, said)
+	}
 }

@@ -22,6 +22,8 @@ type replica struct {
 	last    model.Time // of its counters
 	limit   float64    // the last one that is known
 	period  float64    // of enforcement, in seconds; 0 if it is not known
+
+	measured verdict.Measured
 }
 
 // judge returns the verdict on replicas. It is about the limit of those that were seen last: what others did
@@ -44,7 +46,12 @@ func (r *Request) judge(all []replica, facts *facts) verdict.Verdict {
 			}
 		}
 	}
-	v := verdict.Of(windows, r.Goal)
+	measured := verdict.Measured{Limits: verdict.Counts{}, CPUs: verdict.Counts{}}
+	for i := range all {
+		measured.Limits.Add(all[i].measured.Limits)
+		measured.CPUs.Add(all[i].measured.CPUs)
+	}
+	v := verdict.OfMeasured(windows, measured, r.Goal)
 	unknown := func(why string) verdict.Verdict {
 		return verdict.Verdict{Action: verdict.Unknown, Reason: why, CPUs: v.CPUs, Time: v.Time}
 	}
@@ -81,8 +88,8 @@ func worst(all []replica) (worst float64) {
 	return worst
 }
 
-// newReplica makes windows of the counters of a container. A window during which one began anew is left
-// out, as is one that is longer than three steps.
+// newReplica makes windows of the counters of a container, from one reading to the next. A window during
+// which one began anew is left out, as is a long one.
 func newReplica(c container, of func(string) []model.SamplePair, step time.Duration) replica {
 	at := func(name string) map[model.Time]float64 {
 		points := of(name)
@@ -95,7 +102,13 @@ func newReplica(c container, of func(string) []model.SamplePair, step time.Durat
 		return values
 	}
 	one := replica{container: c}
-	usage := of("usage")
+	usage, times := of("usage"), at("time")
+	read := func(p model.SamplePair) model.Time { // when a point was read
+		if t, known := times[p.Timestamp]; known {
+			return model.TimeFromUnixNano(int64(t * 1e9))
+		}
+		return p.Timestamp
+	}
 	ran, cut, burst, started, period := at("periods"), at("throttled"), at("bursts"), at("started"), at("period")
 	// The limit that was written is better than the one that is set, because the agent raises quotas.
 	limit := at("limit")
@@ -104,6 +117,7 @@ func newReplica(c container, of func(string) []model.SamplePair, step time.Durat
 			limit[at] = quota / period[at]
 		}
 	}
+	longest, before := max(3*step, longestStep), 0
 	for i, to := range usage {
 		one.last = to.Timestamp
 		if l := limit[to.Timestamp]; l > 0 {
@@ -112,12 +126,13 @@ func newReplica(c container, of func(string) []model.SamplePair, step time.Durat
 		if p := period[to.Timestamp]; p > 0 {
 			one.period = p / 1e6
 		}
-		if i == 0 {
+		from := usage[before]
+		elapsed, used := read(to).Sub(read(from)), float64(to.Value-from.Value)
+		if elapsed <= 0 { // it was not read again in between
 			continue
 		}
-		from := usage[i-1]
-		elapsed, used := to.Timestamp.Sub(from.Timestamp), float64(to.Value-from.Value)
-		if elapsed <= 0 || elapsed > 3*step || !(used >= 0) || math.IsInf(used, 0) || started[from.Timestamp] != started[to.Timestamp] {
+		before = i
+		if elapsed > longest || !(used >= 0) || math.IsInf(used, 0) || started[from.Timestamp] != started[to.Timestamp] {
 			continue
 		}
 		w := verdict.Window{Time: elapsed, Usage: time.Duration(used * float64(time.Second))}

@@ -65,7 +65,13 @@ func (o *Options) Run(cmd *cobra.Command, goal float64, format frame.Format, ver
 	if o.match != "" && !matchers.MatchString(o.match) {
 		return frame.Usagef("--match %q: it must be like 'cluster=\"prod\"', or several with commas between them", o.match)
 	}
-	r := Request{Namespace: o.namespace, Match: o.match, Since: o.since, At: time.Now(), Goal: goal, Progress: func(done, all int) {
+	unmeasured := false
+	r := Request{Unmeasured: func(err error) {
+		if !unmeasured {
+			frame.Notef(cmd.ErrOrStderr(), "the agents' histograms are left out: %v", err)
+		}
+		unmeasured = true
+	}, Namespace: o.namespace, Match: o.match, Since: o.since, At: time.Now(), Goal: goal, Progress: func(done, all int) {
 		progress.Draw(func() string {
 			return fmt.Sprintf("%s %d of %d containers", frame.Bar(float64(done)/float64(all)), done, all)
 		})
