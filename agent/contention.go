@@ -60,8 +60,9 @@ type pair struct{ victim, behind workload }
 // one of the heaviest.
 type pairWaited struct {
 	total, before time.Duration // before is that at the end of the last interval
-	// sent is the total that is shown, in steps of an interval. It begins with 0, so that whoever reads it now and
-	// then sees all of it as an increase.
+	// live is set if the total is shown, and not sent, which is what was shown before. A counter begins with 0, so
+	// that whoever reads it now and then sees all of it as an increase.
+	live  bool
 	sent  time.Duration
 	shown int // intervals for which it is still shown
 }
@@ -77,6 +78,14 @@ const (
 	// mostPairs bounds the pairs. The rest counts for containers and the node only.
 	mostPairs = 10_000
 )
+
+// waited is what is shown.
+func (w *pairWaited) waited() time.Duration {
+	if w.live {
+		return w.total
+	}
+	return w.sent
+}
 
 func newContention(groups *cgroup.FS, log *slog.Logger) *contention {
 	return &contention{groups: groups, log: log, containers: map[string]*waiting{}, pairs: map[pair]*pairWaited{}}
@@ -281,11 +290,12 @@ func (c *contention) next() {
 	for i, p := range all {
 		one := c.pairs[p]
 		if one.shown > 0 {
-			one.sent = one.total
+			one.live, one.sent = true, one.total
 		}
 		if one.shown = max(0, one.shown-1); i < heaviestPairs && lately(p) > 0 {
 			one.shown = showPairs
 		}
+		one.live = one.live && one.shown > 0
 		if one.shown == 0 && lately(p) == 0 {
 			delete(c.pairs, p)
 		}
@@ -334,7 +344,7 @@ func (c *contention) collectSampled(out chan<- prometheus.Metric) map[string][3]
 		"namespace", "workload", "behind_namespace", "behind")
 	for p, one := range c.pairs {
 		if one.shown > 0 {
-			pairs(one.sent.Seconds(), p.victim.namespace, p.victim.name, p.behind.namespace, p.behind.name)
+			pairs(one.waited().Seconds(), p.victim.namespace, p.victim.name, p.behind.namespace, p.behind.name)
 		}
 	}
 	cost := c.passed.Plus(c.cost)

@@ -121,8 +121,8 @@ func TestContentionPairs(t *testing.T) {
 		t.Errorf("shown are %v", got)
 	}
 	for p, one := range c.pairs { // the counter begins with 0
-		if one.sent != 0 {
-			t.Errorf("%v is sent of %s at once", one.sent, p.behind.name)
+		if one.waited() != 0 {
+			t.Errorf("%v is sent of %s at once", one.waited(), p.behind.name)
 		}
 	}
 	c.add(waits[:1]) // now it is the heaviest
@@ -131,8 +131,8 @@ func TestContentionPairs(t *testing.T) {
 		t.Errorf("shown are %v of %d", got, len(c.pairs))
 	}
 	for p, one := range c.pairs {
-		if p.behind.name != "/other00" && one.sent != one.total {
-			t.Errorf("%v of %v are sent of %s after an interval", one.sent, one.total, p.behind.name)
+		if p.behind.name != "/other00" && one.waited() != one.total {
+			t.Errorf("%v of %v are sent of %s after an interval", one.waited(), one.total, p.behind.name)
 		}
 	}
 	for range showPairs - 1 {

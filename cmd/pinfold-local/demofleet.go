@@ -17,7 +17,9 @@ import (
 )
 
 func newDemoFleet() *cobra.Command {
-	options := upOptions{node: true}
+	// The kubelet then asks containerd for what it counts, which it otherwise does by itself, with the socket of
+	// another containerd.
+	options := upOptions{node: true, featureGates: map[string]bool{"PodAndContainerStatsFromCRI": true}}
 	var length time.Duration
 	var page string
 	var replace bool

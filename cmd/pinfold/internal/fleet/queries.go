@@ -85,7 +85,8 @@ func (r *Request) queries(namespaces []string) map[string]string {
 		"period":    one("container_spec_cpu_period"),
 		"started":   one("container_start_time_seconds"),
 		"quota":     one("container_spec_cpu_quota"),
-		"limit":     "max " + r.state.byContainer() + "(" + limits + r.in(r.state, namespaces) + ofCPU + "})",
+		"limit": "max " + r.state.byContainer() + "(" + limits + r.in(r.state, namespaces) + ofCPU + "}) or max " + r.agents.byContainer() +
+			"(pinfold_container_cpu_limit_cores" + r.in(r.agents, namespaces) + "})",
 	}
 }
 
