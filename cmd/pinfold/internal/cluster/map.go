@@ -52,7 +52,7 @@ func (all *contention) page() ([]byte, error) {
 		one := row{Waits: waits, All: victims[waits], Others: victims[waits]}
 		for _, behind := range shown {
 			cpus := cells[[2]string{waits, behind}]
-			one.Cells = append(one.Cells, cell{cpus, math.Round(85 * math.Sqrt(cpus/largest)), behind})
+			one.Cells = append(one.Cells, cell{cpus, math.Round(60 * math.Sqrt(cpus/largest)), behind})
 			one.Others -= cpus
 		}
 		one.Others = max(0, one.Others)
