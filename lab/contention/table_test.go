@@ -1,6 +1,8 @@
 package contention
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -69,5 +71,17 @@ func TestMarkdown(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// TestDocument: docs/contention.md has the table of the cases in docs/results.
+func TestDocument(t *testing.T) {
+	var r Results
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("../../docs/results/contention/contention.json"))(t), &r))
+	var out strings.Builder
+	must.Do(t, r.Markdown(&out))
+	_, table, _ := strings.Cut(out.String(), "\n\n")
+	if shown := string(must.Get(os.ReadFile("../../docs/contention.md"))(t)); !strings.Contains(shown, strings.TrimSpace(table)) {
+		t.Errorf("docs/contention.md does not show\n%s", table)
 	}
 }
